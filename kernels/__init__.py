@@ -1,0 +1,59 @@
+"""The course's CUDA sources, two files an operation: `name.cu` (kernels and launchers) and `name.cpp` (the torch side).
+
+`source` and `host` give the texts, `load` builds them into a module.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+__all__ = ["cuda_begin", "functions", "host", "load", "names", "source"]
+
+_FOLDER = Path(__file__).parent
+
+#: What a CUDA source of the lessons begins with: includes, CHECK_CUDA, CHECK_CONTIGUOUS, CHECK_INPUT and cdiv.
+cuda_begin = (_FOLDER / "cuda_begin.h").read_text()
+
+
+def names():
+    """The operations there are, sorted: every `name.cu` that has a `name.cpp` beside it."""
+    return sorted(path.stem for path in _FOLDER.glob("*.cu") if path.with_suffix(".cpp").exists())
+
+
+def source(name):
+    """The text of `name.cu`, device code and launchers, with the course's own small headers pasted in."""
+    return _text(name, ".cu")
+
+
+def host(name):
+    """The text of `name.cpp`, the torch side, with the course's own small headers pasted in."""
+    return _text(name, ".cpp")
+
+
+def functions(name):
+    """The functions that `name.cpp` offers to Python, in the order of the file."""
+    return re.findall(r"^at::Tensor (\w+)\(", (_FOLDER / _checked(name, ".cpp")).read_text(), re.MULTILINE)
+
+
+@cache
+def load(name, opt=True, verbose=False):
+    """Build operation `name` with `utils.load_cuda` for this machine's device: a module with every function of the .cpp.
+
+    The same name gives the same module again for as long as the process lives.
+    """
+    from utils import load_cuda
+
+    return load_cuda(source(name), host(name), functions(name), opt=opt, verbose=verbose)
+
+
+def _checked(name, suffix):
+    if name not in names():
+        raise ValueError(f"there is no kernel {name!r}: the course has {', '.join(names())}")
+    return name + suffix
+
+
+def _text(name, suffix):
+    def paste(include):
+        return (_FOLDER / include[1]).read_text().rstrip("\n")
+
+    return re.sub(r'^#include "(\w+\.h)"$', paste, (_FOLDER / _checked(name, suffix)).read_text(), flags=re.MULTILINE)

@@ -1,0 +1,2 @@
+// How many groups of b hold a things: the division rounded up.
+inline unsigned int cdiv(size_t a, size_t b) { return (unsigned int)((a + b - 1) / b); }
