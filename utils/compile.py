@@ -1,0 +1,288 @@
+"""Source text in, something callable out: the same CUDA C++ for a GPU (nvcc) or for the CPU (utils/cuda_on_cpu)."""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+
+from utils import toolchain
+from utils.progress import waiting
+from utils.toolchain import ToolchainError, cache_folder, device, short_path
+
+__all__ = ["CompileError", "load_cuda"]
+
+
+class CompileError(RuntimeError):
+    """The source does not compile. The message shows the compiler's words beside the lines of the source they are about.
+
+    `.errors` holds them as (source, line, message), source being 'cuda_src' or 'cpp_src'; `.log` is the whole log.
+    """
+
+    def __init__(self, message, errors=(), log=""):
+        super().__init__(message)
+        self.errors = list(errors)
+        self.log = log
+
+
+def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False):
+    """Compile CUDA C++ text and give a module with the functions `funcs`, for the GPU if there is one, else for the CPU.
+
+    `cuda_src` holds the kernels and, as a rule, the torch functions that launch them; `cpp_src` their declarations, or
+    whole functions where `cuda_src` holds none. Both are what `torch.utils.cpp_extension.load_inline` takes, and on a GPU
+    that is what builds them. Without one they are built for the CPU, where CPU tensors pass for CUDA tensors.
+
+    `opt=False` compiles the host code without optimisation. `verbose=True` prints the commands. What was built once, from
+    the same text on the same machine, is loaded from the cache.
+
+    Raises CompileError for a source that does not compile, ValueError for a function that the source does not have,
+    ToolchainError where no compiler is found.
+    """
+    __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
+    funcs = [funcs] if isinstance(funcs, str) else list(funcs)
+    _check_names(cuda_src, cpp_src, funcs)
+    build = _Gpu() if device().type == "cuda" else _Cpu()
+    fingerprint = repr((cuda_src, cpp_src, funcs, bool(opt), build.fingerprint()))
+    name = f"{funcs[0]}_{hashlib.sha256(fingerprint.encode()).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    folder = cache_folder() / build.device / name
+    try:
+        with _sole_builder(folder):
+            if not (folder / "complete").exists():
+                shutil.rmtree(folder, ignore_errors=True)  # what a killed build left
+                folder.mkdir(parents=True)
+                with waiting(f"compiling {funcs[0]} for the {build.device}", expected=build.expected_seconds):
+                    log = build(name, cuda_src, cpp_src, funcs, folder, opt, verbose)
+                if log:
+                    raise _explained(log, {"cuda_src": cuda_src, "cpp_src": cpp_src}, folder)
+                (folder / "complete").touch()
+            elif verbose:
+                print(f"already built: {short_path(folder)}")
+        return _import(name, folder)
+    except OSError as error:
+        if error.filename is None or not str(error.filename).startswith(str(cache_folder())):
+            raise
+        advice = "free some space, or set CUDA_COURSE_CACHE to a folder that you may write"
+        raise ToolchainError(f"cannot write the build to {error.filename} ({error.strerror}): {advice}") from None
+
+
+class _Cpu:
+    """Builds with the machine's C++ compiler, against the headers of utils/cuda_on_cpu."""
+
+    device, expected_seconds = "cpu", 7
+
+    def fingerprint(self):
+        from utils.cuda_on_cpu.build import fingerprint
+
+        return fingerprint()
+
+    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, verbose):
+        __tracebackhide__ = True
+        from utils.cuda_on_cpu import TranslationError, build_extension, translate
+
+        for which, source in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
+            try:
+                translate(source)
+            except TranslationError as error:
+                message = f"{_place(which, source, error.line)}: {error}\n{_excerpt(source, error.line)}"
+                raise CompileError(message, [(which, error.line, str(error))]) from None
+        say = print if verbose else (lambda text: None)
+        return build_extension(name, cuda_src, cpp_src, funcs, folder, opt, lambda text: say(_shorten(text)))
+
+
+class _Gpu:
+    """Builds with torch's load_inline: nvcc for the kernels, the C++ compiler for the binding."""
+
+    device, expected_seconds = "cuda", 40
+
+    def fingerprint(self):
+        import torch
+
+        home = toolchain.use_cuda_toolkit()
+        compiler = subprocess.run([toolchain.cxx_compiler(), "--version"], capture_output=True, text=True).stdout
+        return torch.__version__, sys.version, str(home), toolchain.nvcc_release(home), self._architecture(), compiler
+
+    def _architecture(self):
+        import torch
+
+        return ".".join(map(str, torch.cuda.get_device_capability()))
+
+    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, verbose):
+        from torch.utils.cpp_extension import load_inline
+
+        toolchain.put_ninja_on_path()
+        flags = ["-O2"] if opt else []
+        # Our own sources say what they include; others count on the headers that load_inline puts before them.
+        implicit = ["#include <torch/types.h>"] if re.search(r"\b(torch|at|c10)::|\bTORCH_|\bAT_", cuda_src) else []
+        cuda = [*implicit, "#include <cuda.h>", "#include <cuda_runtime.h>", '#line 1 "cuda_src"', cuda_src]
+        cpp = ["#include <torch/extension.h>", '#line 1 "cpp_src"', cpp_src, '#line 1 "main.cpp"']
+        try:
+            with _environment(TORCH_CUDA_ARCH_LIST=self._architecture()), _kept_output(not verbose) as kept:
+                load_inline(
+                    name,
+                    ["\n".join(cpp)],
+                    ["\n".join(cuda)],
+                    functions=funcs,
+                    extra_cflags=flags,
+                    extra_cuda_cflags=flags,
+                    extra_ldflags=_cudart_link(folder),
+                    build_directory=str(folder),
+                    verbose=verbose,
+                    no_implicit_headers=True,
+                )
+        except (RuntimeError, ImportError) as error:
+            return f"{error}\n{''.join(kept)}"
+        return ""
+
+
+def _cudart_link(folder):
+    """The pip wheel has libcudart.so.13 and no libcudart.so, which the linker asks for: give it one."""
+    home = toolchain.cuda_home()
+    libraries = [home / "lib64", home / "lib"]
+    if any((lib / "libcudart.so").exists() for lib in libraries):
+        return []
+    versioned = next((so for lib in libraries for so in sorted(lib.glob("libcudart.so.*"))), None)
+    if versioned is None:
+        return []
+    (folder / "libcudart.so").symlink_to(versioned)
+    return [f"-L{folder}"]
+
+
+@contextlib.contextmanager
+def _environment(**values):
+    """Set environment variables for a while."""
+    before = {key: os.environ.get(key) for key in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
+
+
+@contextlib.contextmanager
+def _kept_output(keep):
+    """Keep back what Python code prints meanwhile, if `keep`; the list that is given receives it."""
+    import io
+
+    kept, buffer = [], io.StringIO()
+    if not keep:
+        yield kept
+        return
+    try:
+        with contextlib.redirect_stdout(buffer), contextlib.redirect_stderr(buffer):
+            yield kept
+    finally:
+        kept.append(buffer.getvalue())
+
+
+@contextlib.contextmanager
+def _sole_builder(folder):
+    """Of several processes that want the same build one works, and the others wait. A lock of a dead process is free."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _import(name, folder):
+    """Load the built module from its folder."""
+    __tracebackhide__ = True
+    import torch  # noqa: F401  the module needs torch's libraries in the process
+
+    path = str(folder / f"{name}.so")
+    loader = importlib.machinery.ExtensionFileLoader(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    try:
+        module = importlib.util.module_from_spec(spec)
+    except ImportError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        symbol = re.search(r"undefined symbol: (\w+)", str(error))
+        if not symbol:
+            raise
+        raise CompileError(f"`{_demangled(symbol[1])}` is declared and called, but no source defines it") from None
+    loader.exec_module(module)
+    sys.modules[name] = module
+    return module
+
+
+def _demangled(symbol):
+    tool = shutil.which("c++filt")
+    return subprocess.run([tool, symbol], capture_output=True, text=True).stdout.strip() if tool else symbol
+
+
+def _check_names(cuda_src, cpp_src, funcs):
+    """Every function must stand in the text; a misspelt one is met by the nearest name that does."""
+    __tracebackhide__ = True
+    if not funcs:
+        raise ValueError("funcs is empty: name at least one function to call from Python")
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", f"{cuda_src}\n{cpp_src}", flags=re.DOTALL)
+    # A function that Python may call: a return type, a name, arguments; kernels return nothing to call.
+    declared = re.findall(r"^[ \t]*(?!.*__global__)[\w:<>,&* \t]*?[\w>&*][ \t&*]+(\w+)[ \t]*\([^;{}]*?\)\s*[;{]", code, re.M)
+    declared = list(dict.fromkeys(n for n in declared if n not in ("if", "for", "while", "switch", "return")))
+    for name in funcs:
+        if not str(name).isidentifier():
+            raise ValueError(f"{name!r} is no function name")
+        if re.search(rf"\b{name}\s*\(", code):
+            continue
+        near = get_close_matches(name, declared, 1, cutoff=0.6)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        have = f" It has: {', '.join(declared)}." if declared else ""
+        raise ValueError(f"the source has no function {name!r}.{meant}{have}")
+
+
+# ---- errors ---------------------------------------------------------------------------------------------------------
+
+# g++ and clang++: cuda_src:7:12: error: message    nvcc: cuda_src(7): error: message
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^\s:(][^:(\n]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc_line>\d+)\)): "
+    r"(?:fatal |catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$",
+    re.MULTILINE,
+)
+_UNDEFINED = re.compile(r"undefined reference to [`'](.*)'")
+
+
+def _explained(log, sources, folder):
+    """A CompileError from the compilers' log, which is kept in the build folder."""
+    kept = folder / "build.log"
+    kept.write_text(log)
+    errors = []
+    for found in _DIAGNOSTIC.finditer(log):
+        which, line = Path(found["file"]).name, int(found["line"] or found["nvcc_line"])
+        error = (which, line, found["message"].strip())
+        if error not in errors:
+            errors.append(error)
+    own = [e for e in errors if e[0] in sources]
+    parts = [f"{_place(which, sources[which], line)}: {text}\n{_excerpt(sources[which], line)}" for which, line, text in own[:3]]
+    if len(own) > 3:
+        parts.append(f"... and {len(own) - 3} more errors.")
+    if not own:
+        undefined = dict.fromkeys(_UNDEFINED.findall(log))
+        parts = [f"`{name}` is declared and called, but no source defines it" for name in undefined]
+    if not parts:
+        parts = [f"{file}, line {line}: {text}" for file, line, text in errors[:3]] or log.strip().splitlines()[-5:]
+    return CompileError("\n".join([*parts, f"The whole log: {short_path(kept)}"]), own, log)
+
+
+def _place(which, source, line):
+    return f"{which}, line {line}"
+
+
+def _excerpt(source, line, around=2):
+    """The lines about `line`, numbered, with an arrow at it."""
+    lines = source.splitlines()
+    first, last = max(1, line - around), min(len(lines), line + around)
+    shown = [f"{'-->' if n == line else '   '} {n:4} | {lines[n - 1]}" for n in range(first, last + 1)]
+    return "\n".join(shown)
+
+
+def _shorten(text):
+    return text.replace(str(cache_folder()), short_path(cache_folder())).replace(str(Path.home()), "~")

@@ -1,0 +1,16 @@
+// Stands in for torch's header of this name: a CUDA error becomes a Python exception.
+#pragma once
+
+#include <c10/util/Exception.h>
+#include <cuda_runtime.h>
+
+#define C10_CUDA_CHECK(expression)                                                                            \
+    do {                                                                                                      \
+        const cudaError_t cuda_error = (expression);                                                          \
+        if (cuda_error != cudaSuccess) {                                                                      \
+            (void)cudaGetLastError();                                                                         \
+            TORCH_CHECK(false, "CUDA error: ", cudaGetErrorString(cuda_error));                               \
+        }                                                                                                     \
+    } while (0)
+#define AT_CUDA_CHECK(expression) C10_CUDA_CHECK(expression)
+#define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())

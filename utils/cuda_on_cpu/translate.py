@@ -1,0 +1,257 @@
+"""CUDA C++ in, C++ out: the few things that no header can define.
+
+A launch `kernel<<<grid, block>>>(args)` and a `__shared__` variable are rewritten, and the words by which torch code
+asks for a GPU are replaced by those that ask for the CPU. All else is left as it was, and every line keeps its number,
+so that a compiler's message about line 7 is about line 7 of the learner's source.
+"""
+
+import re
+from typing import NamedTuple
+
+__all__ = ["TranslationError", "translate"]
+
+
+class TranslationError(Exception):
+    """The source holds something that cannot be brought to the CPU; `.line` is its line, counted from 1."""
+
+    def __init__(self, message, line):
+        super().__init__(message)
+        self.line = line
+
+
+class Token(NamedTuple):
+    text: str
+    start: int  # offset in the source
+    end: int
+
+
+# Comments and strings come first, so that nothing inside them is taken for code.
+_TOKEN = re.compile(
+    r"""(?P<skip> \s+ | //(?:\\\n|[^\n])* | /\*.*?\*/ )
+      | (?P<token> (?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"   # raw string
+                 | (?:u8|[uUL])?"(?:\\.|[^"\\\n])*"
+                 | (?:u8|[uUL])?'(?:\\.|[^'\\\n])*'
+                 | \.?\d(?:[eEpP][+-]|'?[\w.])*                                # number
+                 | [^\W\d]\w*                                                  # word
+                 | <<< | >>> | :: | -> | . )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+_OPENS = {opener: closer for closer, opener in _CLOSES.items()}
+
+# What asks for the GPU in torch code, and what stands for it here, where CPU tensors pass for CUDA tensors.
+_ON_CPU = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "printf": "::cuda_on_cpu::print"}
+
+_NEEDS_GPU = {
+    "asm": "inline PTX",
+    "__asm__": "inline PTX",
+    "wmma": "the tensor cores' wmma",
+    "tex1D": "a texture",
+    "tex2D": "a texture",
+    "tex3D": "a texture",
+    "cudaTextureObject_t": "a texture",
+}
+_NOT_YET = re.compile(r"__syncwarp|__shfl_\w+|__ballot_sync|__any_sync|__all_sync|__activemask|cooperative_groups")
+
+
+def translate(source: str) -> str:
+    """C++ for the CPU from CUDA C++ text, line for line.
+
+    Raises TranslationError for a launch or a `__shared__` declaration that cannot be read, and for what needs a GPU.
+    """
+    tokens = [Token(m["token"], *m.span("token")) for m in _TOKEN.finditer(source) if m["token"]]
+    edits = []  # (start, end, replacement), none inside another
+    depth_is_code = _function_depths(tokens)
+    i = 0
+    while i < len(tokens):
+        text = tokens[i].text
+        if text == "<<<":
+            i = _launch(source, tokens, i, edits)
+        elif text == "__shared__":
+            i = _shared(source, tokens, i, edits, depth_is_code[i])
+        else:
+            _word(source, tokens, i, edits)
+            i += 1
+    pieces, at = [], 0
+    for start, end, replacement in sorted(edits):
+        pieces += [source[at:start], replacement]
+        at = end
+    return "".join(pieces) + source[at:]
+
+
+def _error(source, token, message):
+    return TranslationError(message, source.count("\n", 0, token.start) + 1)
+
+
+def _function_depths(tokens):
+    """For every token, whether it stands inside a function: within braces other than a namespace's or extern "C"."""
+    inside, stack, statement = [], [], []
+    for token in tokens:
+        inside.append(any(stack))
+        if token.text == "{":
+            stack.append(bool(statement) and statement[0] not in ("namespace", "inline") and statement != ["extern", '"C"'])
+            statement = []
+        elif token.text in "};":
+            if token.text == "}" and stack:
+                stack.pop()
+            statement = []
+        else:
+            statement.append(token.text)
+    return inside
+
+
+def _word(source, tokens, i, edits):
+    token = tokens[i]
+    before = tokens[i - 1].text if i else ""
+    after = tokens[i + 1].text if i + 1 < len(tokens) else ""
+    if token.text in _NEEDS_GPU:
+        raise _error(source, token, f"`{token.text}`: {_NEEDS_GPU[token.text]} needs a GPU")
+    if _NOT_YET.fullmatch(token.text):
+        raise _error(source, token, f"`{token.text}` needs a GPU: the CPU engine does not run it yet")
+    if token.text == "printf":
+        start = tokens[i - 2].start if before == "::" and tokens[i - 2].text == "std" else token.start
+        edits.append((start, token.end, _ON_CPU["printf"]))
+    elif token.text in _ON_CPU:
+        edits.append((token.start, token.end, _ON_CPU[token.text]))
+    elif token.text == "CUDA" and before == "::" and tokens[i - 2].text == "DeviceType":
+        edits.append((token.start, token.end, "CPU"))
+    elif token.text == "cuda" and before in (".", "->") and after == "(":
+        edits.append((token.start, token.end, "cpu"))
+
+
+def _launch(source, tokens, i, edits):
+    """Rewrite the launch whose `<<<` is token i; the index of the first token of its arguments."""
+    first = _kernel_start(source, tokens, i)
+    end, depth = i + 1, 0
+    while end < len(tokens) and (depth or tokens[end].text != ">>>"):
+        depth += (tokens[end].text in _OPENS) - (tokens[end].text in _CLOSES)
+        if depth < 0 or tokens[end].text == ";":
+            break
+        end += 1
+    if end == len(tokens) or tokens[end].text != ">>>":
+        raise _error(source, tokens[i], "this launch has `<<<` but no `>>>`")
+    if end + 1 == len(tokens) or tokens[end + 1].text != "(":
+        raise _error(source, tokens[end], "after `>>>` come the kernel's arguments in parentheses")
+    kernel = source[tokens[first].start : tokens[i].start]
+    config = translate(source[tokens[i].end : tokens[end].start])
+    start = f"::cuda_on_cpu::start(::cuda_on_cpu::Launch({config}), [&](auto... a) {{ {kernel}(a...); }})"
+    # A name in the kernel's template arguments was already looked at, as a word; the launch replaces it whole.
+    while edits and edits[-1][0] >= tokens[first].start:
+        edits.pop()
+    edits.append((tokens[first].start, tokens[end].end, start))
+    return end + 1
+
+
+def _kernel_start(source, tokens, i):
+    """Index of the first token of what stands before `<<<`: a name, with its namespaces and template arguments."""
+    at = i - 1
+    if at >= 0 and tokens[at].text in (">", ">>>"):
+        angles = 0
+        while at >= 0:
+            text = tokens[at].text
+            if text in _CLOSES:
+                at = _opening(tokens, at)
+            angles += {">": 1, ">>>": 3, "<": -1, "<<<": -3}.get(text, 0)
+            if angles == 0 or at < 0:
+                break
+            at -= 1
+        at -= 1
+    while at >= 0 and tokens[at].text in (")", "]"):  # (*chosen)<<<...>>>, table[k]<<<...>>>
+        closer, at = tokens[at].text, _opening(tokens, at)
+        if closer == ")":
+            return at
+        at -= 1
+    if at < 0 or not re.fullmatch(r"[^\W\d]\w*", tokens[at].text):
+        raise _error(source, tokens[i], "`<<<` stands behind no kernel's name")
+    while at >= 1 and tokens[at - 1].text == "::":
+        qualified = at >= 2 and re.fullmatch(r"[^\W\d]\w*", tokens[at - 2].text) and tokens[at - 2].text != "return"
+        at -= 2 if qualified else 1
+    return at
+
+
+def _opening(tokens, at):
+    """Index of the bracket that the one at `at` closes; -1 where there is none."""
+    depth = 0
+    while at >= 0:
+        depth += (tokens[at].text in _CLOSES) - (tokens[at].text in _OPENS)
+        if depth == 0:
+            return at
+        at -= 1
+    return -1
+
+
+def _shared(source, tokens, i, edits, inside_function):
+    """Rewrite the declaration with `__shared__` as token i; the index of the first token behind it."""
+    first = i
+    while first and tokens[first - 1].text in ("static", "extern", "volatile", "const"):
+        first -= 1
+    end = i
+    while end < len(tokens) and tokens[end].text != ";":
+        end += 1
+    if end == len(tokens):
+        raise _error(source, tokens[i], "this __shared__ declaration has no `;`")
+    if not inside_function:
+        raise _error(source, tokens[i], "declare __shared__ variables inside the kernel that uses them")
+    words = [t.text for t in tokens[first:end]]
+    dynamic = "extern" in words
+    declared, base = [], None
+    for declarator in _split(_without_alignment([w for w in words if w not in ("__shared__", "static", "extern")])):
+        if "=" in declarator or "{" in declarator:
+            raise _error(source, tokens[i], "a __shared__ variable cannot have an initial value: let one thread write it")
+        at = next((k for k in range(len(declarator) - 1, -1, -1) if _is_name(declarator, k)), None)
+        if at is None:
+            raise _error(source, tokens[i], f"cannot read this __shared__ declaration: {' '.join(words)}")
+        before, name, dims = declarator[:at], declarator[at], "".join(declarator[at + 1 :])
+        if base is None:
+            kind = len(before)
+            while kind and before[kind - 1] in ("*", "&"):
+                kind -= 1
+            base, before = " ".join(before[:kind]), before[kind:]
+        declared.append((base + "".join(before), name, dims))
+    parts = []
+    for kind, name, dims in declared:
+        if dynamic:
+            rest = dims[dims.index("]") + 1 :] if "]" in dims else ""
+            pointer = f"{kind} (*){rest}" if rest else f"{kind}*"
+            parts.append(f"auto* {name} = static_cast<{pointer}>(::cuda_on_cpu::dynamic_shared());")
+        else:
+            parts.append(f"static ::cuda_on_cpu::Shared<{kind}{dims}> {name}_shared; ")
+            parts.append(f"auto& {name} = {name}_shared.of_this_block();")
+    lines = source.count("\n", tokens[first].start, tokens[end].start)
+    while edits and edits[-1][0] >= tokens[first].start:
+        edits.pop()
+    edits.append((tokens[first].start, tokens[end].end, "".join(parts) + "\n" * lines))
+    return end + 1
+
+
+def _is_name(declarator, k):
+    """Whether word k is the declared name: at the end, or before the first `[`, outside any brackets."""
+    outside = sum((w in "([<") - (w in ")]>") for w in declarator[:k]) == 0
+    return outside and re.fullmatch(r"[^\W\d]\w*", declarator[k]) and (declarator[k + 1 :] or ["["])[0] == "["
+
+
+def _without_alignment(words):
+    """Leaves out alignas(...) and __align__(...): the arena aligns every variable to 16 bytes at least."""
+    while (at := next((k for k, w in enumerate(words) if w in ("alignas", "__align__")), None)) is not None:
+        close = at + 1
+        depth = 0
+        while close < len(words):
+            depth += (words[close] == "(") - (words[close] == ")")
+            close += 1
+            if depth == 0:
+                break
+        words = words[:at] + words[close:]
+    return words
+
+
+def _split(words):
+    """Split a declaration at the commas that separate declarators."""
+    parts, depth = [[]], 0
+    for word in words:
+        depth += (word in "([{<") - (word in ")]}>")
+        if word == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
