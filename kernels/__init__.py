@@ -37,7 +37,7 @@ def functions(name):
 
 @cache
 def load(name, opt=True, verbose=False):
-    """Build operation `name` with `utils.load_cuda` for this machine's device: a module with every function of the .cpp.
+    """Build operation `name` with `utils.load_cuda`: a module with every function of the .cpp.
 
     The same name gives the same module again for as long as the process lives.
     """

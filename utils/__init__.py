@@ -1,6 +1,12 @@
-"""What the lessons import. Importing this package is quick: torch is loaded by the first call that needs it."""
+"""What the lessons import. Importing this package is quick: a name's module, and torch, are loaded when first used."""
 
-from utils.compile import CompileError, load_cuda
-from utils.toolchain import device
+import importlib
 
+_HOMES = {"load_cuda": "utils.compile", "CompileError": "utils.compile", "device": "utils.toolchain"}
 __all__ = ["CompileError", "device", "load_cuda"]
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'utils' has no attribute {name!r}")

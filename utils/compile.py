@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ __all__ = ["CompileError", "load_cuda"]
 
 
 class CompileError(RuntimeError):
-    """The source does not compile. The message shows the compiler's words beside the lines of the source they are about.
+    """The source does not compile. The message shows the compiler's words beside the lines they are about.
 
     `.errors` holds them as (source, line, message), source being 'cuda_src' or 'cpp_src'; `.log` is the whole log.
     """
@@ -33,14 +34,14 @@ class CompileError(RuntimeError):
 
 
 def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False):
-    """Compile CUDA C++ text and give a module with the functions `funcs`, for the GPU if there is one, else for the CPU.
+    """Compile CUDA C++ text into a module with the functions `funcs`: for the GPU if there is one, else the CPU.
 
-    `cuda_src` holds the kernels and, as a rule, the torch functions that launch them; `cpp_src` their declarations, or
-    whole functions where `cuda_src` holds none. Both are what `torch.utils.cpp_extension.load_inline` takes, and on a GPU
-    that is what builds them. Without one they are built for the CPU, where CPU tensors pass for CUDA tensors.
+    `cuda_src` holds the kernels and, as a rule, the torch functions that launch them; `cpp_src` their declarations,
+    or whole functions where `cuda_src` holds none. Both are what `torch.utils.cpp_extension.load_inline` takes, and on
+    a GPU that is what builds them. Without one they are built for the CPU, where CPU tensors pass for CUDA tensors.
 
-    `opt=False` compiles the host code without optimisation. `verbose=True` prints the commands. What was built once, from
-    the same text on the same machine, is loaded from the cache.
+    `opt=False` compiles the host code without optimisation. `verbose=True` prints the commands. What was built once,
+    from the same text on the same machine, is loaded from the cache.
 
     Raises CompileError for a source that does not compile, ValueError for a function that the source does not have,
     ToolchainError where no compiler is found.
@@ -92,7 +93,7 @@ class _Cpu:
             try:
                 translate(source)
             except TranslationError as error:
-                message = f"{_place(which, source, error.line)}: {error}\n{_excerpt(source, error.line)}"
+                message = f"{which}, line {error.line}: {error}\n{_excerpt(source, error.line)}"
                 raise CompileError(message, [(which, error.line, str(error))]) from None
         say = print if verbose else (lambda text: None)
         return build_extension(name, cuda_src, cpp_src, funcs, folder, opt, lambda text: say(_shorten(text)))
@@ -124,8 +125,13 @@ class _Gpu:
         implicit = ["#include <torch/types.h>"] if re.search(r"\b(torch|at|c10)::|\bTORCH_|\bAT_", cuda_src) else []
         cuda = [*implicit, "#include <cuda.h>", "#include <cuda_runtime.h>", '#line 1 "cuda_src"', cuda_src]
         cpp = ["#include <torch/extension.h>", '#line 1 "cpp_src"', cpp_src, '#line 1 "main.cpp"']
+        kept = io.StringIO()
         try:
-            with _environment(TORCH_CUDA_ARCH_LIST=self._architecture()), _kept_output(not verbose) as kept:
+            with (
+                _environment(TORCH_CUDA_ARCH_LIST=self._architecture()),
+                contextlib.redirect_stdout(kept),
+                contextlib.redirect_stderr(kept),
+            ):
                 load_inline(
                     name,
                     ["\n".join(cpp)],
@@ -135,11 +141,13 @@ class _Gpu:
                     extra_cuda_cflags=flags,
                     extra_ldflags=_cudart_link(folder),
                     build_directory=str(folder),
-                    verbose=verbose,
                     no_implicit_headers=True,
                 )
         except (RuntimeError, ImportError) as error:
-            return f"{error}\n{''.join(kept)}"
+            return f"{error}\n{kept.getvalue()}"
+        if verbose:  # ninja prints past the notebook; it can be asked afterwards what it ran
+            ran = subprocess.run(["ninja", "-t", "commands"], cwd=folder, capture_output=True, text=True)
+            print(_shorten(ran.stdout))
         return ""
 
 
@@ -169,24 +177,8 @@ def _environment(**values):
 
 
 @contextlib.contextmanager
-def _kept_output(keep):
-    """Keep back what Python code prints meanwhile, if `keep`; the list that is given receives it."""
-    import io
-
-    kept, buffer = [], io.StringIO()
-    if not keep:
-        yield kept
-        return
-    try:
-        with contextlib.redirect_stdout(buffer), contextlib.redirect_stderr(buffer):
-            yield kept
-    finally:
-        kept.append(buffer.getvalue())
-
-
-@contextlib.contextmanager
 def _sole_builder(folder):
-    """Of several processes that want the same build one works, and the others wait. A lock of a dead process is free."""
+    """Of several processes that want one build, one works and the others wait. A dead process holds no lock."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -226,7 +218,9 @@ def _check_names(cuda_src, cpp_src, funcs):
         raise ValueError("funcs is empty: name at least one function to call from Python")
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", f"{cuda_src}\n{cpp_src}", flags=re.DOTALL)
     # A function that Python may call: a return type, a name, arguments; kernels return nothing to call.
-    declared = re.findall(r"^[ \t]*(?!.*__global__)[\w:<>,&* \t]*?[\w>&*][ \t&*]+(\w+)[ \t]*\([^;{}]*?\)\s*[;{]", code, re.M)
+    declared = re.findall(
+        r"^[ \t]*(?!.*__global__)[\w:<>,&* \t]*?[\w>&*][ \t&*]+(\w+)[ \t]*\([^;{}]*?\)\s*[;{]", code, re.M
+    )
     declared = list(dict.fromkeys(n for n in declared if n not in ("if", "for", "while", "switch", "return")))
     for name in funcs:
         if not str(name).isidentifier():
@@ -261,7 +255,7 @@ def _explained(log, sources, folder):
         if error not in errors:
             errors.append(error)
     own = [e for e in errors if e[0] in sources]
-    parts = [f"{_place(which, sources[which], line)}: {text}\n{_excerpt(sources[which], line)}" for which, line, text in own[:3]]
+    parts = [f"{which}, line {line}: {text}\n{_excerpt(sources[which], line)}" for which, line, text in own[:3]]
     if len(own) > 3:
         parts.append(f"... and {len(own) - 3} more errors.")
     if not own:
@@ -270,10 +264,6 @@ def _explained(log, sources, folder):
     if not parts:
         parts = [f"{file}, line {line}: {text}" for file, line, text in errors[:3]] or log.strip().splitlines()[-5:]
     return CompileError("\n".join([*parts, f"The whole log: {short_path(kept)}"]), own, log)
-
-
-def _place(which, source, line):
-    return f"{which}, line {line}"
 
 
 def _excerpt(source, line, around=2):

@@ -23,7 +23,7 @@ class ToolchainError(RuntimeError):
 
 
 class Finding(NamedTuple):
-    """A line of the report: what was looked for, what was found, and the command that mends it if something is wrong."""
+    """A line of the report: what was looked for, what was found, and the command that mends what is wrong."""
 
     what: str
     found: str
@@ -68,7 +68,10 @@ def install_hint(debian: str, mac: str = "xcode-select --install") -> str:
     """The command that installs a system package on this machine, as far as it can be told."""
     if platform.system() == "Darwin":
         return mac
-    for tool, command in (("apt-get", f"sudo apt-get install {debian}"), ("dnf", "sudo dnf install gcc-c++ python3-devel")):
+    for tool, command in (
+        ("apt-get", f"sudo apt-get install {debian}"),
+        ("dnf", "sudo dnf install gcc-c++ python3-devel"),
+    ):
         if shutil.which(tool):
             return command
     return f"install {debian} with your system's package manager"
@@ -158,17 +161,26 @@ def put_ninja_on_path():
 
 def findings() -> list[Finding]:
     """Everything the report looks at, in order; nothing here raises."""
-    found = [_system(), Finding("Python", platform.python_version(), sys.version_info >= (3, 10), cure="install Python 3.10 or newer")]
+    found = [
+        _system(),
+        Finding("Python", platform.python_version(), sys.version_info >= (3, 10), cure="install Python 3.10 or newer"),
+    ]
     found += [_package("torch"), _package("torchvision")]
     found += _gpu()
     try:
         compiler = cxx_compiler()
         found.append(Finding("C++ compiler", _first_line(compiler, "--version") or compiler))
     except ToolchainError as error:
-        found.append(Finding("C++ compiler", "none", False, cure=install_hint("g++")))
-        del error
+        found.append(Finding("C++ compiler", str(error).split(". ")[0], False, cure=install_hint("g++")))
     header = Path(sysconfig.get_path("include")) / "Python.h"
-    found.append(Finding("Python headers", "found" if header.exists() else "Python.h is missing", header.exists(), cure=install_hint("python3-dev")))
+    found.append(
+        Finding(
+            "Python headers",
+            "found" if header.exists() else "Python.h is missing",
+            header.exists(),
+            cure=install_hint("python3-dev"),
+        )
+    )
     try:
         put_ninja_on_path()
         found.append(Finding("ninja", _first_line("ninja", "--version")))
@@ -192,10 +204,14 @@ def _package(name: str) -> Finding:
         util.find_spec(name) and __import__(name)
         return Finding(name, version)
     except metadata.PackageNotFoundError:
-        return Finding(name, "not installed", False, cure=f"{short_path(sys.executable)} -m pip install torch torchvision")
+        return Finding(
+            name, "not installed", False, cure=f"{short_path(sys.executable)} -m pip install torch torchvision"
+        )
     except Exception as error:  # a broken installation can raise anything: the report says what
         wrong = f"{version} does not import: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        return Finding(name, wrong, False, cure=f"{short_path(sys.executable)} -m pip install --force-reinstall torch torchvision")
+        return Finding(
+            name, wrong, False, cure=f"{short_path(sys.executable)} -m pip install --force-reinstall torch torchvision"
+        )
 
 
 def _gpu() -> list[Finding]:
@@ -208,7 +224,9 @@ def _gpu() -> list[Finding]:
         return [Finding("GPU", "none that torch can use: lessons run on the CPU engine", needed=False)]
     index = torch.cuda.current_device()
     major, minor = torch.cuda.get_device_capability(index)
-    gpu = Finding("GPU", f"{torch.cuda.get_device_name(index)}, sm_{major}{minor}, torch built for CUDA {torch.version.cuda}")
+    gpu = Finding(
+        "GPU", f"{torch.cuda.get_device_name(index)}, sm_{major}{minor}, torch built for CUDA {torch.version.cuda}"
+    )
     home = cuda_home()
     release = nvcc_release(home) if home else ""
     if not release:
@@ -233,8 +251,8 @@ def report(stream=None) -> bool:
     found = findings()
     width = max(len(f.what) for f in found)
     for f in found:
-        verdict = "ok" if f.ok and f.needed else "-" if f.ok else "MISSING"
-        print(f"{verdict:8}{f.what:{width}}  {f.found}", file=stream)
+        verdict = "ok" if f.ok and f.needed else "-" if f.ok else "mend"
+        print(f"{verdict:6}{f.what:{width}}  {f.found}", file=stream)
     wrong = [f for f in found if not f.ok]
     for f in wrong:
         print(f"\nTo mend {f.what}:\n    {f.cure}", file=stream)

@@ -21,7 +21,6 @@ _HERE = Path(__file__).parent
 _RUNTIME_FLAGS = ["-O2", "-std=c++20", "-fPIC", "-pthread", "-U_FORTIFY_SOURCE", f"-I{_HERE / 'include'}"]
 _SPEAKS_OF_TORCH = re.compile(r"\b(?:torch|at|c10)::|\bTORCH_\w+|\bAT_\w+|\bC10_\w+")
 _SPEAKS_OF_PYTHON = re.compile(r"\b(?:py|pybind11)::|\bPYBIND11_\w+|\bPy\w+")
-_TORCH_ERROR = re.compile(r"error: .*(?:torch|at::|c10|ATen|Tensor)")
 
 
 @functools.cache
@@ -39,7 +38,7 @@ def fingerprint() -> str:
 
 
 def build_extension(name, cuda_src, cpp_src, funcs, folder, opt=True, say=lambda text: None) -> str:
-    """Compile into `folder` the extension module `name` with the functions `funcs`; the compilers' log, empty if it worked.
+    """Compile into `folder` the module `name` with the functions `funcs`; the compilers' log, empty if it worked.
 
     The folder receives the sources as given (`cuda.cu`), translated (`cuda.cpp`) and with the binding (`main.cpp`).
     The module is `folder/name.so`. `say` is called with each command that is run. Both sources are compiled at once, on
@@ -58,10 +57,28 @@ def build_extension(name, cuda_src, cpp_src, funcs, folder, opt=True, say=lambda
     (folder / "main.cpp").write_text("\n".join(host_code) + "\n")
 
     log = _compile(name, folder, opt, say, [])
-    if _TORCH_ERROR.search(log):
+    if _asks_for_more_of_torch(log):
         say("the smaller torch headers do not suffice: once more with all of torch")
         log = _compile(name, folder, opt, say, ["-DCUDA_ON_CPU_WHOLE_TORCH"])
     return log
+
+
+def _asks_for_more_of_torch(log) -> bool:
+    """Whether a compiler misses a name that torch has beyond the smaller headers (a misspelt one it has nowhere)."""
+    import torch
+
+    missed = set()
+    for message in re.findall(r"error: (.*)", log):
+        message = message.split("did you mean")[0]
+        if re.search(r"torch|\bat\b|c10|Tensor", message):
+            missed |= set(re.findall(r"['‘](?:\w+::)*(\w+)", message)) - {"torch", "at", "c10", "Tensor"}
+    if not missed:
+        return False
+    headers = Path(torch.__file__).parent / "include"
+    places = [headers / "ATen/Functions.h", headers / "torch/csrc/autograd/generated/variable_factories.h"]
+    places += (headers / "torch/csrc/api/include").rglob("*.h")
+    known = {word for path in places for word in re.findall(r"\w+", path.read_text(errors="ignore"))}
+    return bool(missed & known)
 
 
 def _compile(name, folder, opt, say, extra):
@@ -87,7 +104,14 @@ def _compile(name, folder, opt, say, extra):
     if runtime:
         os.replace(runtime[-1], _runtime_path())
     link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), str(_runtime_path())]
-    link += [f"-Wl,-rpath,{_runtime_path().parent}", f"-L{torch_home / 'lib'}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    link += [
+        f"-Wl,-rpath,{_runtime_path().parent}",
+        f"-L{torch_home / 'lib'}",
+        "-lc10",
+        "-ltorch_cpu",
+        "-ltorch",
+        "-ltorch_python",
+    ]
     return _run([[*link, "-pthread", "-o", str(folder / f"{name}.so")]], say)
 
 
@@ -97,7 +121,7 @@ def _runtime_path() -> Path:
 
 
 def _runtime_command(compiler):
-    """The command that builds the runtime, or None if it is there. It writes beside its place, to be moved there whole."""
+    """The command that builds the runtime, None if it is there. It writes beside its place, to be moved there whole."""
     path = _runtime_path()
     if path.exists():
         return None

@@ -90,7 +90,9 @@ def _function_depths(tokens):
     for token in tokens:
         inside.append(any(stack))
         if token.text == "{":
-            stack.append(bool(statement) and statement[0] not in ("namespace", "inline") and statement != ["extern", '"C"'])
+            stack.append(
+                bool(statement) and statement[0] not in ("namespace", "inline") and statement != ["extern", '"C"']
+            )
             statement = []
         elif token.text in "};":
             if token.text == "}" and stack:
@@ -198,7 +200,9 @@ def _shared(source, tokens, i, edits, inside_function):
     declared, base = [], None
     for declarator in _split(_without_alignment([w for w in words if w not in ("__shared__", "static", "extern")])):
         if "=" in declarator or "{" in declarator:
-            raise _error(source, tokens[i], "a __shared__ variable cannot have an initial value: let one thread write it")
+            raise _error(
+                source, tokens[i], "a __shared__ variable cannot have an initial value: let one thread write it"
+            )
         at = next((k for k in range(len(declarator) - 1, -1, -1) if _is_name(declarator, k)), None)
         if at is None:
             raise _error(source, tokens[i], f"cannot read this __shared__ declaration: {' '.join(words)}")
