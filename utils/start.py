@@ -1,0 +1,165 @@
+"""What every lesson's set-up cell calls: `start()` makes sure that the lesson can run, and says where it will.
+
+Works where nothing of the course is installed, as on Colab: it needs the standard library and, to go on, PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# Never installed here: a second PyTorch beside the machine's own, or of another build, breaks both.
+TORCH = ("torch", "torchvision")
+# They run lessons from outside. A kernel that is running has no use for them, and Colab brings its own.
+RUNNERS = ("jupyter", "nbval")
+
+
+def start(root: Path = ROOT) -> None:
+    """Check that the course's own packages are the ones imported, install what misses, print the device.
+
+    Raises ImportError where another `kernels` or `utils` is in the way or PyTorch misses, RuntimeError where pip fails.
+    """
+    check_packages(root)
+    needed = requirements(root)
+    check_torch(needed)
+    install([line for name, line in needed.items() if name not in TORCH + RUNNERS and version(name) is None])
+    print(device_line())
+
+
+# ---------------------------------------------------------------- whose `kernels` and `utils`
+
+
+def check_packages(root: Path = ROOT) -> None:
+    """Make `kernels` and `utils` mean the course's. Both names are common: Hugging Face has a `kernels`, too."""
+    here, root = Path.cwd(), root.resolve()
+    nearest = next((p.resolve() for p in (here, *here.parents) if (p / "utils" / "start.py").is_file()), root)
+    if nearest != root:
+        raise ImportError(
+            f"This lesson lies in {nearest}, but `utils` was imported from another copy of the course, {root}. "
+            "Restart the kernel and run the cells from the top."
+        )
+    for name in ("kernels", "utils"):
+        found = location(name)
+        if found is None or not inside(found, root):
+            sys.path.insert(0, str(root))
+            importlib.invalidate_caches()
+            found = location(name)
+        if found is None:
+            raise ImportError(
+                f"The course in {root} has no package `{name}`: its folder is incomplete. Fetch it again."
+            )
+        if not inside(found, root):
+            raise ImportError(
+                f"`{name}` was already imported from {found}, which is not the course's ({root / name}). "
+                f"Restart the kernel, run this cell first, and import the other `{name}` in another notebook."
+            )
+
+
+def location(name: str) -> Path | None:
+    """Where a package is imported from, or would be; None where there is none."""
+    module = sys.modules.get(name)
+    if module is not None:
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
+    else:
+        spec = importlib.util.find_spec(name)
+        places = [spec.origin, *(spec.submodule_search_locations or [])] if spec else []
+    return next((Path(place).resolve() for place in places if place), None)
+
+
+def inside(path: Path, root: Path) -> bool:
+    return path.is_relative_to(root)
+
+
+# ---------------------------------------------------------------- packages
+
+
+def requirements(root: Path = ROOT) -> dict[str, str]:
+    """The course's list in pyproject.toml: name -> requirement, as in {'torch': 'torch>=2.11'}."""
+    with (root / "pyproject.toml").open("rb") as file:
+        lines = toml().load(file)["project"]["dependencies"]
+    return {re.match(r"[\w.-]+", line).group().lower(): line for line in lines}
+
+
+def toml():
+    """A reader of TOML: the standard library's from Python 3.11, before that the one that JupyterLab or pip brings."""
+    for name in ("tomllib", "tomli", "pip._vendor.tomli"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise ImportError(f"Python {sys.version.split()[0]} cannot read pyproject.toml: {pip_command(['tomli'])}")
+
+
+def version(name: str) -> str | None:
+    """The installed version of a package, None where it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def pip_command(packages: list[str]) -> str:
+    words = [sys.executable, "-m", "pip", "install", *packages]
+    return " ".join(f"'{word}'" if re.search(r"[^\w./=-]", word) else word for word in words)
+
+
+def check_torch(needed: dict[str, str]) -> None:
+    """Say how PyTorch is installed where it misses, or is older than the course takes."""
+    both = [needed[name] for name in TORCH]
+    missing = [name for name in TORCH if version(name) is None]
+    if missing:
+        raise ImportError(
+            f"{' and '.join(missing)} is not installed in {sys.executable}. The course never installs PyTorch from a "
+            f"lesson. Run this in a terminal, so that both come from one place, then restart the kernel:\n"
+            f"    {pip_command(both)}"
+        )
+    numbers = {name: tuple(int(part) for part in re.findall(r"\d+", version(name))[:2]) for name in TORCH}
+    least = re.search(r">=\s*(\d+)\.(\d+)", needed["torch"])
+    if least and numbers["torch"] < tuple(int(part) for part in least.groups()):
+        raise ImportError(
+            f"torch is {version('torch')} in {sys.executable} and the course needs {needed['torch']}. "
+            f"Run this in a terminal, then restart the kernel:\n    {pip_command(['--upgrade', *both])}"
+        )
+
+
+def install(packages: list[str]) -> None:
+    """Install packages into the running Python; without packages nothing happens."""
+    if not packages:
+        return
+    print(f"Installing what this Python lacks: {', '.join(packages)}")
+    words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1", *packages]
+    done = subprocess.run(words, capture_output=True, text=True)
+    importlib.invalidate_caches()
+    if done.returncode:
+        said = [line for line in (done.stderr + done.stdout).strip().splitlines() if "WARNING" not in line] or ["-"]
+        raise RuntimeError(
+            f"pip could not install {', '.join(packages)}. It said:\n    " + "\n    ".join(said[-3:]) + "\n"
+            "Is there a network? If so, run this cell again; if not, run this where there is one:\n"
+            f"    {pip_command(packages)}"
+        )
+
+
+# ---------------------------------------------------------------- device
+
+
+def device_line() -> str:
+    """One line on where lessons run; names the GPU with the versions that matter, or the processor and why."""
+    import torch
+
+    from utils.toolchain import device
+
+    number = torch.__version__.partition("+")[0]
+    if device().type == "cuda":
+        return f"Device: {torch.cuda.get_device_name()} (CUDA {torch.version.cuda}, torch {number})"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    there = Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi")
+    why = "the GPU here cannot be used, `python -m utils.toolchain` says why" if there else "no GPU found"
+    return f"Device: CPU, {cores} core{'s' * (cores != 1)} ({why}: kernels are compiled for the CPU)"
