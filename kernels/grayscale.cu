@@ -3,7 +3,8 @@
 #include "cdiv.h"
 
 // Flat: pixel i of n; the planes lie n apart.
-__global__ void rgb_to_grayscale_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out, size_t n) {
+__global__ void rgb_to_grayscale_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out,
+                                        size_t n) {
     size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < n)  // guard
         out[i] = 0.2989f * x[i] + 0.5870f * x[i + n] + 0.1140f * x[i + 2 * n];

@@ -41,16 +41,14 @@ def line_of(text, source=CUDA):
 
 @pytest.fixture
 def fresh(tmp_path, monkeypatch):
-    """An empty cache, with the engine's runtime in it so that tests do not build that again."""
+    """An empty cache, and nothing loaded from another; only the engine's runtime is not built again."""
     runtime = toolchain.cache_folder() / "runtime"
     monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
     if runtime.exists():
         (tmp_path / "runtime").symlink_to(runtime)
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if name.startswith("twice"):
-            del sys.modules[name]
+    for name in [name for name in sys.modules if name.startswith("twice_")]:
+        monkeypatch.delitem(sys.modules, name)
+    return tmp_path
 
 
 @pytest.fixture

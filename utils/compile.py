@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -61,12 +62,15 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False):
                 shutil.rmtree(folder, ignore_errors=True)  # what a killed build left
                 folder.mkdir(parents=True)
                 with waiting(f"compiling {funcs[0]} for the {build.device}", expected=build.expected_seconds):
-                    log = build(name, cuda_src, cpp_src, funcs, folder, opt, verbose)
+                    log = build(name, cuda_src, cpp_src, funcs, folder, opt)
+                if verbose:
+                    print((folder / "commands.txt").read_text())
                 if log:
                     raise _explained(log, {"cuda_src": cuda_src, "cpp_src": cpp_src}, folder)
                 (folder / "complete").touch()
             elif verbose:
-                print(f"already built: {short_path(folder)}")
+                print(f"already built in {short_path(folder)}, by these commands:")
+                print((folder / "commands.txt").read_text())
         return _import(name, folder)
     except OSError as error:
         if error.filename is None or not str(error.filename).startswith(str(cache_folder())):
@@ -85,7 +89,7 @@ class _Cpu:
 
         return fingerprint()
 
-    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, verbose):
+    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt):
         __tracebackhide__ = True
         from utils.cuda_on_cpu import TranslationError, build_extension, translate
 
@@ -95,8 +99,10 @@ class _Cpu:
             except TranslationError as error:
                 message = f"{which}, line {error.line}: {error}\n{_excerpt(source, error.line)}"
                 raise CompileError(message, [(which, error.line, str(error))]) from None
-        say = print if verbose else (lambda text: None)
-        return build_extension(name, cuda_src, cpp_src, funcs, folder, opt, lambda text: say(_shorten(text)))
+        with open(folder / "commands.txt", "w") as commands:
+            return build_extension(
+                name, cuda_src, cpp_src, funcs, folder, opt, say=lambda text: print(_shorten(text), file=commands)
+            )
 
 
 class _Gpu:
@@ -116,7 +122,7 @@ class _Gpu:
 
         return ".".join(map(str, torch.cuda.get_device_capability()))
 
-    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, verbose):
+    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt):
         from torch.utils.cpp_extension import load_inline
 
         toolchain.put_ninja_on_path()
@@ -145,9 +151,9 @@ class _Gpu:
                 )
         except (RuntimeError, ImportError) as error:
             return f"{error}\n{kept.getvalue()}"
-        if verbose:  # ninja prints past the notebook; it can be asked afterwards what it ran
+        finally:  # what ninja prints goes past a notebook's cell; it can be asked afterwards what it ran
             ran = subprocess.run(["ninja", "-t", "commands"], cwd=folder, capture_output=True, text=True)
-            print(_shorten(ran.stdout))
+            (folder / "commands.txt").write_text(_shorten(ran.stdout))
         return ""
 
 
@@ -275,4 +281,16 @@ def _excerpt(source, line, around=2):
 
 
 def _shorten(text):
-    return text.replace(str(cache_folder()), short_path(cache_folder())).replace(str(Path.home()), "~")
+    """Long folders by short names: what matters in a compile command stands at its ends."""
+    import torch
+
+    folders = {
+        Path(torch.__file__).parent: "<torch>",
+        Path(__file__).parents[1]: "<course>",
+        Path(sysconfig.get_path("include")): "<python headers>",
+        Path(sys.prefix): "<environment>",
+        Path.home(): "~",
+    }
+    for folder, name in folders.items():
+        text = text.replace(str(folder), name)
+    return text

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sysconfig
 import tempfile
+import time
 from pathlib import Path
 
 from utils.cuda_on_cpu.translate import translate
@@ -20,6 +21,7 @@ _HERE = Path(__file__).parent
 # _FORTIFY_SOURCE takes a longjmp onto another stack, which is how fibers switch, for an attack.
 _RUNTIME_FLAGS = ["-O2", "-std=c++20", "-fPIC", "-pthread", "-U_FORTIFY_SOURCE", f"-I{_HERE / 'include'}"]
 _SPEAKS_OF_TORCH = re.compile(r"\b(?:torch|at|c10)::|\bTORCH_\w+|\bAT_\w+|\bC10_\w+")
+_INCLUDES_TORCH = re.compile(r"^\s*#\s*include\s*<(?:torch|ATen|c10)/", re.MULTILINE)
 _SPEAKS_OF_PYTHON = re.compile(r"\b(?:py|pybind11)::|\bPYBIND11_\w+|\bPy\w+")
 
 
@@ -37,7 +39,7 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
-def build_extension(name, cuda_src, cpp_src, funcs, folder, opt=True, say=lambda text: None) -> str:
+def build_extension(name, cuda_src, cpp_src, funcs, folder, opt=True, say=print) -> str:
     """Compile into `folder` the module `name` with the functions `funcs`; the compilers' log, empty if it worked.
 
     The folder receives the sources as given (`cuda.cu`), translated (`cuda.cpp`) and with the binding (`main.cpp`).
@@ -47,10 +49,14 @@ def build_extension(name, cuda_src, cpp_src, funcs, folder, opt=True, say=lambda
     """
     (folder / "cuda.cu").write_text(cuda_src)
     device_code = ["#include <cuda_runtime.h>"]
+    if _SPEAKS_OF_PYTHON.search(cuda_src):
+        device_code.append("#include <cuda_on_cpu/binding.h>")
     if _SPEAKS_OF_TORCH.search(cuda_src):
         device_code.append("#include <torch/types.h>")
     (folder / "cuda.cpp").write_text("\n".join([*device_code, '#line 1 "cuda_src"', translate(cuda_src)]) + "\n")
-    binding = ["#define CUDA_ON_CPU_PYBIND", "#include <torch/extension.h>", "#include <cuda_runtime.h>"]
+    binding = ["#include <cuda_on_cpu/binding.h>", "#include <cuda_runtime.h>"]
+    if "{" in cpp_src and not _INCLUDES_TORCH.search(cpp_src):  # more than declarations
+        binding.append("#include <torch/types.h>")
     functions = [f'    m.def("{f}", torch::wrap_pybind_function({f}), "{f}");' for f in funcs]
     module = ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *functions, "}"]
     host_code = [*binding, '#line 1 "cpp_src"', translate(cpp_src), '#line 1 "main.cpp"', *module]
@@ -90,12 +96,10 @@ def _compile(name, folder, opt, say, extra):
     flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *extra, f"-I{_HERE / 'include'}"]
     for path in (headers, headers / "torch/csrc/api/include", sysconfig.get_path("include")):
         flags += ["-isystem", str(path)]
-    optimise = {"cuda": ["-O3" if opt else "-O0"], "main": ["-O1" if opt else "-O0"]}
-    if _SPEAKS_OF_PYTHON.search((folder / "cuda.cu").read_text()):
-        optimise["cuda"].append("-DCUDA_ON_CPU_PYBIND")
+    parts = {"cuda": "-O3", "main": "-O1"} if opt else {"cuda": "-O0", "main": "-O0"}
     commands = [
-        [compiler, *flags, *optimise[part], "-c", str(folder / f"{part}.cpp"), "-o", str(folder / f"{part}.o")]
-        for part in ("cuda", "main")
+        [compiler, *flags, level, "-c", str(folder / f"{part}.cpp"), "-o", str(folder / f"{part}.o")]
+        for part, level in parts.items()
     ]
     runtime = _runtime_command(compiler)
     log = _run(commands + ([runtime] if runtime else []), say)
@@ -104,15 +108,9 @@ def _compile(name, folder, opt, say, extra):
     if runtime:
         os.replace(runtime[-1], _runtime_path())
     link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), str(_runtime_path())]
-    link += [
-        f"-Wl,-rpath,{_runtime_path().parent}",
-        f"-L{torch_home / 'lib'}",
-        "-lc10",
-        "-ltorch_cpu",
-        "-ltorch",
-        "-ltorch_python",
-    ]
-    return _run([[*link, "-pthread", "-o", str(folder / f"{name}.so")]], say)
+    link += [f"-Wl,-rpath,{_runtime_path().parent}", f"-L{torch_home / 'lib'}"]
+    link += ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", "-pthread", "-o", str(folder / f"{name}.so")]
+    return _run([link], say)
 
 
 def _runtime_path() -> Path:
@@ -133,18 +131,23 @@ def _runtime_command(compiler):
 
 
 def _run(commands, say) -> str:
-    """Run the commands side by side; what the failing ones printed, empty if all succeeded."""
+    """Run the commands side by side. The first that fails stops the others; what it printed, empty if all succeed."""
     environment = {**os.environ, "LC_ALL": "C"}  # messages that compile.py can read
-    running = []
-    for command in commands:
-        say(shlex.join(command))
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        running.append(subprocess.Popen(command, text=True, env=environment, **pipes))
+    running = {}
     try:
-        printed = [process.communicate()[0] for process in running]
-    except BaseException:  # interrupted: leave no compiler behind
+        for command in commands:
+            say(shlex.join(command))
+            output = tempfile.TemporaryFile("w+", errors="replace")
+            running[subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)] = output
+        while running:
+            for process in [p for p in running if p.poll() is not None]:
+                output = running.pop(process)
+                output.seek(0)
+                if process.returncode:
+                    return output.read() or f"{shlex.join(process.args)} ended with {process.returncode}"
+            time.sleep(0.01)
+        return ""
+    finally:  # also where the learner interrupts: leave no compiler behind
         for process in running:
             process.kill()
             process.wait()
-        raise
-    return "".join(text for process, text in zip(running, printed, strict=True) if process.returncode)
