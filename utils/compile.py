@@ -202,11 +202,8 @@ def _import(name, folder):
     try:
         module = importlib.util.module_from_spec(spec)
     except ImportError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        symbol = re.search(r"undefined symbol: (\w+)", str(error))
-        if not symbol:
-            raise
-        raise CompileError(f"`{_demangled(symbol[1])}` is declared and called, but no source defines it") from None
+        (folder / "complete").unlink()
+        raise _explained(str(error), {}, folder) from None
     loader.exec_module(module)
     sys.modules[name] = module
     return module
@@ -247,7 +244,7 @@ _DIAGNOSTIC = re.compile(
     r"(?:fatal |catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$",
     re.MULTILINE,
 )
-_UNDEFINED = re.compile(r"undefined reference to [`'](.*)'")
+_UNDEFINED = re.compile(r"undefined reference to [`'](.*)'|undefined symbol: (\w+)")
 
 
 def _explained(log, sources, folder):
@@ -265,7 +262,7 @@ def _explained(log, sources, folder):
     if len(own) > 3:
         parts.append(f"... and {len(own) - 3} more errors.")
     if not own:
-        undefined = dict.fromkeys(_UNDEFINED.findall(log))
+        undefined = dict.fromkeys(name or _demangled(symbol) for name, symbol in _UNDEFINED.findall(log))
         parts = [f"`{name}` is declared and called, but no source defines it" for name in undefined]
     if not parts:
         parts = [f"{file}, line {line}: {text}" for file, line, text in errors[:3]] or log.strip().splitlines()[-5:]
