@@ -239,7 +239,7 @@ def test_lab_copies_and_never_overwrites(tmp_path, capsys):
     first, second = lesson(tmp_path, "00_a", "1"), lesson(tmp_path, "01_b", "2")
     assert course.copy_lessons(tmp_path) == []
     copy = tmp_path / "lab" / "00_a.ipynb"
-    assert copy.read_bytes() == first.read_bytes()
+    assert course.digest(copy) == course.digest(first)
     copy.write_text("the learner's work")
     assert course.copy_lessons(tmp_path) == []
     assert copy.read_text() == "the learner's work"
@@ -249,7 +249,22 @@ def test_lab_copies_and_never_overwrites(tmp_path, capsys):
     assert course.copy_lessons(tmp_path) == ["00"]
     assert copy.read_text() == "the learner's work"
     assert {path.name for path in (tmp_path / "lab").glob("*.ipynb")} == {"00_a.ipynb", "01_b.ipynb", "02_c.ipynb"}
-    assert second.read_bytes() == (tmp_path / "lab" / "01_b.ipynb").read_bytes()
+    assert course.digest(second) == course.digest(tmp_path / "lab" / "01_b.ipynb") != course.digest(first)
+
+
+def test_a_copy_has_no_outputs_to_give_an_answer_away(tmp_path):
+    path = lesson(tmp_path, "00_a", "1")
+    notebook = json.loads(path.read_text())
+    code = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    code |= {"outputs": [{"output_type": "stream", "name": "stdout", "text": ["42"]}], "execution_count": 1}
+    path.write_text(json.dumps(notebook))
+    course.copy_lessons(tmp_path)
+    copy = json.loads((tmp_path / "lab" / "00_a.ipynb").read_text())
+    assert all(not cell.get("outputs") for cell in copy["cells"])
+    assert [cell["source"] for cell in copy["cells"]] == [cell["source"] for cell in notebook["cells"]]
+    code["outputs"][0]["text"] = ["43"]  # refreshed outputs are no newer lesson
+    path.write_text(json.dumps(notebook))
+    assert course.copy_lessons(tmp_path) == []
 
 
 def test_reset_renews_one_copy_and_keeps_the_old_one(tmp_path, capsys):
@@ -263,7 +278,7 @@ def test_reset_renews_one_copy_and_keeps_the_old_one(tmp_path, capsys):
     for number, work in enumerate(["first", "second"], 1):
         copy.write_text(work)
         assert course.main(["reset", "03"], tmp_path) == 0
-        assert copy.read_bytes() == path.read_bytes()
+        assert course.digest(copy) == course.digest(path)
         assert (folder / f"03_c.{number}.ipynb").read_text() == work
         assert f"03_c.{number}.ipynb" in capsys.readouterr().out
     assert not (folder / other.name).exists()

@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
 import threading
@@ -390,12 +389,27 @@ def outputs(wanted: Iterable[str] = (), root: Path = ROOT) -> int:
 # ---------------------------------------------------------------- the learner's copies
 
 
+def handed_out(path: Path) -> str:
+    """The lesson as a learner gets it: without outputs, which would give away what a cell asks to predict."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
 def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """A hash of what the cells say; for a file that is no notebook, of all it holds. Outputs do not count."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        text = repr([(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]])
+    except (ValueError, LookupError, TypeError):
+        pass
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def origins(root: Path) -> dict[str, str]:
-    """Which version of each lesson was copied: file name -> sha256."""
+    """Which version of each lesson was copied: file name -> digest."""
     try:
         return dict(json.loads((root / "lab" / ".origins.json").read_text()))
     except (OSError, ValueError):
@@ -405,8 +419,8 @@ def origins(root: Path) -> dict[str, str]:
 def copy_lesson(path: Path, root: Path) -> None:
     copy = root / "lab" / path.name
     copy.parent.mkdir(exist_ok=True)
-    with path.open("rb") as source, copy.open("xb") as target:  # x: never over a file that is there
-        shutil.copyfileobj(source, target)
+    with copy.open("x", encoding="utf-8") as target:  # x: never over a file that is there
+        target.write(handed_out(path))
     write(copy.parent / ".origins.json", json.dumps({**origins(root), path.name: digest(path)}, indent=1))
 
 
