@@ -127,18 +127,21 @@ def check_headers(folder=None):
     folder = Path(folder or sysconfig.get_path("include"))
     if (folder / "Python.h").is_file():
         return
+    stop(
+        f"{sys.executable} has no C headers (no Python.h in {folder}), and what the lessons compile needs them.\n"
+        f"Install them and run the same command again:\n    {headers_cure()}"
+    )
+
+
+def headers_cure():
+    """The command that installs Python's C headers."""
     version = "{}.{}".format(*sys.version_info[:2])
     cures = [
         ("apt", f"sudo apt install python{version}-dev"),
         ("dnf", "sudo dnf install python3-devel"),
         ("zypper", "sudo zypper install python3-devel"),
     ]
-    stop(
-        "{} has no C headers (no Python.h in {}), and what the lessons compile needs them.\n"
-        "Install them and run the same command again:\n    {}".format(
-            sys.executable, folder, pick(cures, f"the development package of Python {version}")
-        )
-    )
+    return pick(cures, f"the development package of Python {version}")
 
 
 def pick(cures, otherwise):
@@ -155,6 +158,14 @@ def check_compiler():
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 if subprocess.run([path, "--version"], stdout=subprocess.DEVNULL, timeout=60).returncode == 0:
                     return
+    stop(
+        "no C++ compiler that works (looked for {}). The lessons compile CUDA C++.\n"
+        "Install one and run the same command again:\n    {}".format(", ".join(wanted), compiler_cure())
+    )
+
+
+def compiler_cure():
+    """The command that installs a C++ compiler."""
     cures = [
         ("apt", "sudo apt install g++"),
         ("dnf", "sudo dnf install gcc-c++"),
@@ -162,12 +173,7 @@ def check_compiler():
         ("pacman", "sudo pacman -S gcc"),
         ("xcode-select", "xcode-select --install"),
     ]
-    stop(
-        "no C++ compiler that works (looked for {}). The lessons compile CUDA C++.\n"
-        "Install one and run the same command again:\n    {}".format(
-            ", ".join(wanted), pick(cures, "g++ or clang++, with your system's package manager")
-        )
-    )
+    return pick(cures, "g++ or clang++, with your system's package manager")
 
 
 def free(folder):

@@ -15,6 +15,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import NamedTuple
 
+from utils import install
+
 __all__ = ["Finding", "ToolchainError", "cache_folder", "cxx_compiler", "cuda_home", "device", "findings", "report"]
 
 
@@ -64,19 +66,6 @@ def _first_line(*command) -> str:
     return (done.stdout.strip().splitlines() or [""])[0] if done.returncode == 0 else ""
 
 
-def install_hint(debian: str, mac: str = "xcode-select --install") -> str:
-    """The command that installs a system package on this machine, as far as it can be told."""
-    if platform.system() == "Darwin":
-        return mac
-    for tool, command in (
-        ("apt-get", f"sudo apt-get install {debian}"),
-        ("dnf", "sudo dnf install gcc-c++ python3-devel"),
-    ):
-        if shutil.which(tool):
-            return command
-    return f"install {debian} with your system's package manager"
-
-
 def cxx_compiler() -> str:
     """The path of the C++ compiler: $CXX if set, else g++ or clang++.
 
@@ -87,7 +76,7 @@ def cxx_compiler() -> str:
         if path := shutil.which(name):
             return path
     missing = f"$CXX names {wanted!r}, which is not there" if wanted else "there is no C++ compiler (g++ or clang++)"
-    raise ToolchainError(f"{missing}. Install one, then run the cell again: {install_hint('g++')}")
+    raise ToolchainError(f"{missing}. Install one, then run the cell again: {install.compiler_cure()}")
 
 
 @functools.cache
@@ -171,14 +160,14 @@ def findings() -> list[Finding]:
         compiler = cxx_compiler()
         found.append(Finding("C++ compiler", _first_line(compiler, "--version") or compiler))
     except ToolchainError as error:
-        found.append(Finding("C++ compiler", str(error).split(". ")[0], False, cure=install_hint("g++")))
+        found.append(Finding("C++ compiler", str(error).split(". ")[0], False, cure=install.compiler_cure()))
     header = Path(sysconfig.get_path("include")) / "Python.h"
     found.append(
         Finding(
             "Python headers",
             "found" if header.exists() else "Python.h is missing",
             header.exists(),
-            cure=install_hint("python3-dev"),
+            cure=install.headers_cure(),
         )
     )
     try:
@@ -191,11 +180,12 @@ def findings() -> list[Finding]:
 
 
 def _system() -> Finding:
-    name, machine = platform.system(), platform.machine()
-    if name == "Windows":
-        return Finding("system", "Windows", False, cure="use WSL2: wsl --install, then run the course inside it")
-    tested = name == "Linux" and machine in ("x86_64", "AMD64")
-    return Finding("system", f"{name} {machine}" + ("" if tested else ": should work, not tested"))
+    name = f"{platform.system()} {platform.machine()}"
+    try:
+        note = install.check_system()
+    except SystemExit as refused:
+        return Finding("system", name, False, cure=str(refused))
+    return Finding("system", f"{name}: {note}" if note else name)
 
 
 def _package(name: str) -> Finding:
