@@ -1,5 +1,8 @@
 """The CPU engine: what the translator rewrites and leaves, and how blocks, threads and barriers run."""
 
+import os
+import subprocess
+
 import pytest
 import torch
 
@@ -26,8 +29,9 @@ from utils.cuda_on_cpu import TranslationError, translate
 )
 def test_launches(launch, config, call):
     squeezed = "".join(translate(f"void f() {{ {launch}; }}").split())
-    wanted = f"void f() {{ ::cuda_on_cpu::start(::cuda_on_cpu::Launch({config}), [&](auto... a) {{ {call}; }})(x); }}"
-    assert squeezed == "".join(wanted.split())
+    name = call.removesuffix("(a...)").strip()
+    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), [&](auto... a) {{ {call}; }})(x);'
+    assert squeezed == "".join(f"void f() {{ {start} }}".split())
 
 
 @pytest.mark.parametrize(
@@ -106,6 +110,8 @@ void histogram(at::Tensor x, at::Tensor out);
 void dynamic(at::Tensor x, at::Tensor out, int64_t bytes);
 void say(int64_t blocks);
 at::Tensor transpose(at::Tensor x);
+void stray(at::Tensor x, int64_t wrong, int64_t kind);
+void spin(int64_t blocks, int64_t threads);
 """
 CUDA = r"""
 #include <torch/types.h>
@@ -197,6 +203,37 @@ void dynamic(at::Tensor x, at::Tensor out, int64_t bytes) {
 __global__ void say_kernel() { if (threadIdx.x == 1) printf("block %d of %d\n", blockIdx.x, gridDim.x); }
 void say(int64_t blocks) { say_kernel<<<blocks, 2>>>(); cudaDeviceSynchronize(); }
 
+// One thread of one block goes wrong; the others wait for it at a barrier.
+__device__ long long deep(long long n) {
+    volatile long long room[64];
+    room[n % 64] = n;
+    return deep(n + 1) + room[n % 64];
+}
+template <int kind> __global__ void stray_kernel(float* x, long long wrong) {
+    __shared__ float s[32];
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    if (blockIdx.x == 2 && threadIdx.x == 5) {
+        if (kind == 0) x[wrong] = 1;
+        if (kind == 1) x[0] = int(threadIdx.x) / int(wrong);
+        if (kind == 2) x[0] = deep(wrong);
+    }
+    __syncthreads();
+    x[blockIdx.x * 32 + threadIdx.x] = s[31 - threadIdx.x];
+}
+void stray(at::Tensor x, int64_t wrong, int64_t kind) {
+    if (kind == 0) stray_kernel<0><<<4, 32>>>(x.data_ptr<float>(), wrong);
+    if (kind == 1) stray_kernel<1><<<4, 32>>>(x.data_ptr<float>(), wrong);
+    if (kind == 2) stray_kernel<2><<<4, 32>>>(x.data_ptr<float>(), wrong);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+__global__ void spin_kernel(volatile int* never) { while (*never == 0) {} }
+void spin(int64_t blocks, int64_t threads) {
+    static int never = 0;
+    spin_kernel<<<blocks, threads>>>(&never);
+}
+
 __global__ void transpose_kernel(const float* x, float* out, int h, int w) {
     __shared__ float tile[16][17];
     int c = blockIdx.x * 16 + threadIdx.x, r = blockIdx.y * 16 + threadIdx.y;
@@ -214,7 +251,7 @@ at::Tensor transpose(at::Tensor x) {
     return out;
 }
 """
-FUNCS = ["places", "reverse", "rounds", "counts", "histogram", "dynamic", "say", "transpose"]
+FUNCS = ["places", "reverse", "rounds", "counts", "histogram", "dynamic", "say", "transpose", "stray", "spin"]
 
 
 @pytest.fixture
@@ -309,3 +346,34 @@ def test_blocks_print_in_order(engine, capfd):
 def test_a_tile_with_a_guard(engine, shape):
     x = torch.randn(shape)
     torch.testing.assert_close(engine.transpose(x), x.t().contiguous())
+
+
+# ---- what goes wrong leaves the process as it was --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "message"),
+    [
+        (0, 1 << 40, "an illegal memory access .* of stray_kernel<0> touches memory that is not there"),
+        (0, -(1 << 40), "an illegal memory access .* touches memory that is not there"),
+        (1, 0, "divides a whole number by zero"),
+        (2, 0, "needs more than 256 KB for its local variables"),
+    ],
+)
+def test_a_fault_becomes_an_exception_that_names_block_and_thread(engine, kind, wrong, message):
+    for _ in range(3):
+        x = torch.zeros(4 * 32)
+        with pytest.raises(RuntimeError, match=message) as raised:
+            engine.stray(x, wrong, kind)
+        assert "thread (5, 0, 0) of block (2, 0, 0)" in str(raised.value)
+    test_threads_meet_at_a_barrier(engine, torch.float32)  # on the stacks that were left
+    test_barriers_in_a_loop_also_where_some_threads_leave_early(engine, 256, 7)
+
+
+@pytest.mark.parametrize(("blocks", "threads"), [(1, 1), (100, 64)])
+def test_a_kernel_that_never_ends_can_be_interrupted(engine, blocks, threads):
+    # From another process, as Jupyter does: Python's other threads stand still while a launch is under way.
+    subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -INT {os.getpid()}"])
+    with pytest.raises(KeyboardInterrupt):
+        engine.spin(blocks, threads)
+    test_every_thread_of_every_block_runs_once_in_its_place(engine, (5, 3, 2, 7, 3, 2))

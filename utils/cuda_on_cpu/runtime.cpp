@@ -1,7 +1,9 @@
 // The runtime: runs the blocks of a grid on the cores of the CPU, and the threads of a block in turns on one core.
 //
-// Compiled once and shared by every module. Read `run_grid` first, then `run_block`, then `barrier`.
+// Compiled once and shared by every module. Read `run_grid` first, then `run_block`, then `barrier_sum`; the part in
+// the middle is for a kernel that touches memory which is not there, and for the learner who interrupts one.
 #include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -45,8 +48,9 @@ struct Fiber {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         stack = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
         if (stack == MAP_FAILED) throw std::bad_alloc();
-        mprotect(stack, sysconf(_SC_PAGESIZE), PROT_NONE);  // the guard: a stack that runs over stops the program
+        mprotect(stack, guard_bytes(), PROT_NONE);  // a stack that runs over meets this
     }
+    static size_t guard_bytes() { return sysconf(_SC_PAGESIZE); }
     ~Fiber() { munmap(stack, stack_bytes); }
     Fiber(const Fiber&) = delete;
 };
@@ -61,7 +65,6 @@ struct Worker : Position {
     Fiber* running = nullptr;
     unsigned int in_ring = 0, arrived = 0;
     jmp_buf scheduler;
-    ucontext_t scheduler_context;
     size_t sum = 0, last_sum = 0;  // of barrier_sum: of those that have arrived, and of the barrier before
 
     struct Variable { const void* variable; size_t offset; };
@@ -70,6 +73,14 @@ struct Worker : Position {
     std::unique_ptr<unsigned char[]> arena{new unsigned char[2 * max_shared]};  // static, then dynamic
 
     std::string printed;  // by the block that runs
+
+    // The learner's own code runs, which may be left at any point; within the runtime's functions it is 0.
+    volatile sig_atomic_t in_kernel = 0;
+    int fault = 0;  // the signal that ended this launch, where one did
+    const char* fault_address = nullptr;
+    pthread_t cpu_thread;
+    std::unique_ptr<char[]> signal_stack{new char[signal_stack_bytes]};
+    static constexpr size_t signal_stack_bytes = 64 * 1024;
 };
 
 static std::mutex workers_mutex;
@@ -109,7 +120,9 @@ static void live() {
     for (;;) {
         Worker& w = worker();
         Fiber* me = w.running;
+        w.in_kernel = 1;
         w.run_threads(w.kernel);
+        w.in_kernel = 0;
         me->previous->next = me->next;
         me->next->previous = me->previous;
         w.in_ring--;
@@ -155,12 +168,120 @@ static Fiber* new_fiber(Worker& w, Fiber* behind) {
 
 static void run_block(Worker& w) {
     w.started = 0;
-    if (_setjmp(w.scheduler) == 0) go_on(new_fiber(w, nullptr));
+    int ended = _setjmp(w.scheduler);
+    if (ended == 0) go_on(new_fiber(w, nullptr));
+    if (ended == 1) return;
+    // The block was left (by `leave_block`): its fibers begin anew.
+    w.in_ring = w.arrived = 0;
+    w.sum = 0;
+    w.idle.clear();
+    for (auto& fiber : w.fibers) {
+        fiber->begun = false;
+        w.idle.push_back(fiber.get());
+    }
 }
+
+// ---- faults and interruptions ---------------------------------------------------------------------------------------
+
+// A signal finds the learner's code in the middle of something. It is left there for good: its stack is not unwound.
+[[noreturn]] static void leave_block(Worker& w) {
+    w.in_kernel = 0;
+    _longjmp(w.scheduler, 2);
+}
+
+constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE};
+static std::mutex handlers_mutex;
+static int launches_under_way = 0;
+static struct sigaction before_fault[3], before_interrupt;
+static std::atomic<bool> interrupted{false};
+static std::atomic<Worker*> at_work[1024];
+
+static void on_fault(int signal, siginfo_t* info, void*) {
+    if (here && worker().in_kernel) {
+        Worker& w = worker();
+        w.fault = signal;
+        w.fault_address = static_cast<const char*>(info->si_addr);
+        leave_block(w);
+    }
+    for (int i = 0; i < 3; i++)  // not ours: whoever was there before is asked when the instruction is tried again
+        if (fault_signals[i] == signal) sigaction(signal, &before_fault[i], nullptr);
+}
+
+// Python's own handler notes the interruption, and raises KeyboardInterrupt when the launch has returned.
+static void on_interrupt(int signal, siginfo_t* info, void* context) {
+    if (!interrupted.exchange(true)) {
+        if (before_interrupt.sa_flags & SA_SIGINFO)
+            before_interrupt.sa_sigaction(signal, info, context);
+        else
+            before_interrupt.sa_handler(signal);
+        for (auto& slot : at_work) {
+            Worker* other = slot.load();
+            if (other && other != here) pthread_kill(other->cpu_thread, SIGINT);
+        }
+    }
+    if (here && worker().in_kernel) leave_block(worker());
+}
+
+// While kernels run, signals come to us first.
+struct Handlers {
+    Handlers() {
+        std::lock_guard lock(handlers_mutex);
+        if (launches_under_way++) return;
+        struct sigaction ours {};
+        ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        ours.sa_sigaction = on_fault;
+        for (int i = 0; i < 3; i++) sigaction(fault_signals[i], &ours, &before_fault[i]);
+        interrupted = false;
+        sigaction(SIGINT, nullptr, &before_interrupt);
+        bool handled = (before_interrupt.sa_flags & SA_SIGINFO) ||
+                       (before_interrupt.sa_handler != SIG_DFL && before_interrupt.sa_handler != SIG_IGN);
+        ours.sa_sigaction = on_interrupt;
+        if (handled) sigaction(SIGINT, &ours, nullptr);
+    }
+    ~Handlers() {
+        std::lock_guard lock(handlers_mutex);
+        if (--launches_under_way) return;
+        for (int i = 0; i < 3; i++) sigaction(fault_signals[i], &before_fault[i], nullptr);
+        sigaction(SIGINT, &before_interrupt, nullptr);
+    }
+};
+
+// A signal that comes because a stack has run over needs another one to run on.
+struct SignalStack {
+    stack_t before;
+    explicit SignalStack(Worker& w) {
+        stack_t own{};
+        own.ss_sp = w.signal_stack.get();
+        own.ss_size = Worker::signal_stack_bytes;
+        sigaltstack(&own, &before);
+    }
+    ~SignalStack() { sigaltstack(&before, nullptr); }
+};
+
+// What is told to the learner. It begins as CUDA's own message for the same mistake does.
+static std::string fault_message(const char* kernel, const Worker& w) {
+    const char* stack = static_cast<const char*>(w.running->stack);
+    bool stack_ran_over = w.fault_address >= stack && w.fault_address < stack + Fiber::guard_bytes();
+    char text[512], what[160];
+    if (w.fault == SIGFPE)
+        snprintf(what, sizeof what, "divides a whole number by zero");
+    else if (stack_ran_over)
+        snprintf(what, sizeof what, "needs more than %zu KB for its local variables", Fiber::stack_bytes / 1024);
+    else
+        snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size",
+                 (const void*)w.fault_address);
+    snprintf(text, sizeof text, "CUDA error: %s: thread (%u, %u, %u) of block (%u, %u, %u) of %s %s",
+             w.fault == SIGFPE ? "a trap" : "an illegal memory access was encountered", w.thread.x, w.thread.y,
+             w.thread.z, w.block.x, w.block.y, w.block.z, kernel, what);
+    return text;
+}
+
+// ---- what kernels call ----------------------------------------------------------------------------------------------
 
 // Threads arrive in the order of the ring, so when the last has arrived the next in the ring is the first to go on.
 size_t barrier_sum(size_t value) {
     Worker& w = worker();
+    w.in_kernel = 0;
     Fiber* me = w.running;
     me->thread = w.thread;
     w.sum += value;
@@ -169,6 +290,7 @@ size_t barrier_sum(size_t value) {
     if (all_begun && w.arrived == w.in_ring) open_barrier(w);
     Fiber* next = all_begun ? me->next : new_fiber(w, me);
     if (next != me && _setjmp(me->place) == 0) go_on(next);
+    worker().in_kernel = 1;
     return worker().last_sum;  // the barrier after this one opens only when all have read it
 }
 
@@ -178,6 +300,7 @@ void* static_shared(const void* variable, size_t bytes, size_t alignment) {
     Worker& w = worker();
     for (const auto& known : w.variables)
         if (known.variable == variable) return w.arena.get() + known.offset;
+    w.in_kernel = 0;
     alignment = std::max<size_t>(alignment, 16);
     size_t offset = (w.static_bytes + alignment - 1) / alignment * alignment;
     if (offset + bytes > max_shared) {
@@ -186,6 +309,7 @@ void* static_shared(const void* variable, size_t bytes, size_t alignment) {
     }
     w.static_bytes = offset + bytes;
     w.variables.push_back({variable, offset});
+    w.in_kernel = 1;
     return w.arena.get() + offset;
 }
 
@@ -201,7 +325,9 @@ int print(const char* format, ...) {
     } else if (length > 0) {
         std::string& text = worker().printed;
         size_t before = text.size();
+        worker().in_kernel = 0;
         text.resize(before + length + 1);
+        worker().in_kernel = 1;
         vsnprintf(&text[before], length + 1, format, again);
         text.resize(before + length);
     }
@@ -219,7 +345,7 @@ static bool refused(const Launch& l) {
            l.grid.x > max_grid_x || l.grid.y > max_grid_yz || l.grid.z > max_grid_yz || l.shared_bytes > max_shared;
 }
 
-void run_grid(const Launch& launch, void (*run_threads)(void*), void* kernel) {
+void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*), void* kernel) {
     if (refused(launch)) {
         last_error = cudaErrorInvalidValue;
         return;
@@ -227,11 +353,14 @@ void run_grid(const Launch& launch, void (*run_threads)(void*), void* kernel) {
     const dim3 grid = launch.grid, block = launch.block;
     const uint64_t blocks = uint64_t(grid.x) * grid.y * grid.z;
     std::atomic<uint64_t> next_block{0};
-    std::mutex printed_mutex;
+    std::mutex told_mutex;
     std::vector<std::pair<uint64_t, std::string>> printed;  // by block
+    std::string fault;                                      // the message about the first
+    Handlers handlers;
 
     auto work = [&] {
         auto w = take_worker();
+        SignalStack signal_stack(*w);
         Position* outer = here;
         here = w.get();
         w->run_threads = run_threads;
@@ -241,15 +370,27 @@ void run_grid(const Launch& launch, void (*run_threads)(void*), void* kernel) {
         w->threads = block.x * block.y * block.z;
         w->variables.clear();
         w->static_bytes = 0;
-        for (uint64_t b; (b = next_block.fetch_add(1, std::memory_order_relaxed)) < blocks;) {
+        w->fault = 0;
+        w->cpu_thread = pthread_self();
+        std::atomic<Worker*>* slot = nullptr;
+        for (auto& free : at_work)
+            if (Worker* nobody = nullptr; free.compare_exchange_strong(nobody, w.get())) {
+                slot = &free;
+                break;
+            }
+        for (uint64_t b; !interrupted && (b = next_block.fetch_add(1, std::memory_order_relaxed)) < blocks;) {
             w->block = {unsigned(b % grid.x), unsigned(b / grid.x % grid.y), unsigned(b / grid.x / grid.y)};
             run_block(*w);
-            if (!w->printed.empty()) {
-                std::lock_guard lock(printed_mutex);
+            if (w->fault) next_block = blocks;  // nobody begins another block
+            if (!w->printed.empty() || w->fault) {
+                std::lock_guard lock(told_mutex);
                 printed.emplace_back(b, std::move(w->printed));
                 w->printed.clear();
+                if (w->fault && fault.empty()) fault = fault_message(name, *w);
             }
+            if (w->fault) break;
         }
+        if (slot) *slot = nullptr;
         here = outer;
         give_back(std::move(w));
     };
@@ -263,6 +404,7 @@ void run_grid(const Launch& launch, void (*run_threads)(void*), void* kernel) {
     std::sort(printed.begin(), printed.end());
     for (const auto& [b, text] : printed) fwrite(text.data(), 1, text.size(), stdout);
     if (!printed.empty()) fflush(stdout);
+    if (!fault.empty()) throw std::runtime_error(fault);
 }
 
 }  // namespace cuda_on_cpu

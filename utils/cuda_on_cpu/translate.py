@@ -137,7 +137,8 @@ def _launch(source, tokens, i, edits):
         raise _error(source, tokens[end], "after `>>>` come the kernel's arguments in parentheses")
     kernel = source[tokens[first].start : tokens[i].start]
     config = translate(source[tokens[i].end : tokens[end].start])
-    start = f"::cuda_on_cpu::start(::cuda_on_cpu::Launch({config}), [&](auto... a) {{ {kernel}(a...); }})"
+    name = " ".join(kernel.split()).replace("\\", "\\\\").replace('"', '\\"')
+    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), [&](auto... a) {{ {kernel}(a...); }})'
     # A name in the kernel's template arguments was already looked at, as a word; the launch replaces it whole.
     while edits and edits[-1][0] >= tokens[first].start:
         edits.pop()

@@ -53,17 +53,18 @@ struct Launch {
 };
 
 // In runtime.cpp: checks the launch as CUDA would, then runs every block. What it refuses, cudaGetLastError tells.
-void run_grid(const Launch& launch, void (*run_threads)(void*), void* thread);
+// Throws std::runtime_error, which becomes Python's, where a thread touches memory that is not there.
+void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*), void* thread);
 
-// kernel<<<grid, block, shared_bytes, stream>>>(args) is translated to
-// ::cuda_on_cpu::start(::cuda_on_cpu::Launch(grid, block, shared_bytes, stream), [&](auto... a) { kernel(a...); })(args)
+// kernel<<<grid, block>>>(args) is translated to
+// ::cuda_on_cpu::start("kernel", ::cuda_on_cpu::Launch(grid, block), [&](auto... a) { kernel(a...); })(args)
 // so that the compiler picks the overload or the template instance, and converts the arguments, as for any call.
 template <class Kernel>
-auto start(Launch launch, Kernel kernel) {
-    return [launch, kernel](auto&&... args) {
+auto start(const char* name, Launch launch, Kernel kernel) {
+    return [name, launch, kernel](auto&&... args) {
         std::tuple<std::decay_t<decltype(args)>...> copies(std::forward<decltype(args)>(args)...);
         auto thread = [&] { std::apply(kernel, copies); };
-        run_grid(launch, &run_threads<decltype(thread)>, &thread);
+        run_grid(name, launch, &run_threads<decltype(thread)>, &thread);
     };
 }
 
