@@ -162,8 +162,31 @@ def test_error_in_the_declaration_is_in_cpp_src(on_cpu):
     assert "Tensro" in str(raised.value)
 
 
+def test_what_the_declaration_lacks_at_its_end_is_missed_in_cpp_src(on_cpu):
+    with pytest.raises(CompileError) as raised:
+        load_cuda(CUDA, "torch::Tensor twice(torch::Tensor x)", ["twice"])
+    assert raised.value.errors[0][:2] == ("cpp_src", 1)
+    assert "--->" not in str(raised.value) and "torch::Tensor twice(torch::Tensor x)" in str(raised.value)
+
+
+def test_a_host_function_that_forgets_to_return(on_cpu):
+    with pytest.raises(CompileError, match="no return statement|non-void function") as raised:
+        load_cuda(CUDA.replace("    return out;\n", ""), CPP, ["twice"])
+    assert raised.value.errors[0][0] == "cuda_src"
+
+
+def test_source_that_is_no_text(on_cpu):
+    with pytest.raises(TypeError, match="cuda_src must be source text, but it is NoneType"):
+        load_cuda(None, CPP, ["twice"])
+
+
+def test_the_two_texts_in_the_wrong_order(on_cpu):
+    with pytest.raises(CompileError, match="`__global__` belongs in cuda_src"):
+        load_cuda(CPP, CUDA, ["twice"])
+
+
 def test_function_that_is_not_there(on_cpu):
-    with pytest.raises(ValueError, match="no function 'twyce'. Did you mean 'twice'?"):
+    with pytest.raises(ValueError, match="no function 'twyce'. Did you mean 'twice'. It has: twice.$"):
         load_cuda(CUDA, CPP, ["twyce"])
     with pytest.raises(ValueError, match="funcs is empty"):
         load_cuda(CUDA, CPP, [])
@@ -171,7 +194,9 @@ def test_function_that_is_not_there(on_cpu):
 
 def test_function_that_is_declared_and_never_defined(backend):
     lacking = CUDA.replace("torch::Tensor twice(", "torch::Tensor two_times(")
-    with pytest.raises(CompileError, match=r"twice\(at::Tensor\)` is declared and called, but no source defines it"):
+    with pytest.raises(
+        CompileError, match=r"twice\(at::Tensor\)` is .* but no source defines it. They define: two_times"
+    ):
         load_cuda(lacking, CPP, ["twice"])
 
 
@@ -192,13 +217,25 @@ def test_what_cannot_be_translated_names_its_line(on_cpu, change, message):
     assert raised.value.errors[0][:2] == ("cuda_src", line)
 
 
+def test_a_kernel_that_is_not_marked_as_one(on_cpu):
+    """nvcc would refuse it; a C++ compiler sees nothing wrong."""
+    with pytest.raises(
+        CompileError, match="`twice_kernel` is launched like a kernel, but not marked __global__"
+    ) as raised:
+        load_cuda(CUDA.replace("__global__ void", "void"), CPP, ["twice"])
+    assert raised.value.errors[0][:2] == ("cuda_src", line_of("twice_kernel<<<"))
+
+
 def test_no_compiler_names_the_command(fresh, on_cpu, monkeypatch):
     from utils.cuda_on_cpu import build
 
     build.fingerprint.cache_clear()
+    apt = fresh / "apt"
+    apt.write_text("")
+    apt.chmod(0o755)
     monkeypatch.setenv("PATH", str(fresh))
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(ToolchainError, match=r"no C\+\+ compiler .*install"):
+    with pytest.raises(ToolchainError, match=r"no C\+\+ compiler .*: sudo apt install g\+\+$"):
         load_cuda(CUDA, CPP, ["twice"])
     monkeypatch.setenv("CXX", "my-g++")
     with pytest.raises(ToolchainError, match=r"\$CXX names 'my-g\+\+', which is not there"):

@@ -56,9 +56,9 @@ def test_numbers_of_a_timing():
 @pytest.mark.parametrize(
     "samples, device, text",
     [
-        ((1.21e-3,) * 20, "cuda", "1.21 ms (median of 20, 1.21 to 1.21)"),
-        ((0.001, 0.002, 0.003), "cuda", "2.00 ms (median of 3, 1.50 to 2.50)"),
-        ((0.001, 0.002, 0.003), "cpu", "1.00 ms (best of 3, 1.50 to 2.50)"),
+        ((1.21e-3,) * 20, "cuda", "1.21 ms (median of 20, quartiles 1.21 and 1.21)"),
+        ((0.001, 0.002, 0.003), "cuda", "2.00 ms (median of 3, quartiles 1.50 and 2.50)"),
+        ((0.001, 0.002, 0.003), "cpu", "1.00 ms (best of 3, quartiles 1.50 and 2.50)"),
         ((6.534,), "cpu", "6.53 s (one run)"),
         ((12.34e-6,), "cpu", "12.3 µs (one run)"),
         ((999.96e-6,), "cpu", "1.00 ms (one run)"),

@@ -71,7 +71,7 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False):
             elif verbose:
                 print(f"already built in {short_path(folder)}, by these commands:")
                 print((folder / "commands.txt").read_text())
-        return _import(name, folder)
+        return _import(name, folder, {"cuda_src": cuda_src, "cpp_src": cpp_src})
     except OSError as error:
         if error.filename is None or not str(error.filename).startswith(str(cache_folder())):
             raise
@@ -95,7 +95,7 @@ class _Cpu:
 
         for which, source in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
             try:
-                translate(source)
+                translate(source, kernels=which == "cuda_src")
             except TranslationError as error:
                 message = f"{which}, line {error.line}: {error}\n{_excerpt(source, error.line)}"
                 raise CompileError(message, [(which, error.line, str(error))]) from None
@@ -130,7 +130,7 @@ class _Gpu:
         # Our own sources say what they include; others count on the headers that load_inline puts before them.
         implicit = ["#include <torch/types.h>"] if re.search(r"\b(torch|at|c10)::|\bTORCH_|\bAT_", cuda_src) else []
         cuda = [*implicit, "#include <cuda.h>", "#include <cuda_runtime.h>", '#line 1 "cuda_src"', cuda_src]
-        cpp = ["#include <torch/extension.h>", '#line 1 "cpp_src"', cpp_src, '#line 1 "main.cpp"']
+        cpp = ["#include <torch/extension.h>", '#line 1 "cpp_src"', cpp_src]
         kept = io.StringIO()
         try:
             with (
@@ -191,7 +191,7 @@ def _sole_builder(folder):
         yield
 
 
-def _import(name, folder):
+def _import(name, folder, sources):
     """Load the built module from its folder."""
     __tracebackhide__ = True
     import torch  # noqa: F401  the module needs torch's libraries in the process
@@ -203,7 +203,7 @@ def _import(name, folder):
         module = importlib.util.module_from_spec(spec)
     except ImportError as error:
         (folder / "complete").unlink()
-        raise _explained(str(error), {}, folder) from None
+        raise _explained(str(error), sources, folder) from None
     loader.exec_module(module)
     sys.modules[name] = module
     return module
@@ -217,14 +217,13 @@ def _demangled(symbol):
 def _check_names(cuda_src, cpp_src, funcs):
     """Every function must stand in the text; a misspelt one is met by the nearest name that does."""
     __tracebackhide__ = True
+    for which, text in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
+        if not isinstance(text, str):
+            raise TypeError(f"{which} must be source text, but it is {type(text).__name__}: {text!r:.80}")
     if not funcs:
         raise ValueError("funcs is empty: name at least one function to call from Python")
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", f"{cuda_src}\n{cpp_src}", flags=re.DOTALL)
-    # A function that Python may call: a return type, a name, arguments; kernels return nothing to call.
-    declared = re.findall(
-        r"^[ \t]*(?!.*__global__)[\w:<>,&* \t]*?[\w>&*][ \t&*]+(\w+)[ \t]*\([^;{}]*?\)\s*[;{]", code, re.M
-    )
-    declared = list(dict.fromkeys(n for n in declared if n not in ("if", "for", "while", "switch", "return")))
+    declared = _functions(code)
     for name in funcs:
         if not str(name).isidentifier():
             raise ValueError(f"{name!r} is no function name")
@@ -234,6 +233,13 @@ def _check_names(cuda_src, cpp_src, funcs):
         meant = f" Did you mean {near[0]!r}?" if near else ""
         have = f" It has: {', '.join(declared)}." if declared else ""
         raise ValueError(f"the source has no function {name!r}.{meant}{have}")
+
+
+def _functions(code, ends=";{"):
+    """The functions that C++ text declares or defines for others to call: none of its kernels or helpers."""
+    private = r"(?!.*(?:__global__|__device__|\binline\b|\bstatic\b|\btemplate\b|\breturn\b))"
+    found = re.findall(rf"^{private}[A-Za-z_][\w:<>,&* \t]*?[ \t&*](\w+)[ \t]*\([^;{{}}()]*\)\s*[{ends}]", code, re.M)
+    return list(dict.fromkeys(found))
 
 
 # ---- errors ---------------------------------------------------------------------------------------------------------
@@ -254,6 +260,8 @@ def _explained(log, sources, folder):
     errors = []
     for found in _DIAGNOSTIC.finditer(log):
         which, line = Path(found["file"]).name, int(found["line"] or found["nvcc_line"])
+        if which in sources:  # what is missing at the end is missed on a line behind it
+            line = min(line, len(sources[which].rstrip().splitlines()) or 1)
         error = (which, line, found["message"].strip())
         if error not in errors:
             errors.append(error)
@@ -263,7 +271,9 @@ def _explained(log, sources, folder):
         parts.append(f"... and {len(own) - 3} more errors.")
     if not own:
         undefined = dict.fromkeys(name or _demangled(symbol) for name, symbol in _UNDEFINED.findall(log))
-        parts = [f"`{name}` is declared and called, but no source defines it" for name in undefined]
+        defined = [name for text in sources.values() for name in _functions(text, ends="{")]
+        have = f". They define: {', '.join(defined)}" if defined else ""
+        parts = [f"`{name}` is declared and called, but no source defines it{have}" for name in undefined]
     if not parts:
         parts = [f"{file}, line {line}: {text}" for file, line, text in errors[:3]] or log.strip().splitlines()[-5:]
     return CompileError("\n".join([*parts, f"The whole log: {short_path(kept)}"]), own, log)

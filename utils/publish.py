@@ -118,7 +118,9 @@ def main(arguments: list[str]) -> int:
         return 2
     for path in changed:
         print(f"written: {path.relative_to(ROOT)}")
-    print(f"{len(changed)} files changed: {address(arguments[0])}, {arguments[1]}")
+    repo, ref = arguments
+    print(f"{len(changed)} files changed: {address(repo)}, {ref}")
+    print(f"Readers get what stands there under {ref}: commit this, tag or branch it as {ref}, and push it.")
     return 0
 
 

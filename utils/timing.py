@@ -54,7 +54,7 @@ class Timing:
             return f"{_digits(self.seconds * scale)} {unit} (one run)"
         kind = "median" if self.device == "cuda" else "best"
         low, high = (_digits(second * scale) for second in self.spread)
-        return f"{_digits(self.seconds * scale)} {unit} ({kind} of {len(self.samples)}, {low} to {high})"
+        return f"{_digits(self.seconds * scale)} {unit} ({kind} of {len(self.samples)}, quartiles {low} and {high})"
 
     __repr__ = __str__  # so that the last line of a notebook cell reads well
 
@@ -118,9 +118,10 @@ def speed_table(timings: dict) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "time": [format_seconds(value) for value in seconds.values()],
-            "times faster": [float(f"{first / value:.3g}") for value in seconds.values()],
+            "times faster": [_three_digits(first / value) for value in seconds.values()],
         },
         index=list(seconds),
+        dtype=object,  # so that each number is shown with its own digits
     )
     table.attrs["seconds"] = seconds
     return table
@@ -137,6 +138,12 @@ def _unit(seconds: float) -> tuple[float, str]:
         if seconds * scale >= 0.9995:  # from here on three digits round to 1.00
             return scale, unit
     return 1e9, "ns"
+
+
+def _three_digits(value: float) -> float:
+    """A number rounded to three digits; a whole number from 100 on."""
+    rounded = float(f"{value:.3g}")
+    return int(rounded) if rounded >= 100 else rounded
 
 
 def _digits(value: float) -> str:

@@ -189,19 +189,20 @@ def _system() -> Finding:
 
 
 def _package(name: str) -> Finding:
+    own = install.ROOT / ".venv" / "bin" / "python"
+    if own.exists() and Path(sys.prefix) != own.parents[1]:
+        cure = f"this is not the course's own Python. Ask that one: {short_path(own)} -m utils.toolchain"
+    else:
+        cure = f"{short_path(sys.executable)} -m pip install --force-reinstall torch torchvision"
     try:
         version = metadata.version(name)
-        util.find_spec(name) and __import__(name)
+        __import__(name)
         return Finding(name, version)
     except metadata.PackageNotFoundError:
-        return Finding(
-            name, "not installed", False, cure=f"{short_path(sys.executable)} -m pip install torch torchvision"
-        )
+        return Finding(name, "not installed", False, cure=cure.replace("--force-reinstall ", ""))
     except Exception as error:  # a broken installation can raise anything: the report says what
-        wrong = f"{version} does not import: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        return Finding(
-            name, wrong, False, cure=f"{short_path(sys.executable)} -m pip install --force-reinstall torch torchvision"
-        )
+        said = (str(error) or type(error).__name__).splitlines()[0]
+        return Finding(name, f"{version} does not import: {said}", False, cure=cure)
 
 
 def _gpu() -> list[Finding]:

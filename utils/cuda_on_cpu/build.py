@@ -59,7 +59,7 @@ def build_extension(name, cuda_src, cpp_src, funcs, folder, opt=True, say=print)
         binding.append("#include <torch/types.h>")
     functions = [f'    m.def("{f}", torch::wrap_pybind_function({f}), "{f}");' for f in funcs]
     module = ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *functions, "}"]
-    host_code = [*binding, '#line 1 "cpp_src"', translate(cpp_src), '#line 1 "main.cpp"', *module]
+    host_code = [*binding, '#line 1 "cpp_src"', translate(cpp_src, kernels=False), *module]
     (folder / "main.cpp").write_text("\n".join(host_code) + "\n")
 
     log = _compile(name, folder, opt, say, [])
@@ -92,7 +92,13 @@ def _compile(name, folder, opt, say, extra):
 
     compiler, torch_home = cxx_compiler(), Path(torch.__file__).parent
     headers = torch_home / "include"
-    flags = ["-std=c++20", "-fPIC", "-w", f"-DTORCH_EXTENSION_NAME={name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    flags = [
+        "-std=c++20",
+        "-fPIC",
+        "-Werror=return-type",
+        f"-DTORCH_EXTENSION_NAME={name}",
+        "-DTORCH_API_INCLUDE_EXTENSION_H",
+    ]
     flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *extra, f"-I{_HERE / 'include'}"]
     for path in (headers, headers / "torch/csrc/api/include", sysconfig.get_path("include")):
         flags += ["-isystem", str(path)]

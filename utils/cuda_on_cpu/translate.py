@@ -55,19 +55,23 @@ _NEEDS_GPU = {
 _NOT_YET = re.compile(r"__syncwarp|__shfl_\w+|__ballot_sync|__any_sync|__all_sync|__activemask|cooperative_groups")
 
 
-def translate(source: str) -> str:
-    """C++ for the CPU from CUDA C++ text, line for line.
+def translate(source: str, kernels: bool = True) -> str:
+    """C++ for the CPU from CUDA C++ text, line for line. Without `kernels` it is text that nvcc never sees.
 
-    Raises TranslationError for a launch or a `__shared__` declaration that cannot be read, and for what needs a GPU.
+    Raises TranslationError for a launch or a `__shared__` declaration that cannot be read, for what needs a GPU, and
+    for what nvcc would refuse and a C++ compiler would not notice.
     """
     tokens = [Token(m["token"], *m.span("token")) for m in _TOKEN.finditer(source) if m["token"]]
     edits = []  # (start, end, replacement), none inside another
     depth_is_code = _function_depths(tokens)
+    plain = _functions_that_are_no_kernels(tokens)
     i = 0
     while i < len(tokens):
         text = tokens[i].text
+        if text in ("<<<", "__global__") and not kernels:
+            raise _error(source, tokens[i], f"`{text}` belongs in cuda_src: nvcc does not compile this text")
         if text == "<<<":
-            i = _launch(source, tokens, i, edits)
+            i = _launch(source, tokens, i, edits, plain)
         elif text == "__shared__":
             i = _shared(source, tokens, i, edits, depth_is_code[i])
         else:
@@ -103,6 +107,14 @@ def _function_depths(tokens):
     return inside
 
 
+def _functions_that_are_no_kernels(tokens):
+    """Names of the functions that return void and are not marked `__global__`."""
+    words = [token.text for token in tokens]
+    starts = [i for i, word in enumerate(words[:-2]) if word == "void" and words[i + 2] == "("]
+    marked = {words[i + 1] for i in starts if "__global__" in words[max(0, i - 4) : i]}
+    return {words[i + 1] for i in starts} - marked
+
+
 def _word(source, tokens, i, edits):
     token = tokens[i]
     before = tokens[i - 1].text if i else ""
@@ -122,9 +134,11 @@ def _word(source, tokens, i, edits):
         edits.append((token.start, token.end, "cpu"))
 
 
-def _launch(source, tokens, i, edits):
+def _launch(source, tokens, i, edits, plain):
     """Rewrite the launch whose `<<<` is token i; the index of the first token of its arguments."""
     first = _kernel_start(source, tokens, i)
+    if tokens[i - 1].text in plain:
+        raise _error(source, tokens[i], f"`{tokens[i - 1].text}` is launched like a kernel, but not marked __global__")
     end, depth = i + 1, 0
     while end < len(tokens) and (depth or tokens[end].text != ">>>"):
         depth += (tokens[end].text in _OPENS) - (tokens[end].text in _CLOSES)
