@@ -9,12 +9,18 @@ import pytest
 import yaml  # JupyterLab's server brings it
 
 from utils.course import as_text, machine_paths, texts
-from utils.start import RUNNERS, TORCH, requirements, toml
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+
+from utils.start import RUNNERS, TORCH, requirements
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
-PROJECT = toml().loads(PYPROJECT)["project"]
+PROJECT = tomllib.loads(PYPROJECT)["project"]
 
 
 def conda(path):
@@ -25,6 +31,10 @@ def conda(path):
 
 
 # ---------------------------------------------------------------- dependencies
+
+
+def test_the_lessons_set_up_reads_the_list_as_pip_does():
+    assert list(requirements().values()) == PROJECT["dependencies"]
 
 
 def test_every_dependency_says_why():

@@ -197,18 +197,6 @@ def test_pip_without_a_network(machine):
     assert "Retrying" not in said
 
 
-def test_requirements_come_from_pyproject_on_every_python(monkeypatch):
-    wanted = start.requirements()
-    assert wanted["torch"] == "torch>=2.11" and {"ninja", "wurlitzer", "tqdm"} <= wanted.keys()
-    monkeypatch.setitem(sys.modules, "tomllib", None)  # as on Python 3.10
-    assert start.toml().__name__ != "tomllib"
-    assert start.requirements() == wanted
-    for name in ("tomli", "pip._vendor.tomli"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match="install tomli"):
-        start.toml()
-
-
 # ---------------------------------------------------------------- the device
 
 
