@@ -112,6 +112,8 @@ void say(int64_t blocks);
 at::Tensor transpose(at::Tensor x);
 void stray(at::Tensor x, int64_t wrong, int64_t kind);
 void spin(int64_t blocks, int64_t threads);
+void meet_for_ever(int64_t blocks, int64_t threads);
+void crowd(int64_t dynamic_bytes);
 """
 CUDA = r"""
 #include <torch/types.h>
@@ -234,6 +236,21 @@ void spin(int64_t blocks, int64_t threads) {
     spin_kernel<<<blocks, threads>>>(&never);
 }
 
+__global__ void __launch_bounds__(1024) meet_kernel(volatile int* never) { while (*never == 0) __syncthreads(); }
+void meet_for_ever(int64_t blocks, int64_t threads) {
+    static int never = 0;
+    meet_kernel<<<blocks, threads>>>(&never);
+}
+
+__launch_bounds__(32, 4) __global__ void crowd_kernel() {
+    __shared__ char a[24 * 1024], b[20 * 1024];
+    a[threadIdx.x] = b[threadIdx.x] = 1;
+}
+void crowd(int64_t dynamic_bytes) {
+    crowd_kernel<<<3, 32, dynamic_bytes>>>();
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
 __global__ void transpose_kernel(const float* x, float* out, int h, int w) {
     __shared__ float tile[16][17];
     int c = blockIdx.x * 16 + threadIdx.x, r = blockIdx.y * 16 + threadIdx.y;
@@ -251,7 +268,20 @@ at::Tensor transpose(at::Tensor x) {
     return out;
 }
 """
-FUNCS = ["places", "reverse", "rounds", "counts", "histogram", "dynamic", "say", "transpose", "stray", "spin"]
+FUNCS = [
+    "places",
+    "reverse",
+    "rounds",
+    "counts",
+    "histogram",
+    "dynamic",
+    "say",
+    "transpose",
+    "stray",
+    "spin",
+    "meet_for_ever",
+    "crowd",
+]
 
 
 @pytest.fixture
@@ -370,10 +400,18 @@ def test_a_fault_becomes_an_exception_that_names_block_and_thread(engine, kind, 
     test_barriers_in_a_loop_also_where_some_threads_leave_early(engine, 256, 7)
 
 
+def test_static_and_dynamic_shared_memory_together_have_a_limit(engine):
+    engine.crowd(4 * 1024)
+    with pytest.raises(RuntimeError, match="crowd_kernel needs more shared memory than the 49152 bytes"):
+        engine.crowd(4 * 1024 + 1)
+    engine.crowd(0)
+
+
+@pytest.mark.parametrize("function", ["spin", "meet_for_ever"])
 @pytest.mark.parametrize(("blocks", "threads"), [(1, 1), (100, 64)])
-def test_a_kernel_that_never_ends_can_be_interrupted(engine, blocks, threads):
+def test_a_kernel_that_never_ends_can_be_interrupted(engine, function, blocks, threads):
     # From another process, as Jupyter does: Python's other threads stand still while a launch is under way.
     subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -INT {os.getpid()}"])
     with pytest.raises(KeyboardInterrupt):
-        engine.spin(blocks, threads)
+        getattr(engine, function)(blocks, threads)
     test_every_thread_of_every_block_runs_once_in_its_place(engine, (5, 3, 2, 7, 3, 2))

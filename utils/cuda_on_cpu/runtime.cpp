@@ -69,14 +69,14 @@ struct Worker : Position {
 
     struct Variable { const void* variable; size_t offset; };
     std::vector<Variable> variables;  // the static shared memory of this launch
-    size_t static_bytes = 0;
+    size_t static_bytes = 0, dynamic_bytes = 0;
     std::unique_ptr<unsigned char[]> arena{new unsigned char[2 * max_shared]};  // static, then dynamic
 
     std::string printed;  // by the block that runs
 
     // The learner's own code runs, which may be left at any point; within the runtime's functions it is 0.
     volatile sig_atomic_t in_kernel = 0;
-    int fault = 0;  // the signal that ended this launch, where one did
+    int fault = 0;  // the signal that ended this launch, where one did, or `too_much_shared`
     const char* fault_address = nullptr;
     pthread_t cpu_thread;
     std::unique_ptr<char[]> signal_stack{new char[signal_stack_bytes]};
@@ -105,6 +105,20 @@ __attribute__((noinline)) static Worker& worker() {
     return *static_cast<Worker*>(here);
 }
 
+static std::atomic<bool> interrupted{false};
+
+// A signal finds the learner's code in the middle of something. It is left there for good: its stack is not unwound.
+[[noreturn]] static void leave_block(Worker& w) {
+    w.in_kernel = 0;
+    _longjmp(w.scheduler, 2);
+}
+
+// From the runtime to the learner's code, which is left at once if an interruption came while the runtime was at work.
+static void enter_kernel(Worker& w) {
+    w.in_kernel = 1;
+    if (interrupted) leave_block(w);
+}
+
 // Goes on with `fiber`, which is new, idle or waiting at a barrier. Whoever calls has noted its own place.
 [[noreturn]] static void go_on(Fiber* fiber);
 
@@ -120,7 +134,7 @@ static void live() {
     for (;;) {
         Worker& w = worker();
         Fiber* me = w.running;
-        w.in_kernel = 1;
+        enter_kernel(w);
         w.run_threads(w.kernel);
         w.in_kernel = 0;
         me->previous->next = me->next;
@@ -183,17 +197,11 @@ static void run_block(Worker& w) {
 
 // ---- faults and interruptions ---------------------------------------------------------------------------------------
 
-// A signal finds the learner's code in the middle of something. It is left there for good: its stack is not unwound.
-[[noreturn]] static void leave_block(Worker& w) {
-    w.in_kernel = 0;
-    _longjmp(w.scheduler, 2);
-}
-
+constexpr int too_much_shared = -1;  // beside the signals
 constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE};
 static std::mutex handlers_mutex;
 static int launches_under_way = 0;
 static struct sigaction before_fault[3], before_interrupt;
-static std::atomic<bool> interrupted{false};
 static std::atomic<Worker*> at_work[1024];
 
 static void on_fault(int signal, siginfo_t* info, void*) {
@@ -263,6 +271,9 @@ static std::string fault_message(const char* kernel, const Worker& w) {
     const char* stack = static_cast<const char*>(w.running->stack);
     bool stack_ran_over = w.fault_address >= stack && w.fault_address < stack + Fiber::guard_bytes();
     char text[512], what[160];
+    if (w.fault == too_much_shared)
+        return std::string(kernel) + " needs more shared memory than the " + std::to_string(max_shared) +
+               " bytes that a block has, static and dynamic together";
     if (w.fault == SIGFPE)
         snprintf(what, sizeof what, "divides a whole number by zero");
     else if (stack_ran_over)
@@ -290,7 +301,7 @@ size_t barrier_sum(size_t value) {
     if (all_begun && w.arrived == w.in_ring) open_barrier(w);
     Fiber* next = all_begun ? me->next : new_fiber(w, me);
     if (next != me && _setjmp(me->place) == 0) go_on(next);
-    worker().in_kernel = 1;
+    enter_kernel(worker());
     return worker().last_sum;  // the barrier after this one opens only when all have read it
 }
 
@@ -303,13 +314,13 @@ void* static_shared(const void* variable, size_t bytes, size_t alignment) {
     w.in_kernel = 0;
     alignment = std::max<size_t>(alignment, 16);
     size_t offset = (w.static_bytes + alignment - 1) / alignment * alignment;
-    if (offset + bytes > max_shared) {
-        fprintf(stderr, "the __shared__ variables of this kernel need more than the %zu bytes a block has\n", max_shared);
-        abort();
+    if (offset + bytes + w.dynamic_bytes > max_shared) {
+        w.fault = too_much_shared;
+        leave_block(w);
     }
     w.static_bytes = offset + bytes;
     w.variables.push_back({variable, offset});
-    w.in_kernel = 1;
+    enter_kernel(w);
     return w.arena.get() + offset;
 }
 
@@ -327,7 +338,7 @@ int print(const char* format, ...) {
         size_t before = text.size();
         worker().in_kernel = 0;
         text.resize(before + length + 1);
-        worker().in_kernel = 1;
+        enter_kernel(worker());
         vsnprintf(&text[before], length + 1, format, again);
         text.resize(before + length);
     }
@@ -360,7 +371,7 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
 
     auto work = [&] {
         auto w = take_worker();
-        SignalStack signal_stack(*w);
+        auto signal_stack = std::make_unique<SignalStack>(*w);
         Position* outer = here;
         here = w.get();
         w->run_threads = run_threads;
@@ -370,6 +381,7 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
         w->threads = block.x * block.y * block.z;
         w->variables.clear();
         w->static_bytes = 0;
+        w->dynamic_bytes = launch.shared_bytes;
         w->fault = 0;
         w->cpu_thread = pthread_self();
         std::atomic<Worker*>* slot = nullptr;
@@ -392,6 +404,7 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
         }
         if (slot) *slot = nullptr;
         here = outer;
+        signal_stack.reset();  // before another thread may get this worker's
         give_back(std::move(w));
     };
 

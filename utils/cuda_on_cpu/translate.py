@@ -109,10 +109,16 @@ def _function_depths(tokens):
 
 def _functions_that_are_no_kernels(tokens):
     """Names of the functions that return void and are not marked `__global__`."""
+    plain, marked, is_marked = set(), set(), False
     words = [token.text for token in tokens]
-    starts = [i for i, word in enumerate(words[:-2]) if word == "void" and words[i + 2] == "("]
-    marked = {words[i + 1] for i in starts if "__global__" in words[max(0, i - 4) : i]}
-    return {words[i + 1] for i in starts} - marked
+    for word, name, after in zip(words, words[1:], words[2:], strict=False):
+        if word in (";", "{", "}"):
+            is_marked = False
+        elif word == "__global__":
+            is_marked = True
+        elif word == "void" and after == "(":
+            (marked if is_marked else plain).add(name)
+    return plain - marked
 
 
 def _word(source, tokens, i, edits):
