@@ -14,23 +14,22 @@ from utils.cuda_on_cpu import TranslationError, translate
 
 
 @pytest.mark.parametrize(
-    ("launch", "config", "call"),
+    ("launch", "config", "kernel"),
     [
-        ("k<<<g, b>>>(x)", "g, b", "k(a...)"),
-        ("k<float, 16><<<g, b, bytes, stream>>>(x)", "g, b, bytes, stream", "k<float, 16>(a...)"),
-        ("k<(a > b)><<<1, f(2 >> 1)>>>(x)", "1, f(2 >> 1)", "k<(a > b)>(a...)"),
-        ("k<A<B<int>>><<<dim3(1, (2)), 3>>>(x)", "dim3(1, (2)), 3", "k<A<B<int>>>(a...)"),
-        ("my::inner::k<<<1, 2>>>(x)", "1, 2", "my::inner::k(a...)"),
-        ("::k<<<1, 2>>>(x)", "1, 2", "::k(a...)"),
-        ("(*chosen)<<<1, 2>>>(x)", "1, 2", "(*chosen)(a...)"),
-        ("table[n]<<<1, 2>>>(x)", "1, 2", "table[n](a...)"),
-        ("k <<< 1 /* a > b */, 2 >>> (x)", "1 /* a > b */, 2", "k (a...)"),
+        ("k<<<g, b>>>(x)", "g, b", "k"),
+        ("k<float, 16><<<g, b, bytes, stream>>>(x)", "g, b, bytes, stream", "k<float, 16>"),
+        ("k<(a > b)><<<1, f(2 >> 1)>>>(x)", "1, f(2 >> 1)", "k<(a > b)>"),
+        ("k<A<B<int>>><<<dim3(1, (2)), 3>>>(x)", "dim3(1, (2)), 3", "k<A<B<int>>>"),
+        ("my::inner::k<<<1, 2>>>(x)", "1, 2", "my::inner::k"),
+        ("::k<<<1, 2>>>(x)", "1, 2", "::k"),
+        ("(*chosen)<<<1, 2>>>(x)", "1, 2", "(*chosen)"),
+        ("table[n]<<<1, 2>>>(x)", "1, 2", "table[n]"),
+        ("k <<< 1 /* a > b */, 2 >>> (x)", "1 /* a > b */, 2", "k"),
     ],
 )
-def test_launches(launch, config, call):
+def test_launches(launch, config, kernel):
     squeezed = "".join(translate(f"void f() {{ {launch}; }}").split())
-    name = call.removesuffix("(a...)").strip()
-    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), [&](auto... a) {{ {call}; }})(x);'
+    start = f'::cuda_on_cpu::start("{kernel}", ::cuda_on_cpu::Launch({config}), CUDA_ON_CPU_CALL({kernel}))(x);'
     assert squeezed == "".join(f"void f() {{ {start} }}".split())
 
 
@@ -74,8 +73,10 @@ def test_shared_declarations(declaration, kinds):
 
 
 def test_dynamic_shared_declarations():
-    assert "auto* s = static_cast<float*>" in translate("void f() { extern __shared__ float s[]; }")
-    assert "static_cast<float (*)[16]>" in translate("void f() { extern __shared__ float s[][16]; }")
+    inside = translate("void f() { extern __shared__ float s[]; }")
+    assert inside == 'void f() { auto* s = ::cuda_on_cpu::dynamic_shared<float[]>("s"); }'
+    assert "dynamic_shared<float[][16]>" in translate("void f() { extern __shared__ float s[][16]; }")
+    assert 'DynamicShared<float[]> s{"s"};' in translate("extern __shared__ float s[];\nvoid f() { s[0] = 1; }")
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,9 @@ def test_dynamic_shared_declarations():
         ("void f() { k<<<1, 2>>>; }", 1, "arguments in parentheses"),
         ("namespace n {\n__shared__ int x;\n}", 2, "inside the kernel"),
         ('void f() {\n asm volatile(""); }', 2, "inline PTX needs a GPU"),
+        ("__global__ void f() {\n g<<<1, 1>>>(); }", 2, "dynamic parallelism"),
+        ("void f() {\n\n wmma::fill_fragment(c, 0); }", 3, "wmma needs a GPU"),
+        ("__global__ void f(cudaTextureObject_t t) {}", 1, "texture needs a GPU"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_line(source, line, message):

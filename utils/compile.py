@@ -1,40 +1,24 @@
 """Source text in, something callable out: the same CUDA C++ for a GPU (nvcc) or for the CPU (utils/cuda_on_cpu)."""
 
 import contextlib
-import fcntl
-import hashlib
 import importlib.machinery
 import importlib.util
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
-import sysconfig
 from difflib import get_close_matches
-from pathlib import Path
 
 from utils import toolchain
-from utils.progress import waiting
-from utils.toolchain import ToolchainError, cache_folder, device, short_path
+from utils.cache import build_once, hashed
+from utils.diagnostics import CompileError, explained, functions, refused, shorten
+from utils.toolchain import cache_folder, device
 
 __all__ = ["CompileError", "load_cuda"]
 
 
-class CompileError(RuntimeError):
-    """The source does not compile. The message shows the compiler's words beside the lines they are about.
-
-    `.errors` holds them as (source, line, message), source being 'cuda_src' or 'cpp_src'; `.log` is the whole log.
-    """
-
-    def __init__(self, message, errors=(), log=""):
-        super().__init__(message)
-        self.errors = list(errors)
-        self.log = log
-
-
-def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False):
+def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
     """Compile CUDA C++ text into a module with the functions `funcs`: for the GPU if there is one, else the CPU.
 
     `cuda_src` holds the kernels and, as a rule, the torch functions that launch them; `cpp_src` their declarations,
@@ -44,45 +28,45 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False):
     `opt=False` compiles the host code without optimisation. `verbose=True` prints the commands. What was built once,
     from the same text on the same machine, is loaded from the cache.
 
+    `check=True` builds for the CPU engine on any machine, with every access of every launch looked at: what a kernel
+    does wrong becomes a `KernelProblem`, whose `.problems` holds all that was met. Tensors of a GPU are copied over and
+    back. It is some hundred times slower; sizes that show the mistake are enough.
+
     Raises CompileError for a source that does not compile, ValueError for a function that the source does not have,
     ToolchainError where no compiler is found.
     """
     __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
     funcs = [funcs] if isinstance(funcs, str) else list(funcs)
     _check_names(cuda_src, cpp_src, funcs)
-    build = _Gpu() if device().type == "cuda" else _Cpu()
-    fingerprint = repr((cuda_src, cpp_src, funcs, bool(opt), build.fingerprint()))
-    name = f"{funcs[0]}_{hashlib.sha256(fingerprint.encode()).hexdigest()[:16]}"
-    if name in sys.modules:
-        return sys.modules[name]
+    build = _Gpu() if device().type == "cuda" and not check else _Cpu(traced=check)
+    name = f"{funcs[0]}_{hashed(cuda_src, cpp_src, funcs, bool(opt), bool(check), build.fingerprint())}"
     folder = cache_folder() / build.device / name
-    try:
-        with _sole_builder(folder):
-            if not (folder / "complete").exists():
-                shutil.rmtree(folder, ignore_errors=True)  # what a killed build left
-                folder.mkdir(parents=True)
-                with waiting(f"compiling {funcs[0]} for the {build.device}", expected=build.expected_seconds):
-                    log = build(name, cuda_src, cpp_src, funcs, folder, opt)
-                if verbose:
-                    print((folder / "commands.txt").read_text())
-                if log:
-                    raise _explained(log, {"cuda_src": cuda_src, "cpp_src": cpp_src}, folder)
-                (folder / "complete").touch()
-            elif verbose:
-                print(f"already built in {short_path(folder)}, by these commands:")
-                print((folder / "commands.txt").read_text())
-        return _import(name, folder, {"cuda_src": cuda_src, "cpp_src": cpp_src})
-    except OSError as error:
-        if error.filename is None or not str(error.filename).startswith(str(cache_folder())):
-            raise
-        advice = "free some space, or set CUDA_COURSE_CACHE to a folder that you may write"
-        raise ToolchainError(f"cannot write the build to {error.filename} ({error.strerror}): {advice}") from None
+    sources = {"cuda_src": cuda_src, "cpp_src": cpp_src}
+    what = f"compiling {funcs[0]} for the {build.device}"
+    if name not in sys.modules:
+        build_once(
+            folder,
+            lambda: build(name, cuda_src, cpp_src, funcs, folder, opt),
+            what,
+            sources,
+            build.expected_seconds,
+            verbose,
+        )
+    module = sys.modules.get(name) or _import(name, folder, sources)
+    if not check:
+        return module
+    from utils.cuda_on_cpu.check import CheckedModule
+
+    return CheckedModule(module, funcs, cuda_src)
 
 
 class _Cpu:
     """Builds with the machine's C++ compiler, against the headers of utils/cuda_on_cpu."""
 
     device, expected_seconds = "cpu", 7
+
+    def __init__(self, traced=False):
+        self.traced = traced
 
     def fingerprint(self):
         from utils.cuda_on_cpu.build import fingerprint
@@ -97,12 +81,10 @@ class _Cpu:
             try:
                 translate(source, kernels=which == "cuda_src")
             except TranslationError as error:
-                message = f"{which}, line {error.line}: {error}\n{_excerpt(source, error.line)}"
-                raise CompileError(message, [(which, error.line, str(error))]) from None
+                raise refused(which, source, error.line, str(error)) from None
         with open(folder / "commands.txt", "w") as commands:
-            return build_extension(
-                name, cuda_src, cpp_src, funcs, folder, opt, say=lambda text: print(_shorten(text), file=commands)
-            )
+            say = lambda text: print(shorten(text), file=commands)  # noqa: E731
+            return build_extension(name, cuda_src, cpp_src, funcs, folder, opt, self.traced, say)
 
 
 class _Gpu:
@@ -153,7 +135,7 @@ class _Gpu:
             return f"{error}\n{kept.getvalue()}"
         finally:  # what ninja prints goes past a notebook's cell; it can be asked afterwards what it ran
             ran = subprocess.run(["ninja", "-t", "commands"], cwd=folder, capture_output=True, text=True)
-            (folder / "commands.txt").write_text(_shorten(ran.stdout))
+            (folder / "commands.txt").write_text(shorten(ran.stdout))
         return ""
 
 
@@ -182,15 +164,6 @@ def _environment(**values):
             os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
 
 
-@contextlib.contextmanager
-def _sole_builder(folder):
-    """Of several processes that want one build, one works and the others wait. A dead process holds no lock."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _import(name, folder, sources):
     """Load the built module from its folder."""
     __tracebackhide__ = True
@@ -203,15 +176,10 @@ def _import(name, folder, sources):
         module = importlib.util.module_from_spec(spec)
     except ImportError as error:
         (folder / "complete").unlink()
-        raise _explained(str(error), sources, folder) from None
+        raise explained(str(error), sources, folder) from None
     loader.exec_module(module)
     sys.modules[name] = module
     return module
-
-
-def _demangled(symbol):
-    tool = shutil.which("c++filt")
-    return subprocess.run([tool, symbol], capture_output=True, text=True).stdout.strip() if tool else symbol
 
 
 def _check_names(cuda_src, cpp_src, funcs):
@@ -223,7 +191,7 @@ def _check_names(cuda_src, cpp_src, funcs):
     if not funcs:
         raise ValueError("funcs is empty: name at least one function to call from Python")
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", f"{cuda_src}\n{cpp_src}", flags=re.DOTALL)
-    declared = _functions(code)
+    declared = functions(code)
     for name in funcs:
         if not str(name).isidentifier():
             raise ValueError(f"{name!r} is no function name")
@@ -233,71 +201,3 @@ def _check_names(cuda_src, cpp_src, funcs):
         meant = f" Did you mean {near[0]!r}?" if near else ""
         have = f" It has: {', '.join(declared)}." if declared else ""
         raise ValueError(f"the source has no function {name!r}.{meant}{have}")
-
-
-def _functions(code, ends=";{"):
-    """The functions that C++ text declares or defines for others to call: none of its kernels or helpers."""
-    private = r"(?!.*(?:__global__|__device__|\binline\b|\bstatic\b|\btemplate\b|\breturn\b))"
-    found = re.findall(rf"^{private}[A-Za-z_][\w:<>,&* \t]*?[ \t&*](\w+)[ \t]*\([^;{{}}()]*\)\s*[{ends}]", code, re.M)
-    return list(dict.fromkeys(found))
-
-
-# ---- errors ---------------------------------------------------------------------------------------------------------
-
-# g++ and clang++: cuda_src:7:12: error: message    nvcc: cuda_src(7): error: message
-_DIAGNOSTIC = re.compile(
-    r"^(?P<file>[^\s:(][^:(\n]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc_line>\d+)\)): "
-    r"(?:fatal |catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$",
-    re.MULTILINE,
-)
-_UNDEFINED = re.compile(r"undefined reference to [`'](.*)'|undefined symbol: (\w+)")
-
-
-def _explained(log, sources, folder):
-    """A CompileError from the compilers' log, which is kept in the build folder."""
-    kept = folder / "build.log"
-    kept.write_text(log)
-    errors = []
-    for found in _DIAGNOSTIC.finditer(log):
-        which, line = Path(found["file"]).name, int(found["line"] or found["nvcc_line"])
-        if which in sources:  # what is missing at the end is missed on a line behind it
-            line = min(line, len(sources[which].rstrip().splitlines()) or 1)
-        error = (which, line, found["message"].strip())
-        if error not in errors:
-            errors.append(error)
-    own = [e for e in errors if e[0] in sources]
-    parts = [f"{which}, line {line}: {text}\n{_excerpt(sources[which], line)}" for which, line, text in own[:3]]
-    if len(own) > 3:
-        parts.append(f"... and {len(own) - 3} more errors.")
-    if not own:
-        undefined = dict.fromkeys(name or _demangled(symbol) for name, symbol in _UNDEFINED.findall(log))
-        defined = [name for text in sources.values() for name in _functions(text, ends="{")]
-        have = f". They define: {', '.join(defined)}" if defined else ""
-        parts = [f"`{name}` is declared and called, but no source defines it{have}" for name in undefined]
-    if not parts:
-        parts = [f"{file}, line {line}: {text}" for file, line, text in errors[:3]] or log.strip().splitlines()[-5:]
-    return CompileError("\n".join([*parts, f"The whole log: {short_path(kept)}"]), own, log)
-
-
-def _excerpt(source, line, around=2):
-    """The lines about `line`, numbered, with an arrow at it."""
-    lines = source.splitlines()
-    first, last = max(1, line - around), min(len(lines), line + around)
-    shown = [f"{'-->' if n == line else '   '} {n:4} | {lines[n - 1]}" for n in range(first, last + 1)]
-    return "\n".join(shown)
-
-
-def _shorten(text):
-    """Long folders by short names: what matters in a compile command stands at its ends."""
-    import torch
-
-    folders = {
-        Path(torch.__file__).parent: "<torch>",
-        Path(__file__).parents[1]: "<course>",
-        Path(sysconfig.get_path("include")): "<python headers>",
-        Path(sys.prefix): "<environment>",
-        Path.home(): "~",
-    }
-    for folder, name in folders.items():
-        text = text.replace(str(folder), name)
-    return text

@@ -1,159 +1,71 @@
 // The runtime: runs the blocks of a grid on the cores of the CPU, and the threads of a block in turns on one core.
 //
-// Compiled once and shared by every module. Read `run_grid` first, then `run_block`, then `barrier_sum`; the part in
-// the middle is for a kernel that touches memory which is not there, and for the learner who interrupts one.
-#include <setjmp.h>
-#include <signal.h>
+// Compiled once and shared by every module. Read `run_grid` in launch.cpp first, then `run_block` here, then `wait`.
+#define CUDA_ON_CPU_TRACE  // for `touch`
+#include "runtime.h"
+
 #include <sys/mman.h>
-#include <ucontext.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdarg>
-#include <cstdint>
 #include <cstdio>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <thread>
+#include <cstdlib>
+#include <cstring>
+#include <new>
 #include <utility>
-#include <vector>
 
-#include "cuda_runtime.h"
+#include "cuda_on_cpu/profile.h"
+#include "cuda_pipeline.h"
+#include "trace.h"
 
 namespace cuda_on_cpu {
 
 thread_local Position* here CUDA_ON_CPU_FAST_TLS = nullptr;
-static thread_local cudaError_t last_error = cudaSuccess;
 
-// What CUDA allows ("CUDA C++ Programming Guide", Compute Capabilities; the same from 7.5 to 9.0).
-constexpr unsigned int max_threads = 1024, max_block_z = 64, max_grid_x = 0x7fffffff, max_grid_yz = 65535;
-constexpr size_t max_shared = 48 * 1024;  // static and dynamic together, without opting in to more
+// ---- fibers: threads of a block that can stop and go on -------------------------------------------------------------
 
-// A thread of a block that can stop and go on: a stack, and the place where it stopped.
-// `_setjmp` and `_longjmp` switch in about 60 ns, where `swapcontext`, which calls the kernel of the system, takes
-// ten times that; it is used once, to get onto the new stack.
-struct Fiber {
-    static constexpr size_t stack_bytes = 256 * 1024;  // pages are taken from the system when touched
-    jmp_buf place;
-    ucontext_t entry;
-    uint3 thread;            // the thread that waits here
-    Fiber *next, *previous;  // the ring of those that have begun and not ended
-    bool begun = false;
-    void* stack;
-
-    Fiber() {
-        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-        stack = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-        if (stack == MAP_FAILED) throw std::bad_alloc();
-        mprotect(stack, guard_bytes(), PROT_NONE);  // a stack that runs over meets this
-    }
-    static size_t guard_bytes() { return sysconf(_SC_PAGESIZE); }
-    ~Fiber() { munmap(stack, stack_bytes); }
-    Fiber(const Fiber&) = delete;
-};
-
-// What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
-struct Worker : Position {
-    void (*run_threads)(void*);
-    void* kernel;
-
-    std::vector<std::unique_ptr<Fiber>> fibers;  // all that were ever needed at once
-    std::vector<Fiber*> idle;
-    Fiber* running = nullptr;
-    unsigned int in_ring = 0, arrived = 0;
-    jmp_buf scheduler;
-    size_t sum = 0, last_sum = 0;  // of barrier_sum: of those that have arrived, and of the barrier before
-
-    struct Variable { const void* variable; size_t offset; };
-    std::vector<Variable> variables;  // the static shared memory of this launch
-    size_t static_bytes = 0, dynamic_bytes = 0;
-    std::unique_ptr<unsigned char[]> arena{new unsigned char[2 * max_shared]};  // static, then dynamic
-
-    std::string printed;  // by the block that runs
-
-    // The learner's own code runs, which may be left at any point; within the runtime's functions it is 0.
-    volatile sig_atomic_t in_kernel = 0;
-    int fault = 0;  // the signal that ended this launch, where one did, or `too_much_shared`
-    const char* fault_address = nullptr;
-    pthread_t cpu_thread;
-    std::unique_ptr<char[]> signal_stack{new char[signal_stack_bytes]};
-    static constexpr size_t signal_stack_bytes = 64 * 1024;
-};
-
-static std::mutex workers_mutex;
-static std::vector<std::unique_ptr<Worker>> idle_workers;
-
-static std::unique_ptr<Worker> take_worker() {
-    std::lock_guard lock(workers_mutex);
-    if (idle_workers.empty()) return std::make_unique<Worker>();
-    auto worker = std::move(idle_workers.back());
-    idle_workers.pop_back();
-    return worker;
+Fiber::Fiber() {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* pages = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    mprotect(pages, guard_bytes(), PROT_NONE);  // a stack that runs over meets this
+    stack = static_cast<char*>(pages);
 }
 
-static void give_back(std::unique_ptr<Worker> worker) {
-    std::lock_guard lock(workers_mutex);
-    idle_workers.push_back(std::move(worker));
-}
+Fiber::~Fiber() { munmap(stack, stack_bytes); }
 
 // Never inlined: an idle fiber may wake on another CPU thread, so nothing read from `here` may outlive a switch.
-__attribute__((noinline)) static Worker& worker() {
+__attribute__((noinline)) static Block& my_block() {
     asm volatile("");
-    return *static_cast<Worker*>(here);
+    return block();
 }
 
-static std::atomic<bool> interrupted{false};
-
-// A signal finds the learner's code in the middle of something. It is left there for good: its stack is not unwound.
-[[noreturn]] static void leave_block(Worker& w) {
+void leave_block(Worker& w) {
     w.in_kernel = 0;
-    _longjmp(w.scheduler, 2);
+    _longjmp(w.scheduler, int(End::left));
 }
 
-// From the runtime to the learner's code, which is left at once if an interruption came while the runtime was at work.
-static void enter_kernel(Worker& w) {
+void enter_kernel(Worker& w) {
+    if (interrupted) leave_block(w);
     w.in_kernel = 1;
     if (interrupted) leave_block(w);
 }
 
-// Goes on with `fiber`, which is new, idle or waiting at a barrier. Whoever calls has noted its own place.
-[[noreturn]] static void go_on(Fiber* fiber);
-
-// Every thread has arrived at the barrier: the next of the ring may go on.
-static void open_barrier(Worker& w) {
-    w.arrived = 0;
-    w.last_sum = w.sum;
-    w.sum = 0;
+void fail(int fault, std::string text) {
+    Worker& w = *block().worker;
+    w.in_kernel = 0;
+    w.fault = fault;
+    w.fault_text = std::move(text);
+    leave_block(w);
 }
 
-// The life of a fiber: it runs threads of the block until none is left, then lies idle until a block needs it.
-static void live() {
-    for (;;) {
-        Worker& w = worker();
-        Fiber* me = w.running;
-        enter_kernel(w);
-        w.run_threads(w.kernel);
-        w.in_kernel = 0;
-        me->previous->next = me->next;
-        me->next->previous = me->previous;
-        w.in_ring--;
-        w.idle.push_back(me);
-        if (_setjmp(me->place) == 0) {
-            if (w.in_ring == 0) _longjmp(w.scheduler, 1);
-            // The rest wait at a barrier. A thread that has ended is not waited for.
-            if (w.arrived == w.in_ring) open_barrier(w);
-            go_on(me->next);
-        }
-    }
-}
+static void live();
 
-static void go_on(Fiber* fiber) {
-    Worker& w = worker();
-    w.running = fiber;
-    w.thread = fiber->thread;
+// Goes on with `fiber`, which is new, idle or waiting. Whoever calls has noted its own place.
+[[noreturn]] static void go_on(Fiber* fiber) {
+    Block& b = block();
+    b.running = fiber;
+    b.thread = fiber->thread;
     if (fiber->begun) _longjmp(fiber->place, 1);
     fiber->begun = true;
     getcontext(&fiber->entry);
@@ -165,166 +77,430 @@ static void go_on(Fiber* fiber) {
     __builtin_unreachable();
 }
 
-// A fiber for the threads that have not begun, put into the ring behind `behind`.
-static Fiber* new_fiber(Worker& w, Fiber* behind) {
+static Fiber* idle_fiber(Worker& w) {
     if (w.idle.empty()) {
         w.fibers.push_back(std::make_unique<Fiber>());
         w.idle.push_back(w.fibers.back().get());
     }
     Fiber* fiber = w.idle.back();
     w.idle.pop_back();
-    fiber->previous = behind ? behind : fiber;
-    fiber->next = behind ? behind->next : fiber;
-    fiber->previous->next = fiber->next->previous = fiber;
-    w.in_ring++;
+    fiber->has_thread = false;
+    fiber->copies.clear();
+    fiber->group = 0;
     return fiber;
 }
 
-static void run_block(Worker& w) {
-    w.started = 0;
-    int ended = _setjmp(w.scheduler);
-    if (ended == 0) go_on(new_fiber(w, nullptr));
-    if (ended == 1) return;
-    // The block was left (by `leave_block`): its fibers begin anew.
-    w.in_ring = w.arrived = 0;
-    w.sum = 0;
-    w.idle.clear();
-    for (auto& fiber : w.fibers) {
-        fiber->begun = false;
-        w.idle.push_back(fiber.get());
+// Lets those go on who wait for what can no longer change; false where there is nobody.
+static bool release_active(Block& b);
+
+// The next fiber to run. Where there is none the block has ended, or stops here.
+static Fiber* next_fiber(Block& b) {
+    for (;;) {
+        if (Fiber* fiber = b.ready.take()) return fiber;
+        if (b.started < b.threads) return idle_fiber(*b.worker);
+        if (b.aside.first) {
+            b.ready.add_all(b.aside);
+            continue;
+        }
+        if (b.worker->trace && trace_go_on(*b.worker->trace, b)) continue;
+        if (b.watched && release_active(b)) continue;
+        if (b.alive == 0 || !b.watched) _longjmp(b.worker->scheduler, int(End::done));
+        if (b.at_grid.length == b.alive) _longjmp(b.worker->scheduler, int(End::at_grid));
+        if (b.worker->trace) {
+            trace_stuck(*b.worker->trace, b);
+            leave_block(*b.worker);
+        }
+        Fiber* waits = b.at_barrier.first;
+        for (const Warp& warp : b.warps)
+            for (unsigned int i = 0; i < 32 && !waits; i++)
+                if (warp.waiting >> i & 1) waits = warp.lanes[i];
+        if (!waits) waits = b.at_grid.first;
+        b.thread = waits->thread;
+        b.running = waits;
+        fail(stuck, waits->function);
     }
 }
 
-// ---- faults and interruptions ---------------------------------------------------------------------------------------
-
-constexpr int too_much_shared = -1;  // beside the signals
-constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE};
-static std::mutex handlers_mutex;
-static int launches_under_way = 0;
-static struct sigaction before_fault[3], before_interrupt;
-static std::atomic<Worker*> at_work[1024];
-
-static void on_fault(int signal, siginfo_t* info, void*) {
-    if (here && worker().in_kernel) {
-        Worker& w = worker();
-        w.fault = signal;
-        w.fault_address = static_cast<const char*>(info->si_addr);
-        leave_block(w);
-    }
-    for (int i = 0; i < 3; i++)  // not ours: whoever was there before is asked when the instruction is tried again
-        if (fault_signals[i] == signal) sigaction(signal, &before_fault[i], nullptr);
+// The running thread has set what it waits for, and goes on when another has put it among the ready.
+static void wait(Fiber* me) {
+    if (_setjmp(me->place) == 0) go_on(next_fiber(my_block()));
+    me->waiting = Waiting::nothing;
 }
 
-// Python's own handler notes the interruption, and raises KeyboardInterrupt when the launch has returned.
-static void on_interrupt(int signal, siginfo_t* info, void* context) {
-    if (!interrupted.exchange(true)) {
-        if (before_interrupt.sa_flags & SA_SIGINFO)
-            before_interrupt.sa_sigaction(signal, info, context);
-        else
-            before_interrupt.sa_handler(signal);
-        for (auto& slot : at_work) {
-            Worker* other = slot.load();
-            if (other && other != here) pthread_kill(other->cpu_thread, SIGINT);
+// ---- threads that begin and end -------------------------------------------------------------------------------------
+
+static void begin_thread(Block& b, Fiber* fiber) {
+    unsigned int i = b.started++;
+    if (b.worker->trace) i = trace_thread(*b.worker->trace, i);
+    b.thread = {i % b.block_dim.x, i / b.block_dim.x % b.block_dim.y, i / b.block_dim.x / b.block_dim.y};
+    fiber->thread = b.thread;
+    fiber->number = i;
+    fiber->has_thread = true;
+    if (b.worker->trace) trace_thread_begins(*b.worker->trace, b, *fiber);
+}
+
+// As long as nobody waits, one thread runs after the other and nobody keeps a list. This is where the list begins.
+static void watch(Block& b) {
+    if (b.watched) return;
+    b.watched = true;
+    size_t warps = (b.threads + 31) / 32;
+    if (b.warps.size() < warps) b.warps.resize(warps);
+    for (size_t i = 0; i < warps; i++) {
+        Warp& w = b.warps[i];
+        w.waiting = w.active = 0;
+        unsigned int there = std::min<size_t>(32, b.threads - i * 32);
+        w.ended = there == 32 ? 0 : ~0u << there;
+        // The threads begin in order, and all but the last that began have ended.
+        for (size_t t = i * 32; t + 1 < b.started && t < i * 32 + 32; t++) w.ended |= 1u << t % 32;
+    }
+    b.alive = b.threads;
+    if (b.started == 0) return;
+    b.alive -= b.started - 1;
+    Fiber* me = b.running;
+    me->thread = b.thread;
+    me->number = b.started - 1;
+    me->has_thread = true;
+}
+
+static void open_barrier(Block& b);
+static void check_meetings(Block& b, unsigned int warp);
+
+static void thread_ended(Block& b, Fiber* fiber) {
+    if (b.worker->trace) trace_thread_ends(*b.worker->trace, b, *fiber);
+    fiber->has_thread = false;
+    fiber->copies.clear();
+    fiber->group = 0;
+    b.alive--;
+    Warp& w = b.warp_of(fiber->number);
+    w.ended |= 1u << fiber->number % 32;
+    if (w.waiting) check_meetings(b, fiber->number / 32);  // a thread that has ended is not waited for
+    if (b.at_barrier.length && b.at_barrier.length == b.alive) open_barrier(b);
+}
+
+bool next_watched_thread() {
+    Block& b = block();
+    b.worker->in_kernel = 0;
+    Fiber* me = b.running;
+    if (me->has_thread) thread_ended(b, me);
+    if (b.ready.first || b.started == b.threads) return false;
+    begin_thread(b, me);
+    enter_kernel(*b.worker);
+    return true;
+}
+
+// The life of a fiber: it runs threads of the block until it is to begin no other, then lies idle until it is needed.
+static void live() {
+    for (;;) {
+        Worker& w = *my_block().worker;
+        Fiber* me = my_block().running;
+        enter_kernel(w);
+        w.run_threads(w.kernel);
+        my_block().worker->in_kernel = 0;
+        my_block().worker->idle.push_back(me);
+        if (_setjmp(me->place) == 0) go_on(next_fiber(my_block()));
+    }
+}
+
+void end_thread() {
+    Block& b = block();
+    b.worker->in_kernel = 0;
+    Fiber* me = b.running;
+    watch(b);
+    thread_ended(b, me);
+    me->begun = false;
+    b.worker->idle.push_back(me);
+    go_on(next_fiber(b));
+}
+
+// Runs the block until it ends or waits for the grid.
+End run_block(Worker& w, Block& b) {
+    here = &b;
+    End end = End(_setjmp(w.scheduler));
+    if (end == End::none) go_on(next_fiber(b));
+    if (end == End::left) {  // its fibers begin anew
+        w.idle.clear();
+        for (auto& fiber : w.fibers) {
+            fiber->begun = false;
+            w.idle.push_back(fiber.get());
         }
     }
-    if (here && worker().in_kernel) leave_block(worker());
+    return end;
 }
 
-// While kernels run, signals come to us first.
-struct Handlers {
-    Handlers() {
-        std::lock_guard lock(handlers_mutex);
-        if (launches_under_way++) return;
-        struct sigaction ours {};
-        ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        ours.sa_sigaction = on_fault;
-        for (int i = 0; i < 3; i++) sigaction(fault_signals[i], &ours, &before_fault[i]);
-        interrupted = false;
-        sigaction(SIGINT, nullptr, &before_interrupt);
-        bool handled = (before_interrupt.sa_flags & SA_SIGINFO) ||
-                       (before_interrupt.sa_handler != SIG_DFL && before_interrupt.sa_handler != SIG_IGN);
-        ours.sa_sigaction = on_interrupt;
-        if (handled) sigaction(SIGINT, &ours, nullptr);
+void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
+    const dim3 grid = launch.grid, dim = launch.block;
+    b.worker = &w;
+    b.number = number;
+    b.block = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
+    b.block_dim = dim;
+    b.grid_dim = grid;
+    b.threads = dim.x * dim.y * dim.z;
+    b.started = 0;
+    b.watched = false;
+    b.done = false;
+    b.alive = b.threads;
+    b.ready = b.aside = b.at_barrier = b.at_grid = b.at_trace = {};
+    b.sum = 0;
+    if (w.trace) {
+        watch(b);
+        trace_block_begins(*w.trace, b);
     }
-    ~Handlers() {
-        std::lock_guard lock(handlers_mutex);
-        if (--launches_under_way) return;
-        for (int i = 0; i < 3; i++) sigaction(fault_signals[i], &before_fault[i], nullptr);
-        sigaction(SIGINT, &before_interrupt, nullptr);
-    }
-};
-
-// A signal that comes because a stack has run over needs another one to run on.
-struct SignalStack {
-    stack_t before;
-    explicit SignalStack(Worker& w) {
-        stack_t own{};
-        own.ss_sp = w.signal_stack.get();
-        own.ss_size = Worker::signal_stack_bytes;
-        sigaltstack(&own, &before);
-    }
-    ~SignalStack() { sigaltstack(&before, nullptr); }
-};
-
-// What is told to the learner. It begins as CUDA's own message for the same mistake does.
-static std::string fault_message(const char* kernel, const Worker& w) {
-    const char* stack = static_cast<const char*>(w.running->stack);
-    bool stack_ran_over = w.fault_address >= stack && w.fault_address < stack + Fiber::guard_bytes();
-    char text[512], what[160];
-    if (w.fault == too_much_shared)
-        return std::string(kernel) + " needs more shared memory than the " + std::to_string(max_shared) +
-               " bytes that a block has, static and dynamic together";
-    if (w.fault == SIGFPE)
-        snprintf(what, sizeof what, "divides a whole number by zero");
-    else if (stack_ran_over)
-        snprintf(what, sizeof what, "needs more than %zu KB for its local variables", Fiber::stack_bytes / 1024);
-    else
-        snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size",
-                 (const void*)w.fault_address);
-    snprintf(text, sizeof text, "CUDA error: %s: thread (%u, %u, %u) of block (%u, %u, %u) of %s %s",
-             w.fault == SIGFPE ? "a trap" : "an illegal memory access was encountered", w.thread.x, w.thread.y,
-             w.thread.z, w.block.x, w.block.y, w.block.z, kernel, what);
-    return text;
 }
 
-// ---- what kernels call ----------------------------------------------------------------------------------------------
+// ---- where threads wait for each other ------------------------------------------------------------------------------
 
-// Threads arrive in the order of the ring, so when the last has arrived the next in the ring is the first to go on.
-size_t barrier_sum(size_t value) {
-    Worker& w = worker();
+// The thread that calls, on the way into the runtime.
+static Fiber* arrive(const char* function, const void* code) {
+    Block& b = block();
+    b.worker->in_kernel = 0;
+    watch(b);
+    b.running->function = function;
+    b.running->code = code;
+    return b.running;
+}
+
+static void open_barrier(Block& b) {
+    if (b.worker->trace) trace_barrier_opens(*b.worker->trace, b);
+    b.last_sum = b.sum;
+    b.sum = 0;
+    b.ready.add_all(b.at_barrier);
+}
+
+static size_t wait_at_barrier(size_t value, const char* name, const void* code) {
+    Fiber* me = arrive(name, code);
+    Block& b = block();
+    me->waiting = Waiting::barrier;
+    b.sum += value;
+    b.at_barrier.add(me);
+    if (b.at_barrier.length == b.alive) open_barrier(b);
+    wait(me);
+    enter_kernel(*my_block().worker);
+    return my_block().last_sum;  // the barrier after this one opens only when all have read it
+}
+
+size_t barrier_sum(size_t value, const char* name) {
+    return wait_at_barrier(value, name, __builtin_return_address(0));
+}
+
+void barrier(const char* name) { wait_at_barrier(0, name, __builtin_return_address(0)); }
+
+// The lanes of `mask`, those that have ended apart, go on if all have come with the same mask.
+static void check_meeting(Block& b, unsigned int warp, unsigned int mask) {
+    Warp& w = b.warps[warp];
+    unsigned int needed = mask & ~w.ended;
+    if (!needed || (w.waiting & needed) != needed) return;
+    for (unsigned int rest = needed; rest; rest &= rest - 1)
+        if (w.lanes[__builtin_ctz(rest)]->mask != mask) return;
+    int lowest = __builtin_ctz(needed);
+    // Two places in turn: whoever is slow to read has at most one meeting of this lane to catch up with.
+    uint64_t* values = w.met[lowest][w.turn[lowest] ^= 1].values;
+    if (b.worker->trace) trace_meeting(*b.worker->trace, b, warp, needed);
+    for (unsigned int rest = needed; rest; rest &= rest - 1) {
+        int i = __builtin_ctz(rest);
+        Fiber* fiber = w.lanes[i];
+        values[i] = fiber->value;
+        fiber->mask = needed;
+        fiber->values = values;
+        b.ready.add(fiber);
+    }
+    w.waiting &= ~needed;
+}
+
+static void check_meetings(Block& b, unsigned int warp) {
+    for (unsigned int i = 0; i < 32; i++)
+        if (Warp& w = b.warps[warp]; w.waiting >> i & 1) check_meeting(b, warp, w.lanes[i]->mask);
+}
+
+// Returns when all of `mask` have come: `mask` of the fiber is who came, `values` what they brought.
+static Fiber* wait_for_warp(unsigned int mask, uint64_t value, const char* name, const void* code, bool orders) {
+    Fiber* me = arrive(name, code);
+    Block& b = block();
+    unsigned int i = me->number % 32;
+    if (!(mask >> i & 1)) {
+        char text[160];
+        snprintf(text, sizeof text, "calls %s with the mask 0x%08x, which leaves out its own lane, %u", name, mask, i);
+        fail(wrong_mask, text);
+    }
+    Warp& w = b.warp_of(me->number);
+    me->mask = mask;
+    me->value = value;
+    me->orders = orders;
+    me->waiting = Waiting::warp;
+    w.lanes[i] = me;
+    w.waiting |= 1u << i;
+    check_meeting(b, me->number / 32, mask);
+    wait(me);
+    enter_kernel(*my_block().worker);
+    return me;
+}
+
+unsigned int lane() {
+    const Block& b = block();
+    return ((b.thread.z * b.block_dim.y + b.thread.y) * b.block_dim.x + b.thread.x) % 32;
+}
+
+void meet(unsigned int mask, const char* name) { wait_for_warp(mask, 0, name, __builtin_return_address(0), true); }
+
+unsigned int ballot(unsigned int mask, bool vote, const char* name) {
+    Fiber* me = wait_for_warp(mask, vote, name, __builtin_return_address(0), false);
+    unsigned int votes = 0;
+    for (unsigned int rest = me->mask; rest; rest &= rest - 1)
+        votes |= unsigned(me->values[__builtin_ctz(rest)]) << __builtin_ctz(rest);
+    return votes;
+}
+
+uint64_t shuffle(unsigned int mask, uint64_t value, unsigned int from, const char* name) {
+    Fiber* me = wait_for_warp(mask, value, name, __builtin_return_address(0), false);
+    return me->mask >> from & 1 ? me->values[from] : value;
+}
+
+unsigned int match(unsigned int mask, uint64_t value, const char* name) {
+    Fiber* me = wait_for_warp(mask, value, name, __builtin_return_address(0), false);
+    unsigned int same = 0;
+    for (unsigned int rest = me->mask; rest; rest &= rest - 1)
+        same |= unsigned(me->values[__builtin_ctz(rest)] == value) << __builtin_ctz(rest);
+    return same;
+}
+
+// On a GPU the lanes of a warp run side by side, and some of them come here together. Here they come one by one: each
+// waits until no lane of the block can go on otherwise. Those of a warp that wait at the same place are then active.
+unsigned int active_lanes() {
+    Fiber* me = arrive("__activemask", __builtin_return_address(0));
+    Warp& w = block().warp_of(me->number);
+    unsigned int i = me->number % 32;
+    me->waiting = Waiting::active;
+    w.lanes[i] = me;
+    w.active |= 1u << i;
+    wait(me);
+    enter_kernel(*my_block().worker);
+    return me->mask;
+}
+
+static bool release_active(Block& b) {
+    bool any = false;
+    for (size_t i = 0; i < (b.threads + 31) / 32; i++) {
+        Warp& w = b.warps[i];
+        if (!w.active) continue;
+        const void* code = w.lanes[__builtin_ctz(w.active)]->code;
+        for (unsigned int rest = w.active; rest; rest &= rest - 1)
+            code = std::min(code, w.lanes[__builtin_ctz(rest)]->code);
+        unsigned int together = 0;
+        for (unsigned int rest = w.active; rest; rest &= rest - 1)
+            if (w.lanes[__builtin_ctz(rest)]->code == code) together |= 1u << __builtin_ctz(rest);
+        for (unsigned int rest = together; rest; rest &= rest - 1) {
+            w.lanes[__builtin_ctz(rest)]->mask = together;
+            b.ready.add(w.lanes[__builtin_ctz(rest)]);
+        }
+        w.active &= ~together;
+        any = true;
+    }
+    return any;
+}
+
+bool cooperative() { return block().worker->cooperative; }
+
+void grid_barrier() {
+    Fiber* me = arrive("grid.sync", __builtin_return_address(0));
+    Block& b = block();
+    if (!b.worker->cooperative) fail(no_grid);
+    me->waiting = Waiting::grid;
+    b.at_grid.add(me);
+    wait(me);
+    enter_kernel(*my_block().worker);
+}
+
+void step_aside() {
+    Block& b = block();
+    if (!b.ready.first && !b.aside.first && b.started == b.threads) return;
+    Fiber* me = arrive("step_aside", nullptr);
+    b.aside.add(me);
+    wait(me);
+    enter_kernel(*my_block().worker);
+}
+
+void wait_for_trace(Queue& queue) {
+    Fiber* me = block().running;
+    me->waiting = Waiting::trace;
+    queue.add(me);
+    wait(me);
+}
+
+void fence() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (here && block().worker->trace) trace_fence(*block().worker->trace, block());
+}
+
+// ---- asynchronous copies: done when they are waited for, and not before ---------------------------------------------
+
+void async_copy(void* to, const void* from, size_t bytes, size_t zeros, const void* code) {
+    Worker& w = *block().worker;
     w.in_kernel = 0;
-    Fiber* me = w.running;
-    me->thread = w.thread;
-    w.sum += value;
-    w.arrived++;
-    bool all_begun = w.started == w.threads;
-    if (all_begun && w.arrived == w.in_ring) open_barrier(w);
-    Fiber* next = all_begun ? me->next : new_fiber(w, me);
-    if (next != me && _setjmp(me->place) == 0) go_on(next);
-    enter_kernel(worker());
-    return worker().last_sum;  // the barrier after this one opens only when all have read it
-}
-
-void barrier() { barrier_sum(0); }
-
-void* static_shared(const void* variable, size_t bytes, size_t alignment) {
-    Worker& w = worker();
-    for (const auto& known : w.variables)
-        if (known.variable == variable) return w.arena.get() + known.offset;
-    w.in_kernel = 0;
-    alignment = std::max<size_t>(alignment, 16);
-    size_t offset = (w.static_bytes + alignment - 1) / alignment * alignment;
-    if (offset + bytes + w.dynamic_bytes > max_shared) {
-        w.fault = too_much_shared;
-        leave_block(w);
-    }
-    w.static_bytes = offset + bytes;
-    w.variables.push_back({variable, offset});
+    watch(block());  // the fiber knows its thread
+    if (w.trace) touch(from, bytes - zeros, Access::load, code);
+    Fiber& me = *block().running;
+    me.copies.push_back({to, from, bytes, zeros, code, me.group});
     enter_kernel(w);
-    return w.arena.get() + offset;
 }
 
-void* dynamic_shared() { return worker().arena.get() + max_shared; }
+void async_commit() { block().running->group++; }
+
+void async_wait(size_t prior) {
+    Fiber& me = *block().running;
+    Worker& w = *block().worker;
+    while (!me.copies.empty() && me.copies.front().group + prior < me.group) {
+        Fiber::Copy c = me.copies.front();
+        w.in_kernel = 0;
+        me.copies.erase(me.copies.begin());
+        enter_kernel(w);
+        if (w.trace) touch(c.to, c.bytes, Access::store, c.code);
+        memcpy(c.to, c.from, c.bytes - c.zeros);
+        memset(static_cast<char*>(c.to) + c.bytes - c.zeros, 0, c.zeros);
+    }
+}
+
+// ---- what else kernels call -----------------------------------------------------------------------------------------
+
+void* static_shared(const SharedVariable* variable) {
+    Block& b = block();
+    for (const auto& known : b.variables)
+        if (known.variable == variable) return b.arena.get() + known.offset;
+    Worker& w = *b.worker;
+    int in_kernel = w.in_kernel;
+    w.in_kernel = 0;
+    size_t alignment = std::max<size_t>(variable->alignment, 16);
+    b.static_bytes = (b.static_bytes + alignment - 1) / alignment * alignment + variable->bytes;
+    if (b.static_bytes > profile.shared_bytes || b.static_bytes + b.dynamic_bytes > profile.shared_bytes_opt_in ||
+        (b.dynamic_bytes <= profile.shared_bytes && b.static_bytes + b.dynamic_bytes > profile.shared_bytes))
+        fail(too_much_shared);
+    if (w.trace) alignment = std::max<size_t>(alignment, 1024);
+    size_t offset = (b.static_end + (w.trace ? traced_gap : 0) + alignment - 1) / alignment * alignment;
+    b.static_end = offset + variable->bytes;
+    b.variables.push_back({variable, offset});
+    if (in_kernel) enter_kernel(w);
+    return b.arena.get() + offset;
+}
+
+void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alignment) {
+    Block& b = block();
+    size_t offset = dynamic_offset(*b.worker);
+    if (b.worker->trace && !b.dynamic.name) {
+        b.dynamic = {name, 0, 16, element_bytes, element_alignment, nullptr};
+        b.variables.push_back({&b.dynamic, offset});
+    }
+    return b.arena.get() + offset;
+}
+
+size_t dynamic_shared_bytes() { return block().dynamic_bytes; }
+
+void failed_assertion(const char* condition, const char* file, int line) {
+    if (!here) {  // in the host's own code
+        fprintf(stderr, "%s, line %d: `%s` failed\n", file, line, condition);
+        abort();
+    }
+    fail(assertion, std::string("`") + condition + "` failed (" + file + ", line " + std::to_string(line) + ")");
+}
+
+void trap() { fail(trapped); }
 
 int print(const char* format, ...) {
     va_list args, again;
@@ -334,112 +510,17 @@ int print(const char* format, ...) {
     if (!here) {
         vprintf(format, again);
     } else if (length > 0) {
-        std::string& text = worker().printed;
-        size_t before = text.size();
-        worker().in_kernel = 0;
-        text.resize(before + length + 1);
-        enter_kernel(worker());
-        vsnprintf(&text[before], length + 1, format, again);
-        text.resize(before + length);
+        Worker& w = *block().worker;
+        size_t before = w.printed.size();
+        w.in_kernel = 0;
+        w.printed.resize(before + length + 1);
+        vsnprintf(&w.printed[before], length + 1, format, again);
+        w.printed.resize(before + length);
+        enter_kernel(w);
     }
     va_end(args);
     va_end(again);
     return length;
 }
 
-// Whether CUDA refuses a launch. CUDA 13 calls every reason an invalid argument (measured on an H200, driver 580);
-// CUDA 12 calls those that concern the numbers of blocks and threads an invalid configuration argument.
-static bool refused(const Launch& l) {
-    uint64_t threads = uint64_t(l.block.x) * l.block.y * l.block.z;
-    return threads == 0 || threads > max_threads || l.block.z > max_block_z ||  //
-           l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0 ||                   //
-           l.grid.x > max_grid_x || l.grid.y > max_grid_yz || l.grid.z > max_grid_yz || l.shared_bytes > max_shared;
-}
-
-void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*), void* kernel) {
-    if (refused(launch)) {
-        last_error = cudaErrorInvalidValue;
-        return;
-    }
-    const dim3 grid = launch.grid, block = launch.block;
-    const uint64_t blocks = uint64_t(grid.x) * grid.y * grid.z;
-    std::atomic<uint64_t> next_block{0};
-    std::mutex told_mutex;
-    std::vector<std::pair<uint64_t, std::string>> printed;  // by block
-    std::string fault;                                      // the message about the first
-    Handlers handlers;
-
-    auto work = [&] {
-        auto w = take_worker();
-        auto signal_stack = std::make_unique<SignalStack>(*w);
-        Position* outer = here;
-        here = w.get();
-        w->run_threads = run_threads;
-        w->kernel = kernel;
-        w->block_dim = block;
-        w->grid_dim = grid;
-        w->threads = block.x * block.y * block.z;
-        w->variables.clear();
-        w->static_bytes = 0;
-        w->dynamic_bytes = launch.shared_bytes;
-        w->fault = 0;
-        w->cpu_thread = pthread_self();
-        std::atomic<Worker*>* slot = nullptr;
-        for (auto& free : at_work)
-            if (Worker* nobody = nullptr; free.compare_exchange_strong(nobody, w.get())) {
-                slot = &free;
-                break;
-            }
-        for (uint64_t b; !interrupted && (b = next_block.fetch_add(1, std::memory_order_relaxed)) < blocks;) {
-            w->block = {unsigned(b % grid.x), unsigned(b / grid.x % grid.y), unsigned(b / grid.x / grid.y)};
-            run_block(*w);
-            if (w->fault) next_block = blocks;  // nobody begins another block
-            if (!w->printed.empty() || w->fault) {
-                std::lock_guard lock(told_mutex);
-                printed.emplace_back(b, std::move(w->printed));
-                w->printed.clear();
-                if (w->fault && fault.empty()) fault = fault_message(name, *w);
-            }
-            if (w->fault) break;
-        }
-        if (slot) *slot = nullptr;
-        here = outer;
-        signal_stack.reset();  // before another thread may get this worker's
-        give_back(std::move(w));
-    };
-
-    uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::thread> helpers;
-    for (uint64_t i = 1; i < std::min(cores, blocks); i++) helpers.emplace_back(work);
-    work();
-    for (auto& helper : helpers) helper.join();
-
-    std::sort(printed.begin(), printed.end());
-    for (const auto& [b, text] : printed) fwrite(text.data(), 1, text.size(), stdout);
-    if (!printed.empty()) fflush(stdout);
-    if (!fault.empty()) throw std::runtime_error(fault);
-}
-
 }  // namespace cuda_on_cpu
-
-cudaError_t cudaPeekAtLastError() { return cuda_on_cpu::last_error; }
-
-cudaError_t cudaGetLastError() { return std::exchange(cuda_on_cpu::last_error, cudaSuccess); }
-
-const char* cudaGetErrorName(cudaError_t error) {
-    switch (error) {
-        case cudaSuccess: return "cudaSuccess";
-        case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
-        case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    }
-    return "unrecognized error code";
-}
-
-const char* cudaGetErrorString(cudaError_t error) {
-    switch (error) {
-        case cudaSuccess: return "no error";
-        case cudaErrorInvalidValue: return "invalid argument";
-        case cudaErrorMemoryAllocation: return "out of memory";
-    }
-    return "unrecognized error code";
-}

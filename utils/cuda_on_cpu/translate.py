@@ -44,15 +44,16 @@ _OPENS = {opener: closer for closer, opener in _CLOSES.items()}
 _ON_CPU = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "printf": "::cuda_on_cpu::print"}
 
 _NEEDS_GPU = {
-    "asm": "inline PTX",
-    "__asm__": "inline PTX",
-    "wmma": "the tensor cores' wmma",
-    "tex1D": "a texture",
-    "tex2D": "a texture",
-    "tex3D": "a texture",
-    "cudaTextureObject_t": "a texture",
+    **dict.fromkeys(["asm", "__asm__", "__asm"], "inline PTX"),
+    **dict.fromkeys(["wmma", "nvcuda"], "the tensor cores' wmma"),
+    **dict.fromkeys(["tex1D", "tex2D", "tex3D", "tex1Dfetch", "tex2DLayered", "texCubemap"], "a texture"),
+    **dict.fromkeys(["cudaTextureObject_t", "cudaSurfaceObject_t"], "a texture"),
+    **dict.fromkeys(["cp_async_bulk", "CUtensorMap", "cp_async_bulk_tensor"], "the bulk copy engine"),
+    **dict.fromkeys(["cluster_group", "this_cluster", "__cluster_dims__"], "a cluster of blocks"),
 }
-_NOT_YET = re.compile(r"__syncwarp|__shfl_\w+|__ballot_sync|__any_sync|__all_sync|__activemask|cooperative_groups")
+
+# Calls whose first argument is a kernel, whose type a cast to void* would hide.
+_TAKES_KERNEL = {"cudaLaunchKernel", "cudaLaunchCooperativeKernel"}
 
 
 def translate(source: str, kernels: bool = True) -> str:
@@ -64,6 +65,7 @@ def translate(source: str, kernels: bool = True) -> str:
     tokens = [Token(m["token"], *m.span("token")) for m in _TOKEN.finditer(source) if m["token"]]
     edits = []  # (start, end, replacement), none inside another
     depth_is_code = _function_depths(tokens)
+    on_device = _in_kernels(tokens)
     plain = _functions_that_are_no_kernels(tokens)
     i = 0
     while i < len(tokens):
@@ -71,6 +73,8 @@ def translate(source: str, kernels: bool = True) -> str:
         if text in ("<<<", "__global__") and not kernels:
             raise _error(source, tokens[i], f"`{text}` belongs in cuda_src: nvcc does not compile this text")
         if text == "<<<":
+            if on_device[i]:
+                raise _error(source, tokens[i], "a kernel that launches a kernel (dynamic parallelism) needs a GPU")
             i = _launch(source, tokens, i, edits, plain)
         elif text == "__shared__":
             i = _shared(source, tokens, i, edits, depth_is_code[i])
@@ -107,6 +111,28 @@ def _function_depths(tokens):
     return inside
 
 
+def _in_kernels(tokens):
+    """For every token, whether it stands in the body of a function marked `__global__`."""
+    inside, depth, statement, kernel_at = [], 0, [], None
+    for token in tokens:
+        inside.append(kernel_at is not None)
+        if token.text == "{":
+            if kernel_at is None and "__global__" in statement:
+                kernel_at = depth
+            depth += 1
+            statement = []
+        elif token.text == "}":
+            depth -= 1
+            if kernel_at is not None and depth <= kernel_at:
+                kernel_at = None
+            statement = []
+        elif token.text == ";":
+            statement = []
+        else:
+            statement.append(token.text)
+    return inside
+
+
 def _functions_that_are_no_kernels(tokens):
     """Names of the functions that return void and are not marked `__global__`."""
     plain, marked, is_marked = set(), set(), False
@@ -127,17 +153,32 @@ def _word(source, tokens, i, edits):
     after = tokens[i + 1].text if i + 1 < len(tokens) else ""
     if token.text in _NEEDS_GPU:
         raise _error(source, token, f"`{token.text}`: {_NEEDS_GPU[token.text]} needs a GPU")
-    if _NOT_YET.fullmatch(token.text):
-        raise _error(source, token, f"`{token.text}` needs a GPU: the CPU engine does not run it yet")
-    if token.text == "printf":
+    if token.text in _TAKES_KERNEL and after == "(":
+        cast = _cast_to_void(tokens, i + 2)
+        if cast:
+            edits.append((tokens[i + 2].start, tokens[cast].start, ""))
+    elif token.text == "printf":
         start = tokens[i - 2].start if before == "::" and tokens[i - 2].text == "std" else token.start
         edits.append((start, token.end, _ON_CPU["printf"]))
+    elif token.text == "__noinline__" and before != "(":  # a macro of that name would break the standard library
+        edits.append((token.start, token.end, "__attribute__((noinline))"))
     elif token.text in _ON_CPU:
         edits.append((token.start, token.end, _ON_CPU[token.text]))
     elif token.text == "CUDA" and before == "::" and tokens[i - 2].text == "DeviceType":
         edits.append((token.start, token.end, "CPU"))
     elif token.text == "cuda" and before in (".", "->") and after == "(":
         edits.append((token.start, token.end, "cpu"))
+
+
+def _cast_to_void(tokens, i):
+    """Index behind a cast to a pointer to void that begins at token i; None where there is none."""
+    words = [t.text for t in tokens[i : i + 6]]
+    for cast in (["(", "void", "*", ")"], ["(", "const", "void", "*", ")"], ["(", "void", "const", "*", ")"]):
+        if words[: len(cast)] == cast:
+            return i + len(cast)
+    if words[:1] == ["reinterpret_cast"]:  # what it casts stands in parentheses, and may stay in them
+        return next((k + 1 for k in range(i, len(tokens)) if tokens[k].text == ">"), None)
+    return None
 
 
 def _launch(source, tokens, i, edits, plain):
@@ -158,7 +199,7 @@ def _launch(source, tokens, i, edits, plain):
     kernel = source[tokens[first].start : tokens[i].start]
     config = translate(source[tokens[i].end : tokens[end].start])
     name = " ".join(kernel.split()).replace("\\", "\\\\").replace('"', '\\"')
-    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), [&](auto... a) {{ {kernel}(a...); }})'
+    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), CUDA_ON_CPU_CALL({kernel.strip()}))'
     # A name in the kernel's template arguments was already looked at, as a word; the launch replaces it whole.
     while edits and edits[-1][0] >= tokens[first].start:
         edits.pop()
@@ -214,10 +255,10 @@ def _shared(source, tokens, i, edits, inside_function):
         end += 1
     if end == len(tokens):
         raise _error(source, tokens[i], "this __shared__ declaration has no `;`")
-    if not inside_function:
-        raise _error(source, tokens[i], "declare __shared__ variables inside the kernel that uses them")
     words = [t.text for t in tokens[first:end]]
     dynamic = "extern" in words
+    if not inside_function and not dynamic:
+        raise _error(source, tokens[i], "declare __shared__ variables inside the kernel that uses them")
     declared, base = [], None
     for declarator in _split(_without_alignment([w for w in words if w not in ("__shared__", "static", "extern")])):
         if "=" in declarator or "{" in declarator:
@@ -237,11 +278,12 @@ def _shared(source, tokens, i, edits, inside_function):
     parts = []
     for kind, name, dims in declared:
         if dynamic:
-            rest = dims[dims.index("]") + 1 :] if "]" in dims else ""
-            pointer = f"{kind} (*){rest}" if rest else f"{kind}*"
-            parts.append(f"auto* {name} = static_cast<{pointer}>(::cuda_on_cpu::dynamic_shared());")
+            if inside_function:
+                parts.append(f'auto* {name} = ::cuda_on_cpu::dynamic_shared<{kind}{dims}>("{name}");')
+            else:
+                parts.append(f'static const ::cuda_on_cpu::DynamicShared<{kind}{dims}> {name}{{"{name}"}};')
         else:
-            parts.append(f"static ::cuda_on_cpu::Shared<{kind}{dims}> {name}_shared; ")
+            parts.append(f'static ::cuda_on_cpu::Shared<{kind}{dims}> {name}_shared("{name}"); ')
             parts.append(f"auto& {name} = {name}_shared.of_this_block();")
     lines = source.count("\n", tokens[first].start, tokens[end].start)
     while edits and edits[-1][0] >= tokens[first].start:

@@ -1,3 +1,5 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU.
 #pragma once
 #include "cuda_runtime.h"
+
+#define CUDA_VERSION CUDART_VERSION

@@ -1,61 +1,52 @@
-// Functions that device code may call without an include: arithmetic, atomics, read-only loads.
+// Functions that device code may call without an include, each in the file of its theme.
 #pragma once
 
-#include <cassert>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <type_traits>
+#include <ctime>
 
+#include <assert.h>
+
+#include "atomics.h"
+#include "conversions.h"
+#include "floats.h"
+#include "integers.h"
 #include "launch.h"
+#include "simd.h"
+#include "warp.h"
 
-// min and max, for every pair of arithmetic types that the usual conversions bring together.
-template <class A, class B> constexpr auto min(A a, B b) -> decltype(a + b) { return b < a ? b : a; }
-template <class A, class B> constexpr auto max(A a, B b) -> decltype(a + b) { return a < b ? b : a; }
+// Loads and stores that tell a GPU's caches what to keep. Here they are loads and stores.
+#define CUDA_ON_CPU_LOAD(name) \
+    template <class T> __forceinline__ T name(const T* p) { return *p; }
+CUDA_ON_CPU_LOAD(__ldg)
+CUDA_ON_CPU_LOAD(__ldcg)
+CUDA_ON_CPU_LOAD(__ldca)
+CUDA_ON_CPU_LOAD(__ldcs)
+CUDA_ON_CPU_LOAD(__ldlu)
+CUDA_ON_CPU_LOAD(__ldcv)
+#undef CUDA_ON_CPU_LOAD
+#define CUDA_ON_CPU_STORE(name) \
+    template <class T> __forceinline__ void name(T* p, std::type_identity_t<T> value) { *p = value; }
+CUDA_ON_CPU_STORE(__stcg)
+CUDA_ON_CPU_STORE(__stcs)
+CUDA_ON_CPU_STORE(__stwb)
+CUDA_ON_CPU_STORE(__stwt)
+#undef CUDA_ON_CPU_STORE
 
-inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-inline float __expf(float x) { return expf(x); }
-inline float __logf(float x) { return logf(x); }
-inline float __sinf(float x) { return sinf(x); }
-inline float __cosf(float x) { return cosf(x); }
-inline float __powf(float x, float y) { return powf(x, y); }
-inline float __fdividef(float x, float y) { return x / y; }
-inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-inline int __popc(unsigned int x) { return __builtin_popcount(x); }
-inline int __clz(unsigned int x) { return x ? __builtin_clz(x) : 32; }
-inline int __ffs(int x) { return __builtin_ffs(x); }
+inline void __threadfence() { ::cuda_on_cpu::fence(); }
+inline void __threadfence_block() { ::cuda_on_cpu::fence(); }
+inline void __threadfence_system() { ::cuda_on_cpu::fence(); }
 
-template <class T> T __ldg(const T* p) { return *p; }
-
-// Atomics return the old value. Blocks run on several cores, so they are atomic on the CPU too.
-namespace cuda_on_cpu {
-template <class T, class Change>
-T atomically(T* p, Change change) {
-    T old, changed;
-    __atomic_load(p, &old, __ATOMIC_RELAXED);
-    do changed = change(old);
-    while (!__atomic_compare_exchange(p, &old, &changed, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    return old;
+// Nanoseconds. `clock` is C's own.
+inline long long clock64() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
-}  // namespace cuda_on_cpu
+inline void __nanosleep(unsigned int) { ::cuda_on_cpu::step_aside(); }
+[[noreturn]] __forceinline__ void __trap() { ::cuda_on_cpu::trap(); }
+[[noreturn]] __forceinline__ void __brkpt() { ::cuda_on_cpu::trap(); }
 
-#define CUDA_ON_CPU_ATOMIC(name, expression)                                                                  \
-    template <class T> T name(T* p, std::type_identity_t<T> v) {                                  \
-        return cuda_on_cpu::atomically(p, [=](T old) -> T { return expression; });                            \
-    }
-CUDA_ON_CPU_ATOMIC(atomicAdd, old + v)
-CUDA_ON_CPU_ATOMIC(atomicSub, old - v)
-CUDA_ON_CPU_ATOMIC(atomicMin, v < old ? v : old)
-CUDA_ON_CPU_ATOMIC(atomicMax, old < v ? v : old)
-CUDA_ON_CPU_ATOMIC(atomicExch, v)
-CUDA_ON_CPU_ATOMIC(atomicAnd, old & v)
-CUDA_ON_CPU_ATOMIC(atomicOr, old | v)
-CUDA_ON_CPU_ATOMIC(atomicXor, old ^ v)
-CUDA_ON_CPU_ATOMIC(atomicInc, old >= v ? 0 : old + 1)
-CUDA_ON_CPU_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
-#undef CUDA_ON_CPU_ATOMIC
-template <class T>
-T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {
-    return cuda_on_cpu::atomically(p, [=](T old) -> T { return old == expected ? v : old; });
-}
+#ifndef __clang__
+#define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
+#endif
+#define __assume(condition) __builtin_assume(condition)

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <tuple>
+#include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include "types.h"
@@ -26,13 +28,27 @@ struct Position {
     dim3 block_dim, grid_dim;
     unsigned int started;  // threads of this block that have begun
     unsigned int threads;  // threads in a block
+    bool watched;          // the runtime wants to know of every thread's end: others wait, or a trace is made
 };
 
 extern thread_local Position* here CUDA_ON_CPU_FAST_TLS;
 
-// Steps on to the next thread of the block that has not begun; false when there is none.
+#ifdef CUDA_ON_CPU_TRACE  // reading a place is no access of the source: the compiler's hooks shall not see it
+__attribute__((pure)) uint3 place_of_thread();
+__attribute__((pure)) uint3 place_of_block();
+__attribute__((pure)) dim3 place_of_block_dim();
+__attribute__((pure)) dim3 place_of_grid_dim();
+#define CUDA_ON_CPU_HERE(what) (::cuda_on_cpu::place_of_##what())
+#else
+#define CUDA_ON_CPU_HERE(what) (::cuda_on_cpu::here->what)
+#endif
+
+bool next_watched_thread();  // in runtime.cpp
+
+// Steps on to the next thread of the block that has not begun; false when this fiber is to begin no other.
 inline bool next_thread() {
     Position& p = *here;
+    if (p.watched) return next_watched_thread();
     if (p.started == p.threads) return false;
     unsigned int i = p.started++;
     p.thread = {i % p.block_dim.x, i / p.block_dim.x % p.block_dim.y, i / p.block_dim.x / p.block_dim.y};
@@ -47,7 +63,10 @@ void run_threads(void* thread) {
 struct Launch {
     dim3 grid, block;
     size_t shared_bytes;
-    cudaStream_t stream;  // there is one order of work on a CPU, so every stream is the same
+    cudaStream_t stream;         // there is one order of work on a CPU, so every stream is the same
+    bool cooperative = false;    // all blocks run side by side, and may wait for each other
+    const void* kernel = nullptr;   // whose limit of dynamic shared memory holds (cudaFuncSetAttribute), where known
+    bool any_shared_bytes = false;  // that limit is asked for by whoever launches
     Launch(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
         : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {}
 };
@@ -56,22 +75,94 @@ struct Launch {
 // Throws std::runtime_error, which becomes Python's, where a thread touches memory that is not there.
 void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*), void* thread);
 
+#ifdef CUDA_ON_CPU_TRACE
+// Tells which tensor is which of the kernel's arguments, so that messages can call it as the kernel does.
+void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment);
+template <class T>
+void look_at_argument(const char* kernel, size_t i, const T& argument) {
+    if constexpr (std::is_pointer_v<T>) {
+        using Pointee = std::remove_pointer_t<T>;
+        if constexpr (std::is_void_v<Pointee>)
+            name_argument(kernel, i, argument, 0, 0);
+        else
+            name_argument(kernel, i, argument, sizeof(Pointee), alignof(Pointee));
+    }
+}
+#endif
+
+#if defined(CUDA_ON_CPU_TRACE) && defined(__ELF__)
+// Where this module's __constant__ variables begin and end (types.h puts them into one section).
+extern "C" {
+extern char __start_cuda_constant[] __attribute__((weak, visibility("hidden")));
+extern char __stop_cuda_constant[] __attribute__((weak, visibility("hidden")));
+}
+void constant_memory(const void* begin, const void* end);
+#define CUDA_ON_CPU_CONSTANTS() constant_memory(__start_cuda_constant, __stop_cuda_constant)
+#else
+#define CUDA_ON_CPU_CONSTANTS() ((void)0)
+#endif
+
 // kernel<<<grid, block>>>(args) is translated to
-// ::cuda_on_cpu::start("kernel", ::cuda_on_cpu::Launch(grid, block), [&](auto... a) { kernel(a...); })(args)
-// so that the compiler picks the overload or the template instance, and converts the arguments, as for any call.
-template <class Kernel>
-auto start(const char* name, Launch launch, Kernel kernel) {
+// ::cuda_on_cpu::start("kernel", ::cuda_on_cpu::Launch(grid, block), CUDA_ON_CPU_CALL(kernel))(args)
+// so that the compiler picks the overload or the template instance, and converts the arguments, as for any call. The
+// second function of CUDA_ON_CPU_CALL gives the kernel's address, where it has one without its arguments.
+#define CUDA_ON_CPU_CALL(...)                                                                                 \
+    [&](auto... a) { __VA_ARGS__(a...); }, [&](auto address) -> const void* {                                 \
+        if constexpr (requires { address(__VA_ARGS__); }) return address(__VA_ARGS__);                        \
+        return nullptr;                                                                                       \
+    }
+struct Address {
+    template <class... A>
+    const void* operator()(void (*kernel)(A...)) const { return reinterpret_cast<const void*>(kernel); }
+};
+
+template <class Kernel, class AddressOf>
+auto start(const char* name, Launch launch, Kernel kernel, AddressOf address_of) {
+    if (!launch.kernel) launch.kernel = address_of(Address());
     return [name, launch, kernel](auto&&... args) {
         std::tuple<std::decay_t<decltype(args)>...> copies(std::forward<decltype(args)>(args)...);
         auto thread = [&] { std::apply(kernel, copies); };
+#ifdef CUDA_ON_CPU_TRACE
+        std::apply([&](const auto&... a) { size_t i = 0; (look_at_argument(name, i++, a), ...); }, copies);
+#endif
+        CUDA_ON_CPU_CONSTANTS();
         run_grid(name, launch, &run_threads<decltype(thread)>, &thread);
     };
 }
 
-void barrier();                            // __syncthreads
-size_t barrier_sum(size_t value);          // __syncthreads, and the sum of every thread's value
-void* dynamic_shared();                    // the bytes that the launch asked for
-void* static_shared(const void* variable, size_t bytes, size_t alignment);
+// What device code calls, in runtime.cpp. The warp functions wait until every living lane of `mask` has come with the
+// same mask; `name` is the CUDA function's, for messages. They return values, never addresses.
+void barrier(const char* name = "__syncthreads");                     // waits for every thread of the block
+size_t barrier_sum(size_t value, const char* name);                   // the same, and the sum of every thread's value
+unsigned int lane();                                                  // 0 to 31: the thread's place in its warp
+void meet(unsigned int mask, const char* name);                       // __syncwarp: orders memory too
+unsigned int ballot(unsigned int mask, bool vote, const char* name);  // bit i: lane i came and voted yes
+// The value that lane `from` (0 to 31) gave; the caller's own where that lane did not come.
+uint64_t shuffle(unsigned int mask, uint64_t value, unsigned int from, const char* name);
+unsigned int match(unsigned int mask, uint64_t value, const char* name);  // the lanes that came with the same value
+unsigned int active_lanes();                                          // __activemask
+bool cooperative();                                                   // whether grid_barrier may be called
+void grid_barrier();                                                  // waits for every thread of the grid
+void fence();                                                         // __threadfence and its kin
+// Lets other threads go on where one asks again and again for what another must do first.
+void step_aside();
+[[noreturn]] void failed_assertion(const char* condition, const char* file, int line);
+[[noreturn]] void trap();
+size_t dynamic_shared_bytes();
+
+// Tells a trace, where there is one, of an access that the compiler's hooks do not see: atomics, asynchronous copies.
+// Call it from a function marked CUDA_ON_CPU_OPAQUE, before the access.
+enum class Access { load, store, atomic };
+#ifdef CUDA_ON_CPU_TRACE
+void touch(const void* address, size_t bytes, Access access, const void* code);
+#define CUDA_ON_CPU_TOUCH(address, bytes, access) \
+    ::cuda_on_cpu::touch(address, bytes, ::cuda_on_cpu::Access::access, __builtin_return_address(0))
+// A function whose own accesses the hooks must not see, and whose caller's line is the one to name.
+#define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread")))
+#else
+#define CUDA_ON_CPU_TOUCH(address, bytes, access) ((void)0)
+#define CUDA_ON_CPU_OPAQUE inline
+#endif
 
 // What printf is translated to. Blocks that run side by side print in the order of their numbers: the runtime keeps
 // their text until the launch ends.
@@ -79,23 +170,48 @@ int print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // A __shared__ variable: one of these stands where it was declared, and every thread asks it for the block's copy.
 // `__shared__ float tile[16][16];` is translated to
-// `static ::cuda_on_cpu::Shared<float[16][16]> tile_shared; auto& tile = tile_shared.of_this_block();`
+// `static ::cuda_on_cpu::Shared<float[16][16]> tile_shared("tile"); auto& tile = tile_shared.of_this_block();`
+struct SharedVariable {
+    const char* name;
+    size_t bytes, alignment, element_bytes, element_alignment;
+    const std::type_info* type;
+};
+void* static_shared(const SharedVariable* variable);
+
 template <class T>
-struct Shared {
+struct Shared : SharedVariable {
     static_assert(sizeof(T) <= 48 * 1024, "a block has 48 KB of static shared memory: this variable is larger");
-    constexpr Shared() {}
-    T& of_this_block() const { return *static_cast<T*>(static_shared(this, sizeof(T), alignof(T))); }
+    using Element = std::remove_all_extents_t<T>;
+    constexpr Shared(const char* name)
+        : SharedVariable{name, sizeof(T), alignof(T), sizeof(Element), alignof(Element), &typeid(T)} {}
+    T& of_this_block() const { return *static_cast<T*>(static_shared(this)); }
+};
+
+// `extern __shared__ float s[];` is translated to `auto* s = ::cuda_on_cpu::dynamic_shared<float>("s");`
+void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alignment);  // what the launch asked for
+
+template <class T>
+std::remove_extent_t<T>* dynamic_shared(const char* name) {
+    using Element = std::remove_all_extents_t<T>;
+    return static_cast<std::remove_extent_t<T>*>(dynamic_shared(name, sizeof(Element), alignof(Element)));
+}
+
+// The same outside any function, where nobody asks for the block's copy before it is used.
+template <class T>
+struct DynamicShared {
+    const char* name;
+    operator std::remove_extent_t<T>*() const { return dynamic_shared<T>(name); }
 };
 
 }  // namespace cuda_on_cpu
 
-#define threadIdx (::cuda_on_cpu::here->thread)
-#define blockIdx (::cuda_on_cpu::here->block)
-#define blockDim (::cuda_on_cpu::here->block_dim)
-#define gridDim (::cuda_on_cpu::here->grid_dim)
-#define warpSize 32
+#define threadIdx CUDA_ON_CPU_HERE(thread)
+#define blockIdx CUDA_ON_CPU_HERE(block)
+#define blockDim CUDA_ON_CPU_HERE(block_dim)
+#define gridDim CUDA_ON_CPU_HERE(grid_dim)
+constexpr int warpSize = 32;
 
 inline void __syncthreads() { ::cuda_on_cpu::barrier(); }
-inline int __syncthreads_count(int p) { return (int)::cuda_on_cpu::barrier_sum(p != 0); }
-inline int __syncthreads_or(int p) { return ::cuda_on_cpu::barrier_sum(p != 0) != 0; }
-inline int __syncthreads_and(int p) { return ::cuda_on_cpu::barrier_sum(p == 0) == 0; }
+inline int __syncthreads_count(int p) { return (int)::cuda_on_cpu::barrier_sum(p != 0, "__syncthreads_count"); }
+inline int __syncthreads_or(int p) { return ::cuda_on_cpu::barrier_sum(p != 0, "__syncthreads_or") != 0; }
+inline int __syncthreads_and(int p) { return ::cuda_on_cpu::barrier_sum(p == 0, "__syncthreads_and") == 0; }

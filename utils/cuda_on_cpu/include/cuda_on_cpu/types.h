@@ -1,4 +1,4 @@
-// CUDA's qualifiers and its built-in types: dim3, the short vectors, streams and errors.
+// CUDA's qualifiers and its built-in types: dim3, the short vectors and streams.
 #pragma once
 
 #include <cstddef>
@@ -7,20 +7,29 @@
 #define __global__
 #define __device__
 #define __host__
+#if defined(CUDA_ON_CPU_TRACE) && defined(__ELF__)
+#define __constant__ __attribute__((section("cuda_constant")))  // a trace knows them by their section
+#else
 #define __constant__
+#endif
+#define __managed__
+#define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __maxnreg__(n)
 #define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __align__(n)
 
+// x to w; those of two and of four are aligned as a whole, to 16 bytes at most.
 #define CUDA_ON_CPU_VECTORS(type, name)                                                                       \
     struct name##1 { type x; };                                                                               \
     struct alignas(2 * sizeof(type)) name##2 { type x, y; };                                                  \
     struct name##3 { type x, y, z; };                                                                         \
     struct alignas(4 * sizeof(type) < 16 ? 4 * sizeof(type) : 16) name##4 { type x, y, z, w; };               \
-    inline name##1 make_##name##1(type x) { return {x}; }                                                     \
-    inline name##2 make_##name##2(type x, type y) { return {x, y}; }                                          \
-    inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                               \
-    inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+    __forceinline__ name##1 make_##name##1(type x) { return {x}; }                                            \
+    __forceinline__ name##2 make_##name##2(type x, type y) { return {x, y}; }                                 \
+    __forceinline__ name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                      \
+    __forceinline__ name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 
 CUDA_ON_CPU_VECTORS(signed char, char)
 CUDA_ON_CPU_VECTORS(unsigned char, uchar)
@@ -28,11 +37,30 @@ CUDA_ON_CPU_VECTORS(short, short)
 CUDA_ON_CPU_VECTORS(unsigned short, ushort)
 CUDA_ON_CPU_VECTORS(int, int)
 CUDA_ON_CPU_VECTORS(unsigned int, uint)
+CUDA_ON_CPU_VECTORS(long, long)
+CUDA_ON_CPU_VECTORS(unsigned long, ulong)
 CUDA_ON_CPU_VECTORS(long long, longlong)
 CUDA_ON_CPU_VECTORS(unsigned long long, ulonglong)
 CUDA_ON_CPU_VECTORS(float, float)
 CUDA_ON_CPU_VECTORS(double, double)
 #undef CUDA_ON_CPU_VECTORS
+
+// Since CUDA 13 the alignment of those of 32 bytes can stand in the name.
+#define CUDA_ON_CPU_ALIGNED_VECTOR(type, name, bytes)                                                         \
+    struct alignas(bytes) name##4_##bytes##a { type x, y, z, w; };                                            \
+    __forceinline__ name##4_##bytes##a make_##name##4_##bytes##a(type x, type y, type z, type w) {            \
+        return {x, y, z, w};                                                                                  \
+    }
+#define CUDA_ON_CPU_ALIGNED_VECTORS(type, name) \
+    CUDA_ON_CPU_ALIGNED_VECTOR(type, name, 16)  \
+    CUDA_ON_CPU_ALIGNED_VECTOR(type, name, 32)
+CUDA_ON_CPU_ALIGNED_VECTORS(long, long)
+CUDA_ON_CPU_ALIGNED_VECTORS(unsigned long, ulong)
+CUDA_ON_CPU_ALIGNED_VECTORS(long long, longlong)
+CUDA_ON_CPU_ALIGNED_VECTORS(unsigned long long, ulonglong)
+CUDA_ON_CPU_ALIGNED_VECTORS(double, double)
+#undef CUDA_ON_CPU_ALIGNED_VECTORS
+#undef CUDA_ON_CPU_ALIGNED_VECTOR
 
 struct dim3 {
     unsigned int x, y, z;
@@ -41,7 +69,4 @@ struct dim3 {
     constexpr operator uint3() const { return {x, y, z}; }
 };
 
-// The numbers are CUDA's own (driver_types.h).
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 typedef struct CUstream_st* cudaStream_t;

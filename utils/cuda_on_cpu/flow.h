@@ -1,0 +1,62 @@
+// The order in which a warp goes through the basic blocks of a kernel.
+//
+// Where the lanes of a warp go different ways, a GPU runs one way after the other, and joins them again where the ways
+// meet. So of two places where lanes stand, that one comes first from which the other can still be reached. In a loop
+// each can be reached from the other: all of the loop comes before what follows it, and its first block comes first.
+// Such an order is called a weak topological order (F. Bourdoncle, "Efficient chaotic iteration strategies with
+// widenings", 1993). It is found for the ways that threads have really gone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace cuda_on_cpu {
+
+class Flow {
+public:
+    // The number of the block that begins at this code, from 1.
+    uint16_t block(uint32_t code) {
+        auto& r = recent[code % recent_places];
+        if (r.code == code && r.number) return r.number;
+        auto [found, is_new] = numbers.try_emplace(code, uint16_t(next.size()));
+        if (is_new && next.size() < 65535) next.emplace_back();
+        r = {code, found->second};
+        return found->second;
+    }
+    // A thread came from one block to another; 0: it began there.
+    void went(uint16_t from, uint16_t to) {
+        auto& ways = next[from];
+        for (uint16_t known : ways)
+            if (known == to) return;
+        ways.push_back(to);
+        changed = true;
+    }
+    // The place of every block in the order.
+    const std::vector<uint16_t>& order() {
+        if (changed || place.size() != next.size()) sort();
+        return place;
+    }
+
+private:
+    static constexpr size_t recent_places = 1021;
+    struct Recent {
+        uint32_t code = 0;
+        uint16_t number = 0;
+    };
+    std::vector<Recent> recent{recent_places};
+    std::unordered_map<uint32_t, uint16_t> numbers;
+    std::vector<std::vector<uint16_t>> next{1};  // 0 is where all begin
+    std::vector<uint16_t> place;
+    bool changed = false;
+
+    // While sorting: Bourdoncle's algorithm, which visits as Tarjan's does.
+    std::vector<uint32_t> visited;
+    std::vector<uint16_t> stack, reversed;
+    uint32_t count = 0;
+    void sort();
+    uint32_t visit(uint16_t block, std::vector<uint16_t>& out);
+};
+
+}  // namespace cuda_on_cpu

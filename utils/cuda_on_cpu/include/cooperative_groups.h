@@ -1,0 +1,263 @@
+// Stands in for CUDA's header of this name when a source is compiled for the CPU.
+//
+// A group is the grid, a block, or some lanes of one warp. Groups of lanes know their lanes as a mask, so that all they
+// do together is one of the warp's functions with that mask.
+#pragma once
+#include "cuda_on_cpu/device_functions.h"
+
+namespace cooperative_groups {
+
+namespace detail {
+using ::cuda_on_cpu::from_lane;
+using ::cuda_on_cpu::lane;
+using ::cuda_on_cpu::lane_of_rank;
+using ::cuda_on_cpu::rank_of_lane;
+
+__forceinline__ dim3 grid_size() { return gridDim; }
+__forceinline__ dim3 block_size() { return blockDim; }
+__forceinline__ unsigned long long volume(dim3 d) { return (unsigned long long)d.x * d.y * d.z; }
+__forceinline__ unsigned long long rank(dim3 at, dim3 size) {
+    return ((unsigned long long)at.z * size.y + at.y) * size.x + at.x;
+}
+__forceinline__ bool is_tile_size(unsigned int n) { return n && n <= 32 && (n & (n - 1)) == 0; }
+}  // namespace detail
+
+// What all groups have. A function that takes this takes any of them.
+class thread_group {
+  public:
+    unsigned long long size() const {
+        if (kind == Kind::lanes) return __builtin_popcount(mask);
+        unsigned long long threads = detail::volume(detail::block_size());
+        return kind == Kind::block ? threads : threads * detail::volume(detail::grid_size());
+    }
+    unsigned long long num_threads() const { return size(); }
+    unsigned long long thread_rank() const {
+        if (kind == Kind::lanes) return detail::rank_of_lane(mask, detail::lane());
+        unsigned long long in_block = detail::rank(dim3(threadIdx), detail::block_size());
+        if (kind == Kind::block) return in_block;
+        return detail::rank(dim3(blockIdx), detail::grid_size()) * detail::volume(detail::block_size()) + in_block;
+    }
+    __forceinline__ void sync() const {
+        if (kind == Kind::lanes) return ::cuda_on_cpu::meet(mask, "sync of a group");
+        if (kind == Kind::block) return ::cuda_on_cpu::barrier("sync of the block");
+        ::cuda_on_cpu::grid_barrier();
+    }
+
+  protected:
+    enum class Kind { grid, block, lanes };
+    explicit thread_group(Kind kind, unsigned int mask = 0) : kind(kind), mask(mask) {}
+    Kind kind;
+    unsigned int mask;  // of the warp's lanes, where it is a group of lanes
+};
+
+class grid_group : public thread_group {
+  public:
+    struct arrival_token {};
+    bool is_valid() const { return ::cuda_on_cpu::cooperative(); }
+    __forceinline__ void sync() const { ::cuda_on_cpu::grid_barrier(); }
+    arrival_token barrier_arrive() const { return {}; }
+    __forceinline__ void barrier_wait(arrival_token&&) const { sync(); }
+    static dim3 dim_blocks() { return gridDim; }
+    static dim3 group_dim() { return gridDim; }
+    static dim3 dim_threads() { return {gridDim.x * blockDim.x, gridDim.y * blockDim.y, gridDim.z * blockDim.z}; }
+    static dim3 block_index() { return dim3(blockIdx); }
+    static dim3 thread_index() {
+        return {blockIdx.x * blockDim.x + threadIdx.x, blockIdx.y * blockDim.y + threadIdx.y,
+                blockIdx.z * blockDim.z + threadIdx.z};
+    }
+    static unsigned long long num_blocks() { return detail::volume(detail::grid_size()); }
+    static unsigned long long block_rank() { return detail::rank(block_index(), detail::grid_size()); }
+
+  private:
+    grid_group() : thread_group(Kind::grid) {}
+    friend grid_group this_grid();
+};
+inline grid_group this_grid() { return {}; }
+
+class thread_block : public thread_group {
+  public:
+    struct arrival_token {};
+    __forceinline__ static void sync() { ::cuda_on_cpu::barrier("sync of the block"); }
+    arrival_token barrier_arrive() const { return {}; }
+    __forceinline__ void barrier_wait(arrival_token&&) const { sync(); }
+    static unsigned int size() { return detail::volume(detail::block_size()); }
+    static unsigned int num_threads() { return size(); }
+    static unsigned int thread_rank() { return detail::rank(dim3(threadIdx), detail::block_size()); }
+    static dim3 group_index() { return dim3(blockIdx); }
+    static dim3 thread_index() { return dim3(threadIdx); }
+    static dim3 group_dim() { return blockDim; }
+    static dim3 dim_threads() { return blockDim; }
+
+  private:
+    thread_block() : thread_group(Kind::block) {}
+    friend thread_block this_thread_block();
+};
+inline thread_block this_thread_block() { return {}; }
+
+// Some lanes of a warp. `at_rank(r)` is the lane of rank r, `from` the rank that a shuffle reads.
+class lanes_group : public thread_group {
+  public:
+    unsigned int meta_group_rank() const { return meta_rank; }
+    unsigned int meta_group_size() const { return meta_size; }
+    __forceinline__ void sync() const { ::cuda_on_cpu::meet(mask, "sync of a group"); }
+    __forceinline__ int any(int vote) const { return ::cuda_on_cpu::ballot(mask, vote != 0, "any of a group") != 0; }
+    __forceinline__ int all(int vote) const { return ::cuda_on_cpu::ballot(mask, vote == 0, "all of a group") == 0; }
+    __forceinline__ unsigned int ballot(int vote) const {
+        return by_rank(::cuda_on_cpu::ballot(mask, vote != 0, "ballot of a group"));
+    }
+    template <class T>
+    __forceinline__ unsigned int match_any(T value) const {
+        return by_rank(::cuda_on_cpu::match(mask, ::cuda_on_cpu::bits_of(value), "match_any of a group"));
+    }
+    template <class T>
+    __forceinline__ unsigned int match_all(T value, int& all) const {
+        unsigned int same = ::cuda_on_cpu::match(mask, ::cuda_on_cpu::bits_of(value), "match_all of a group");
+        all = same == ::cuda_on_cpu::ballot(mask, true, "match_all of a group");
+        return all ? by_rank(mask) : 0;
+    }
+    unsigned int lanes() const { return mask; }  // not CUDA's: for the functions in cooperative_groups/
+
+  protected:
+    lanes_group(unsigned int mask, unsigned int meta_rank, unsigned int meta_size)
+        : thread_group(Kind::lanes, mask), meta_rank(meta_rank), meta_size(meta_size) {}
+    // Of a mask of lanes the mask of their ranks.
+    unsigned int by_rank(unsigned int some) const {
+        unsigned int result = 0;
+        for (unsigned int rest = some; rest; rest &= rest - 1)
+            result |= 1u << detail::rank_of_lane(mask, __builtin_ctz(rest));
+        return result;
+    }
+    unsigned int meta_rank, meta_size;  // this group among those that its parent was divided into
+};
+
+// `Size` consecutive lanes, a power of two up to 32.
+template <unsigned int Size, class Parent = void>
+class thread_block_tile : public lanes_group {
+    static_assert(Size <= 32, "the CPU engine has tiles of at most 32 threads: larger ones need a GPU");
+    static_assert(Size && (Size & (Size - 1)) == 0, "a tile's size is a power of two");
+    static unsigned int first() { return detail::lane() & ~(Size - 1); }
+    static unsigned int mask_of_mine() { return (Size == 32 ? ~0u : (1u << (Size & 31)) - 1) << first(); }
+
+  public:
+    thread_block_tile(unsigned int meta_rank, unsigned int meta_size)
+        : lanes_group(mask_of_mine(), meta_rank, meta_size) {}
+    template <class Other>
+    thread_block_tile(const thread_block_tile<Size, Other>& same) : lanes_group(same) {}
+
+    static constexpr unsigned int size() { return Size; }
+    static constexpr unsigned int num_threads() { return Size; }
+    static unsigned int thread_rank() { return detail::lane() & (Size - 1); }
+
+    template <class T>
+    __forceinline__ T shfl(T value, int rank) const {
+        return detail::from_lane(mask, value, first() + (rank & (Size - 1)), "shfl of a group");
+    }
+    template <class T>
+    __forceinline__ T shfl_up(T value, unsigned int delta) const {
+        return detail::from_lane(mask, value, ::cuda_on_cpu::lane_above(delta, Size), "shfl_up of a group");
+    }
+    template <class T>
+    __forceinline__ T shfl_down(T value, unsigned int delta) const {
+        return detail::from_lane(mask, value, ::cuda_on_cpu::lane_below(delta, Size), "shfl_down of a group");
+    }
+    template <class T>
+    __forceinline__ T shfl_xor(T value, unsigned int bits) const {
+        return detail::from_lane(mask, value, ::cuda_on_cpu::lane_across(bits, Size), "shfl_xor of a group");
+    }
+};
+
+// Any lanes of a warp.
+class coalesced_group : public lanes_group {
+  public:
+    coalesced_group(unsigned int mask, unsigned int meta_rank, unsigned int meta_size)
+        : lanes_group(mask, meta_rank, meta_size) {}
+    unsigned int size() const { return __builtin_popcount(mask); }
+    unsigned int num_threads() const { return size(); }
+    unsigned int thread_rank() const { return detail::rank_of_lane(mask, detail::lane()); }
+
+    template <class T>
+    __forceinline__ T shfl(T value, unsigned int rank) const {
+        return of_rank(value, rank % size(), "shfl of a group");
+    }
+    template <class T>
+    __forceinline__ T shfl_up(T value, unsigned int delta) const {
+        unsigned int me = thread_rank();
+        return of_rank(value, delta <= me ? me - delta : me, "shfl_up of a group");
+    }
+    template <class T>
+    __forceinline__ T shfl_down(T value, unsigned int delta) const {
+        unsigned int me = thread_rank();
+        return of_rank(value, delta < size() - me ? me + delta : me, "shfl_down of a group");
+    }
+
+  private:
+    template <class T>
+    __forceinline__ T of_rank(T value, unsigned int rank, const char* name) const {
+        return detail::from_lane(mask, value, detail::lane_of_rank(mask, rank), name);
+    }
+};
+__forceinline__ coalesced_group coalesced_threads() { return {::cuda_on_cpu::active_lanes(), 0, 1}; }
+
+// ---- parts of a group -----------------------------------------------------------------------------------------------
+
+template <unsigned int Size, class Parent>
+__forceinline__ thread_block_tile<Size, Parent> tiled_partition(const Parent& parent) {
+    return {unsigned(parent.thread_rank() / Size), unsigned((parent.size() + Size - 1) / Size)};
+}
+inline thread_block_tile<1> this_thread() { return {0, 1}; }
+
+// Tiles whose size is known only when the kernel runs: of consecutive ranks.
+inline coalesced_group tiled_partition(const coalesced_group& parent, unsigned int size) {
+    if (!detail::is_tile_size(size)) ::cuda_on_cpu::trap();
+    unsigned int mine = parent.thread_rank() / size, mask = 0;
+    for (unsigned int rank = mine * size; rank < parent.size() && rank < (mine + 1) * size; rank++)
+        mask |= 1u << detail::lane_of_rank(parent.lanes(), rank);
+    return {mask, mine, (parent.size() + size - 1) / size};
+}
+inline coalesced_group tiled_partition(const thread_block& parent, unsigned int size) {
+    if (!detail::is_tile_size(size)) ::cuda_on_cpu::trap();
+    unsigned int threads = parent.size(), mine = parent.thread_rank() / size, first = mine * size;
+    unsigned int last = first + size < threads ? first + size : threads, there = last - first;
+    return {(there == 32 ? ~0u : (1u << there) - 1) << (first & 31), mine, (threads + size - 1) / size};
+}
+
+// Those that agree with the caller.
+template <class Group>
+__forceinline__ coalesced_group binary_partition(const Group& parent, bool choice) {
+    unsigned int all = parent.lanes();
+    unsigned int yes = ::cuda_on_cpu::ballot(all, choice, "binary_partition");
+    if (yes == all || yes == 0) return {all, 0, 1};
+    return {choice ? yes : all & ~yes, choice, 2};
+}
+template <class Group, class T>
+__forceinline__ coalesced_group labeled_partition(const Group& parent, T label) {
+    static_assert(std::is_integral_v<T> || std::is_pointer_v<T>, "a label is an integer or a pointer");
+    if constexpr (std::is_same_v<T, bool>) {
+        return binary_partition(parent, label);
+    } else {
+        unsigned int mask = ::cuda_on_cpu::match(parent.lanes(), ::cuda_on_cpu::bits_of(label), "labeled_partition");
+        unsigned int first = __builtin_ctz(mask);
+        unsigned int firsts = ::cuda_on_cpu::ballot(parent.lanes(), first == detail::lane(), "labeled_partition");
+        return {mask, detail::rank_of_lane(firsts, first), unsigned(__builtin_popcount(firsts))};
+    }
+}
+
+// ---- as functions ---------------------------------------------------------------------------------------------------
+
+template <class Group> __forceinline__ void sync(const Group& group) { group.sync(); }
+template <class Group> auto thread_rank(const Group& group) { return group.thread_rank(); }
+template <class Group> auto group_size(const Group& group) { return group.size(); }
+
+// The function is called by one of the group; _broadcast gives all of them what it returned.
+template <class Group, class Function, class... Args>
+__forceinline__ void invoke_one(const Group& group, Function&& function, Args&&... args) {
+    if (group.thread_rank() == 0) std::forward<Function>(function)(std::forward<Args>(args)...);
+}
+template <class Group, class Function, class... Args>
+__forceinline__ auto invoke_one_broadcast(const Group& group, Function&& function, Args&&... args) {
+    std::decay_t<decltype(std::forward<Function>(function)(std::forward<Args>(args)...))> result{};
+    if (group.thread_rank() == 0) result = std::forward<Function>(function)(std::forward<Args>(args)...);
+    return group.shfl(result, 0);
+}
+
+}  // namespace cooperative_groups

@@ -1,0 +1,15 @@
+// Stands in for CUDA's header of this name when a source is compiled for the CPU.
+#pragma once
+#include "cuda_on_cpu/device_functions.h"
+#include "cuda_on_cpu/half_bits.h"
+
+#define HALF __nv_bfloat16
+#define HALF2 __nv_bfloat162
+#define HALF_RAW __nv_bfloat16_raw
+#define HALF_EXPONENT_BITS 8
+#define HALF_NAME(before, after) before##bfloat16##after
+#define HALF_PAIR_NAME(before, after) before##bfloat162bfloat162##after
+#include "cuda_on_cpu/half_functions.h"
+
+typedef __nv_bfloat16 nv_bfloat16;
+typedef __nv_bfloat162 nv_bfloat162;

@@ -1,0 +1,124 @@
+// Atomics: each reads, changes and writes without anybody between, and returns the old value.
+//
+// Blocks run on several cores, so they are atomic on the CPU too. As in CUDA they order nothing but themselves.
+#pragma once
+
+#include "launch.h"
+
+namespace cuda_on_cpu {
+
+enum class Change { add, min, max, exchange, bit_and, bit_or, bit_xor, increment, decrement };
+
+template <Change change, class T>
+__forceinline__ T changed(T old, T v) {
+    if constexpr (change == Change::add) return old + v;
+    if constexpr (change == Change::min) return v < old ? v : old;
+    if constexpr (change == Change::max) return old < v ? v : old;
+    if constexpr (change == Change::exchange) return v;
+    if constexpr (change == Change::bit_and) return old & v;
+    if constexpr (change == Change::bit_or) return old | v;
+    if constexpr (change == Change::bit_xor) return old ^ v;
+    if constexpr (change == Change::increment) return old >= v ? 0 : old + 1;
+    if constexpr (change == Change::decrement) return old == 0 || old > v ? v : old - 1;
+}
+
+// An atomic that changed nothing may be a thread that asks again and again, for a lock or for a result. Whom it waits
+// for may be of the same block, so it must be let on now and then. Cores that count at once may lose a count.
+template <class = void>
+CUDA_ON_CPU_OPAQUE void nothing_changed() {
+    static unsigned char times = 0;
+    unsigned char now = __atomic_load_n(&times, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&times, now, __ATOMIC_RELAXED);
+    if (now == 0) step_aside();
+}
+
+template <Change change, class T>
+CUDA_ON_CPU_OPAQUE T atomic(T* p, T v) {
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic);
+    T old, next;
+    if constexpr (std::is_integral_v<T> && change == Change::add) {
+        old = __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+        next = old + v;
+    } else {
+        __atomic_load(p, &old, __ATOMIC_RELAXED);
+        do next = changed<change>(old, v);
+        while (!__atomic_compare_exchange(p, &old, &next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    }
+    constexpr bool may_ask = change != Change::min && change != Change::max;
+    if (may_ask && __builtin_memcmp(&old, &next, sizeof(T)) == 0) nothing_changed();
+    return old;
+}
+
+template <class T>
+CUDA_ON_CPU_OPAQUE T compare_and_swap(T* p, T expected, T v) {
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic);
+    if (!__atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) nothing_changed();
+    return expected;
+}
+
+// Which types CUDA has an atomic for; cuda_fp16.h and cuda_bf16.h add theirs.
+template <class T, class... Types>
+inline constexpr bool is_one_of = (std::is_same_v<T, Types> || ...);
+using Wide = unsigned long long;
+template <class T>
+inline constexpr bool can_add = is_one_of<T, int, unsigned int, Wide, float, double>;
+
+}  // namespace cuda_on_cpu
+
+// `atomicAdd(&count, 1)` takes its type from the pointer alone, so the 1 becomes whatever is counted in.
+// For 64-bit integers CUDA has `unsigned long long`, and uint64_t is `unsigned long`: the pointer has to be cast.
+#define CUDA_ON_CPU_ATOMIC(name, change, allowed, types)                                                         \
+    template <class T>                                                                                           \
+    __forceinline__ T name(T* p, std::type_identity_t<T> v) {                                                    \
+        static_assert(allowed, "CUDA has " #name " only for pointers to " types);                                \
+        if constexpr (allowed) return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::change>(p, v);                \
+    }
+#define CUDA_ON_CPU_ATOMICS(name, change, allowed, types)    \
+    CUDA_ON_CPU_ATOMIC(name, change, (allowed), types)         \
+    CUDA_ON_CPU_ATOMIC(name##_block, change, (allowed), types) \
+    CUDA_ON_CPU_ATOMIC(name##_system, change, (allowed), types)
+#define CUDA_ON_CPU_INTEGERS ::cuda_on_cpu::is_one_of<T, int, unsigned int, ::cuda_on_cpu::Wide>
+#define CUDA_ON_CPU_INTEGERS_TEXT "int, unsigned int, unsigned long long"
+
+CUDA_ON_CPU_ATOMICS(atomicAdd, add, ::cuda_on_cpu::can_add<T>, CUDA_ON_CPU_INTEGERS_TEXT
+                    ", float, double; after their #include also __half, __half2, __nv_bfloat16, __nv_bfloat162")
+CUDA_ON_CPU_ATOMICS(atomicMin, min, CUDA_ON_CPU_INTEGERS || (std::is_same_v<T, long long>),
+                    CUDA_ON_CPU_INTEGERS_TEXT ", long long")
+CUDA_ON_CPU_ATOMICS(atomicMax, max, CUDA_ON_CPU_INTEGERS || (std::is_same_v<T, long long>),
+                    CUDA_ON_CPU_INTEGERS_TEXT ", long long")
+CUDA_ON_CPU_ATOMICS(atomicExch, exchange, CUDA_ON_CPU_INTEGERS || (std::is_same_v<T, float>),
+                    CUDA_ON_CPU_INTEGERS_TEXT ", float")
+CUDA_ON_CPU_ATOMICS(atomicAnd, bit_and, CUDA_ON_CPU_INTEGERS, CUDA_ON_CPU_INTEGERS_TEXT)
+CUDA_ON_CPU_ATOMICS(atomicOr, bit_or, CUDA_ON_CPU_INTEGERS, CUDA_ON_CPU_INTEGERS_TEXT)
+CUDA_ON_CPU_ATOMICS(atomicXor, bit_xor, CUDA_ON_CPU_INTEGERS, CUDA_ON_CPU_INTEGERS_TEXT)
+CUDA_ON_CPU_ATOMICS(atomicInc, increment, (std::is_same_v<T, unsigned int>), "unsigned int")
+CUDA_ON_CPU_ATOMICS(atomicDec, decrement, (std::is_same_v<T, unsigned int>), "unsigned int")
+#undef CUDA_ON_CPU_ATOMICS
+#undef CUDA_ON_CPU_ATOMIC
+
+#define CUDA_ON_CPU_ATOMIC_SUB(name)                                                                             \
+    template <class T>                                                                                           \
+    __forceinline__ T name(T* p, std::type_identity_t<T> v) {                                                    \
+        static_assert(::cuda_on_cpu::is_one_of<T, int, unsigned int>,                                            \
+                      "CUDA has " #name " only for pointers to int and unsigned int");                           \
+        return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::add>(p, T(0u - (unsigned int)v));                    \
+    }
+CUDA_ON_CPU_ATOMIC_SUB(atomicSub)
+CUDA_ON_CPU_ATOMIC_SUB(atomicSub_block)
+CUDA_ON_CPU_ATOMIC_SUB(atomicSub_system)
+#undef CUDA_ON_CPU_ATOMIC_SUB
+
+#define CUDA_ON_CPU_ATOMIC_CAS(name)                                                                             \
+    template <class T>                                                                                           \
+    __forceinline__ T name(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {                  \
+        constexpr bool allowed = CUDA_ON_CPU_INTEGERS || std::is_same_v<T, unsigned short>;                      \
+        static_assert(allowed, "CUDA has " #name " only for pointers to " CUDA_ON_CPU_INTEGERS_TEXT              \
+                               ", unsigned short: take a float's bits with __float_as_int");                 \
+        if constexpr (allowed) return ::cuda_on_cpu::compare_and_swap(p, expected, v);                           \
+    }
+CUDA_ON_CPU_ATOMIC_CAS(atomicCAS)
+CUDA_ON_CPU_ATOMIC_CAS(atomicCAS_block)
+CUDA_ON_CPU_ATOMIC_CAS(atomicCAS_system)
+#undef CUDA_ON_CPU_ATOMIC_CAS
+#undef CUDA_ON_CPU_INTEGERS_TEXT
+#undef CUDA_ON_CPU_INTEGERS

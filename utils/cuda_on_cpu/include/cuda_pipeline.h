@@ -1,0 +1,27 @@
+// Stands in for CUDA's header of this name when a source is compiled for the CPU.
+//
+// A copy is done at the wait, and no earlier. So a kernel that reads too early finds what was there before.
+#pragma once
+#include "cuda_on_cpu/device_functions.h"
+
+namespace cuda_on_cpu {
+// In runtime.cpp. `code` is the place that asked for the copy: a trace names its line.
+void async_copy(void* to, const void* from, size_t bytes, size_t zeros, const void* code);
+void async_commit();
+void async_wait(size_t prior);
+
+template <class = void>
+CUDA_ON_CPU_OPAQUE void pipeline_copy(void* to, const void* from, size_t bytes, size_t zeros) {
+    async_copy(to, from, bytes, zeros, __builtin_return_address(0));
+}
+}  // namespace cuda_on_cpu
+
+// 4, 8 or 16 bytes from global to shared memory, both aligned to that many; the last `zeros` of them become 0.
+__forceinline__ void __pipeline_memcpy_async(void* to, const void* from, size_t bytes, size_t zeros = 0) {
+    bool fits = (bytes == 4 || bytes == 8 || bytes == 16) && zeros <= bytes;
+    if (!fits || (size_t)to % bytes || (size_t)from % bytes) ::cuda_on_cpu::trap();
+    ::cuda_on_cpu::pipeline_copy(to, from, bytes, zeros);
+}
+__forceinline__ void __pipeline_commit() { ::cuda_on_cpu::async_commit(); }
+// Waits for all that this thread has committed but the last `prior` batches.
+__forceinline__ void __pipeline_wait_prior(size_t prior) { ::cuda_on_cpu::async_wait(prior); }

@@ -1,0 +1,193 @@
+// Which accesses of two threads does nothing order? Two threads race where both touch the same bytes, at least one of
+// them writes, not both with an atomic, and no barrier or fence stands between.
+//
+// Time is a number that grows with every event that orders something. An access bears the time at which it was made.
+// A barrier of the block notes its time: what came before it is ordered with all that follows in the block. The same
+// holds for two lanes of a warp and `__syncwarp`. Between blocks there are only atomics: what a thread did before a
+// fence can be relied upon by whoever then reads, atomically, what that thread wrote atomically after the fence.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+#include "requests.h"
+
+namespace cuda_on_cpu {
+
+struct Record {  // of one access; time 0: none
+    uint32_t time = 0, block = 0;
+    uint16_t thread = 0, site = 0;
+};
+
+// What a block can rely upon of another: all before its last barrier, and more of single threads.
+struct Known {
+    uint32_t barrier = 0;
+    std::unordered_map<uint16_t, uint32_t> threads;
+};
+using Knowledge = std::unordered_map<uint32_t, Known>;
+
+inline void merge(Knowledge& into, const Knowledge& from) {
+    for (const auto& [block, known] : from) {
+        Known& mine = into[block];
+        mine.barrier = std::max(mine.barrier, known.barrier);
+        for (const auto& [thread, time] : known.threads) mine.threads[thread] = std::max(mine.threads[thread], time);
+    }
+}
+
+struct BlockOrder {
+    uint32_t begun = 0, barrier = 0;
+    std::vector<uint32_t> met;    // by thread and lane of its warp: when they last met
+    std::vector<uint32_t> fence;  // by thread: its last fence
+    Knowledge knows;
+};
+
+class Order {
+public:
+    uint32_t now = 1;
+    uint32_t since = 1;  // accesses before are over: another launch, or before a barrier of the grid
+
+    void begin_launch() {
+        since = ++now;
+        published.clear();
+    }
+    void begin_block(BlockOrder& b, unsigned int threads) {
+        b.begun = b.barrier = ++now;
+        b.met.assign(size_t(threads) * 32, 0);
+        b.fence.assign(threads, 0);
+        b.knows.clear();
+    }
+    void block_barrier(BlockOrder& b) { b.barrier = ++now; }
+    // Whoever meets knows from now on all that any of them knew of the warp.
+    void warp_barrier(BlockOrder& b, unsigned int warp, unsigned int came) {
+        ++now;
+        uint32_t best[32] = {};
+        for (unsigned int lane = 0; lane < 32; lane++) {
+            if (came >> lane & 1) best[lane] = now;
+            for (unsigned int rest = came; rest; rest &= rest - 1)
+                best[lane] = std::max(best[lane], b.met[(warp * 32 + __builtin_ctz(rest)) * 32 + lane]);
+        }
+        for (unsigned int rest = came; rest; rest &= rest - 1)
+            std::copy(best, best + 32, &b.met[(warp * 32 + __builtin_ctz(rest)) * 32]);
+    }
+    void fence(BlockOrder& b, unsigned int thread) { b.fence[thread] = ++now; }
+    void release(BlockOrder& b, uint32_t block, unsigned int thread, uintptr_t address) {
+        if (!b.fence[thread]) return;
+        Knowledge& all = published[address];
+        Known& mine = all[block];
+        mine.barrier = std::max(mine.barrier, b.barrier);
+        mine.threads[thread] = std::max(mine.threads[thread], b.fence[thread]);
+        merge(all, b.knows);
+        ++now;
+    }
+    void acquire(BlockOrder& b, uintptr_t address) {
+        if (published.empty()) return;
+        if (auto found = published.find(address); found != published.end()) merge(b.knows, found->second);
+    }
+    // Whether `x` is ordered before an access by `me`, now.
+    bool ordered(const Record& x, const Record& me, const BlockOrder& b) const {
+        if (x.block == me.block) {
+            if (x.thread == me.thread || x.time < b.barrier) return true;
+            if (x.thread / 32 == me.thread / 32 && x.time < b.met[me.thread * 32 + x.thread % 32]) return true;
+        }
+        if (b.knows.empty()) return false;
+        auto known = b.knows.find(x.block);
+        if (known == b.knows.end()) return false;
+        if (x.time < known->second.barrier) return true;
+        auto thread = known->second.threads.find(x.thread);
+        return thread != known->second.threads.end() && x.time < thread->second;
+    }
+
+private:
+    std::unordered_map<uintptr_t, Knowledge> published;  // by the address of the atomic
+};
+
+// The last accesses of every few bytes: the last write, the last atomic and two reads, by different threads where there were two.
+class Shadow {
+public:
+    Shadow() = default;
+    Shadow(Shadow&& other) noexcept { *this = std::move(other); }
+    Shadow& operator=(Shadow&& other) noexcept {
+        std::swap(cells, other.cells);
+        std::swap(count, other.count);
+        std::swap(granule, other.granule);
+        return *this;
+    }
+    ~Shadow() {
+        if (cells) munmap(cells, count * sizeof(Cell));
+    }
+    // For `bytes` bytes of elements this large. Pages are taken from the system when touched.
+    void make(size_t bytes, size_t element) {
+        granule = element % 4 == 0 ? 4 : element % 2 == 0 ? 2 : 1;
+        count = bytes / granule + 1;
+        void* pages = mmap(nullptr, count * sizeof(Cell), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        cells = pages == MAP_FAILED ? nullptr : static_cast<Cell*>(pages);
+    }
+
+    // Notes an access and returns an earlier one that it races with, if there is one. What was noted before `since`
+    // does not count. `uninitialized` is set where shared memory is read that nobody has written.
+    template <class Ordered>
+    Record note(size_t offset, size_t bytes, const Record& me, Op op, bool atomic, uint32_t since, bool shared,
+                bool& uninitialized, Ordered ordered) {
+        Record other;
+        if (!cells) return other;
+        for (size_t at = offset; at < offset + bytes;) {
+            Cell& c = cells[at / granule];
+            size_t from = at % granule, to = std::min(granule, offset + bytes - (at - from));
+            unsigned char mask = (1u << to) - (1u << from);
+            at += to - from;
+            auto races = [&](const Record& x, unsigned char x_mask, bool x_atomic) {
+                return x.time >= since && (x_mask & mask) && !(x_atomic && atomic) && !ordered(x);
+            };
+            for (int plain_or_atomic = 0; plain_or_atomic < 2; plain_or_atomic++)
+                if (!other.time && races(c.write[plain_or_atomic], c.write_mask[plain_or_atomic], plain_or_atomic))
+                    other = c.write[plain_or_atomic];
+            if (op != Op::load) {
+                if (!other.time && races(c.read[0], c.read_mask[0], c.read_atomic[0])) other = c.read[0];
+                if (!other.time && races(c.read[1], c.read_mask[1], c.read_atomic[1])) other = c.read[1];
+            }
+            if (shared) {
+                if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
+                if (op != Op::store && mask & ~c.initialized) uninitialized = true;
+                c.initialized |= mask;  // told once
+            }
+            if (op == Op::load) {
+                // Keep the first reader and one other: a later writer is neither or not both.
+                Record& first = c.read[0];
+                bool first_is_old = first.time < since || (first.thread == me.thread && first.block == me.block) ||
+                                    (first.block == me.block && ordered(first));
+                int slot = first_is_old ? 0 : 1;
+                c.read_mask[slot] = c.read[slot].thread == me.thread && c.read[slot].block == me.block &&
+                                            c.read[slot].time >= since
+                                        ? c.read_mask[slot] | mask
+                                        : mask;
+                c.read[slot] = me;
+                c.read_atomic[slot] = atomic;
+            } else {
+                Record& last = c.write[atomic];
+                bool mine = last.thread == me.thread && last.block == me.block && last.time >= since;
+                c.write_mask[atomic] = mine ? c.write_mask[atomic] | mask : mask;
+                last = me;
+            }
+        }
+        return other;
+    }
+
+private:
+    struct Cell {
+        Record write[2], read[2];  // a plain write and an atomic one
+        unsigned char write_mask[2], read_mask[2], initialized;
+        bool read_atomic[2];
+        uint32_t initialized_since;
+    };
+    Cell* cells = nullptr;
+    size_t count = 0, granule = 4;
+};
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,173 @@
+// Counting what a warp's accesses cost, as Nsight Compute counts them ("Kernel Profiling Guide", Memory Tables).
+//
+// On a GPU the 32 lanes of a warp execute an instruction together. Here each lane ran by itself, and left a list of the
+// accesses it made and the basic blocks it came through. `count` puts the lists together again, as a warp would have
+// gone: of all places where lanes stand, the deepest function comes first, and in it the block that is first in the
+// order of the flow (flow.h). So a lane that left a loop waits behind it for those that are still inside, and the two
+// ways of an `if` are gone one after the other. The lanes that stand at the same place are active together: they make
+// one request.
+#include "requests.h"
+
+#include <algorithm>
+
+namespace cuda_on_cpu {
+
+void Requests::forget_memory() { std::fill(memory.begin(), memory.end(), Memory{}); }
+
+uint16_t Requests::look_up(uintptr_t code, Space space, Op op, size_t bytes, const std::string& name, uintptr_t base,
+                           size_t element) {
+    uint64_t key = uint64_t(code) << 12 ^ uint64_t(bytes) << 4 ^ uint64_t(op) << 2 ^ uint64_t(space);
+    auto [place, is_new] = numbers.try_emplace(key, uint16_t(std::min<size_t>(sites.size(), 65535)));
+    if (is_new && sites.size() <= 65535) {
+        Site s;
+        s.code = code;
+        s.space = space;
+        s.op = op;
+        s.bytes = bytes;
+        s.name = name;
+        s.base = base;
+        s.element = element;
+        sites.push_back(s);
+    }
+    recent[code % recent_places] = {code, space, op, uint32_t(bytes), place->second};
+    return place->second;
+}
+
+void Requests::count(Lane* (&lanes)[32], unsigned int may_go_on, uint64_t block, unsigned int warp, uintptr_t arena) {
+    constexpr uint64_t none = ~uint64_t(0);
+    const std::vector<uint16_t>& order = flow.order();
+    size_t at[32] = {};
+    uint64_t next[32];  // where each lane stands: deeper calls first, then by the order of blocks, then by the code
+    auto look = [&](int i) {
+        if (!lanes[i] || at[i] == lanes[i]->events.size()) return none;
+        const Event& e = lanes[i]->events[at[i]];
+        unsigned int depth = e.kind >> 2;
+        bool begins = Op(e.kind & 3) == Op::none;
+        if (begins) lanes[i]->block[depth] = e.site;
+        return uint64_t(63 - depth) << 48 | uint64_t(order[lanes[i]->block[depth]]) << 32 | (begins ? 0 : e.code);
+    };
+    bool dry = false;
+    for (int i = 0; i < 32; i++) {
+        next[i] = look(i);
+        dry = dry || ((may_go_on >> i & 1) && next[i] == none);
+    }
+    while (!dry) {
+        uint64_t first = none;
+        for (int i = 0; i < 32; i++) first = std::min(first, next[i]);
+        if (first == none) break;
+        unsigned int together = 0;
+        for (int i = 0; i < 32; i++) together |= unsigned(next[i] == first) << i;
+        unsigned int rest = together & ((uint32_t(first) != 0) ? ~0u : 0u);  // where a block begins nothing is touched
+        while (rest) {  // the lanes may differ in the kind of memory that they touch there
+            uint64_t address[32];
+            unsigned int same = 0;
+            const Event& one = lanes[__builtin_ctz(rest)]->events[at[__builtin_ctz(rest)]];
+            for (unsigned int others = rest; others; others &= others - 1) {
+                int i = __builtin_ctz(others);
+                const Event& e = lanes[i]->events[at[i]];
+                if (e.site != one.site) continue;
+                address[i] = e.address;
+                same |= 1u << i;
+            }
+            if (one.site) request(sites[one.site], address, same, block, warp, arena);
+            rest &= ~same;
+        }
+        for (unsigned int moved = together; moved; moved &= moved - 1) {
+            int i = __builtin_ctz(moved);
+            at[i]++;
+            next[i] = look(i);
+            dry = dry || ((may_go_on >> i & 1) && next[i] == none);
+        }
+    }
+    for (int i = 0; i < 32; i++)
+        if (lanes[i]) lanes[i]->events.erase(lanes[i]->events.begin(), lanes[i]->events.begin() + at[i]);
+}
+
+// Sectors are 32 bytes, at multiples of 32.
+static unsigned int sectors_of(const uint64_t (&address)[32], unsigned int lanes, unsigned int bytes) {
+    uint64_t sectors[64];
+    unsigned int n = 0;
+    bool sorted = true;
+    for (; lanes; lanes &= lanes - 1) {
+        uint64_t a = address[__builtin_ctz(lanes)];
+        for (uint64_t s = a / 32; s <= (a + bytes - 1) / 32; s++) {
+            if (n && sectors[n - 1] == s) continue;
+            sorted = sorted && (!n || sectors[n - 1] < s);
+            if (n < 64) sectors[n++] = s;
+        }
+    }
+    if (sorted) return n;
+    std::sort(sectors, sectors + n);
+    return std::unique(sectors, sectors + n) - sectors;
+}
+
+// One pass serves every bank once, with one word of 4 bytes each; lanes that want the same word share it.
+static unsigned int passes(const uint64_t (&address)[32], unsigned int lanes, unsigned int words, uint64_t arena) {
+    uint64_t wanted[32][32];
+    unsigned char count[32] = {};
+    unsigned int most = 0;
+    for (; lanes; lanes &= lanes - 1) {
+        uint64_t word = (address[__builtin_ctz(lanes)] - arena) / 4;
+        for (unsigned int w = 0; w < words; w++, word++) {
+            unsigned int bank = word % 32, k = 0;
+            while (k < count[bank] && wanted[bank][k] != word) k++;
+            if (k == count[bank] && k < 32) wanted[bank][count[bank]++] = word;
+            most = std::max<unsigned int>(most, count[bank]);
+        }
+    }
+    return most;
+}
+
+// Whether neighbours want the same: every lane what lane i ^ 1 wants, or every lane what lane i ^ 2 wants. Lanes that are
+// not active want nothing.
+static bool pairs(const uint64_t (&address)[32], unsigned int lanes) {
+    bool first = true, second = true;
+    for (unsigned int rest = lanes; rest; rest &= rest - 1) {
+        int i = __builtin_ctz(rest);
+        first = first && (!(lanes >> (i ^ 1) & 1) || address[i ^ 1] == address[i]);
+        second = second && (!(lanes >> (i ^ 2) & 1) || address[i ^ 2] == address[i]);
+    }
+    return first || second;
+}
+
+void Requests::request(Site& s, const uint64_t (&address)[32], unsigned int lanes, uint64_t block, unsigned int warp,
+                       uintptr_t arena) {
+    uint64_t cost;
+    s.accesses += __builtin_popcount(lanes);
+    s.requests++;
+    if (s.space == Space::global) {
+        s.sectors += cost = sectors_of(address, lanes, s.bytes);
+    } else {
+        // Lanes that want 8 bytes each are served by halves of the warp, and 16 bytes by quarters; two halves, or the two
+        // quarters of a half, together where neighbours want the same. (Found with counters of an H200: tests/nsight.)
+        const unsigned int words = std::max(1u, s.bytes / 4);
+        const unsigned int size = s.space == Space::constant || words == 1 ? 32 : 32 / words;
+        cost = 0;
+        auto serve = [&](unsigned int some) {
+            if (!some) return;
+            cost += passes(address, some, words, arena);
+            s.least_wavefronts++;
+        };
+        if (size == 32) serve(lanes);
+        for (unsigned int from = 0; size < 32 && from < 32; from += 2 * size) {
+            const unsigned int group = (1u << size) - 1;
+            unsigned int first = lanes & group << from, second = lanes & group << (from + size);
+            if (pairs(address, first | second)) {
+                serve(first | second);
+            } else {
+                serve(first);
+                serve(second);
+            }
+        }
+        s.wavefronts += cost;
+    }
+    bool better = !s.example.lanes || (s.example.block == block && s.example.warp == warp && cost > s.example.cost);
+    if (!better) return;
+    s.example.block = block;
+    s.example.warp = warp;
+    s.example.lanes = lanes;
+    s.example.cost = cost;
+    std::copy(address, address + 32, s.example.address);
+}
+
+}  // namespace cuda_on_cpu

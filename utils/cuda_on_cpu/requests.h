@@ -1,0 +1,97 @@
+// Counting what a warp's accesses cost: requests, sectors and wavefronts, as Nsight Compute counts them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cuda_runtime.h"
+#include "flow.h"
+
+namespace cuda_on_cpu {
+
+enum class Space : uint8_t { global, shared, constant };
+enum class Op : uint8_t { load, store, atomic, none };  // none: a basic block began
+
+// What a thread did, in its order.
+struct Event {
+    uint64_t address;
+    uint32_t code;  // where, from the beginning of the module
+    uint16_t site;  // of an access; for a basic block its number in the flow
+    uint8_t bytes;
+    uint8_t kind;  // Op, and four times the depth of calls
+};
+
+// One access of the source: a place in the code, a space, a width.
+struct Site {
+    uintptr_t code = 0;
+    Space space = Space::global;
+    Op op = Op::load;
+    unsigned int bytes = 0;
+    std::string name;  // of the tensor or variable that it touched first,
+    uintptr_t base = 0;  // its address,
+    size_t element = 1;  // and the size of its elements
+
+    uint64_t accesses = 0, requests = 0, sectors = 0, wavefronts = 0, least_wavefronts = 0;
+    struct {
+        uint64_t block = 0;
+        unsigned int warp = 0, lanes = 0;
+        uint64_t cost = 0, address[32];
+    } example;  // of the first warp that came by: its dearest request
+};
+
+class Requests {
+public:
+    static constexpr size_t most_events = 4096;  // that are kept of a thread
+
+    std::vector<Site> sites{1};  // number 0 is none
+    Flow flow;
+
+    uint16_t site(uintptr_t code, Space space, Op op, size_t bytes, const std::string& name, uintptr_t base,
+                  size_t element) {
+        Recent& r = recent[code % recent_places];
+        if (r.code == code && r.space == space && r.op == op && r.bytes == bytes) return r.site;
+        return look_up(code, space, op, bytes, name, base, element);
+    }
+    // The memory that this code touched last, where it was noted.
+    void* last_memory(uintptr_t code) const {
+        const auto& m = memory[code % recent_places];
+        return m.code == code ? m.memory : nullptr;
+    }
+    void note_memory(uintptr_t code, void* region) { memory[code % recent_places] = {code, region}; }
+    void forget_memory();
+
+    // Counts and forgets the events of a warp's lanes. The lanes that `may_go_on` will bring more: nothing is counted
+    // that such a lane may still take part in.
+    struct Lane {
+        std::vector<Event> events;
+        uint16_t block[64] = {};  // by depth of calls: where it was when its last event was counted
+    };
+    void count(Lane* (&lanes)[32], unsigned int may_go_on, uint64_t block, unsigned int warp, uintptr_t arena);
+
+private:
+    static constexpr size_t recent_places = 4093;
+    struct Recent {
+        uintptr_t code = 0;
+        Space space;
+        Op op;
+        uint32_t bytes;
+        uint16_t site;
+    };
+    struct Memory {
+        uintptr_t code = 0;
+        void* memory = nullptr;
+    };
+    std::vector<Recent> recent{recent_places};
+    std::vector<Memory> memory{recent_places};
+    std::unordered_map<uint64_t, uint16_t> numbers;
+
+    uint16_t look_up(uintptr_t code, Space space, Op op, size_t bytes, const std::string& name, uintptr_t base,
+                     size_t element);
+    void request(Site& site, const uint64_t (&address)[32], unsigned int lanes, uint64_t block, unsigned int warp,
+                 uintptr_t arena);
+};
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,30 @@
+// A trace: every access of a launch, checked and counted. The runtime tells it what happens; the compiler's hooks tell
+// it of every access (trace.cpp).
+#pragma once
+
+#include "runtime.h"
+
+namespace cuda_on_cpu {
+
+extern thread_local Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; none as a rule
+
+void trace_launch_begins(Trace&, const Launch&, void (*code)(void*));
+void trace_launch_ends(Trace&);
+void trace_fault(Trace&, Worker&);  // the block was left because of it
+bool trace_is_full(const Trace&);   // as many problems as were asked for: the launch ends
+uint64_t trace_block(const Trace&, uint64_t i, uint64_t blocks);  // which block comes as number i
+void trace_block_begins(Trace&, Block&);
+void trace_block_ends(Trace&, Block&);
+unsigned int trace_thread(const Trace&, unsigned int i);  // which thread of the block begins as number i
+void trace_thread_begins(Trace&, Block&, Fiber&);
+void trace_thread_ends(Trace&, Block&, Fiber&);
+void trace_barrier_opens(Trace&, Block&);  // all of block.at_barrier go on
+void trace_meeting(Trace&, Block&, unsigned int warp, unsigned int came);  // these lanes go on
+void trace_block_waits_for_grid(Trace&, Block&);
+void trace_grid_is_stuck(Trace&, Block& waits, Block& ended);
+void trace_grid_barrier_opens(Trace&);
+void trace_stuck(Trace&, Block&);  // nobody of the block can go on
+void trace_fence(Trace&, Block&);
+bool trace_go_on(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
+
+}  // namespace cuda_on_cpu

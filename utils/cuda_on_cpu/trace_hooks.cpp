@@ -1,0 +1,104 @@
+// The compiler's hooks: a traced module calls these at every access, every basic block and every failed check.
+//
+// Their names and arguments are the interface between the compilers and their sanitizers' runtimes (compiler-rt), which
+// are not linked here.
+#define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include "trace_parts.h"
+
+using namespace cuda_on_cpu;
+
+#define CODE __builtin_return_address(0)
+#define HOOKS(bytes)                                                                                              \
+    void __tsan_read##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::load, CODE); }                  \
+    void __tsan_write##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::store, CODE); }                \
+    void __tsan_unaligned_read##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::load, CODE); }        \
+    void __tsan_unaligned_write##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::store, CODE); }      \
+    void __tsan_volatile_read##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::load, CODE, true); }   \
+    void __tsan_volatile_write##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::store, CODE, true); } \
+    void __tsan_unaligned_volatile_read##bytes(void* p) {                                                         \
+        if (tracing) tracing->access(p, bytes, Op::load, CODE, true);                                             \
+    }                                                                                                             \
+    void __tsan_unaligned_volatile_write##bytes(void* p) {                                                        \
+        if (tracing) tracing->access(p, bytes, Op::store, CODE, true);                                            \
+    }
+
+extern "C" {
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+
+void __tsan_read_range(void* p, size_t bytes) { if (tracing) tracing->access(p, bytes, Op::load, CODE, false, true); }
+void __tsan_write_range(void* p, size_t bytes) { if (tracing) tracing->access(p, bytes, Op::store, CODE, false, true); }
+void __tsan_init() {}
+void __tsan_vptr_read(void**) {}
+void __tsan_vptr_update(void**, void*) {}
+
+void __tsan_func_entry(void*) { if (tracing) tracing->call(); }
+void __tsan_func_exit() { if (tracing) tracing->come_back(); }
+void __sanitizer_cov_trace_pc() { if (tracing) tracing->step(CODE); }
+
+// Atomics of host code: reference counts and guards of static variables. Those of kernels call `touch`.
+#define ATOMIC_HOOKS(bits, type)                                                                                    \
+    type __tsan_atomic##bits##_load(const volatile type* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }   \
+    void __tsan_atomic##bits##_store(volatile type* p, type v, int) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }   \
+    type __tsan_atomic##bits##_exchange(volatile type* p, type v, int) {                                            \
+        return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                                         \
+    }                                                                                                               \
+    type __tsan_atomic##bits##_fetch_add(volatile type* p, type v, int) {                                           \
+        return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);                                                          \
+    }                                                                                                               \
+    type __tsan_atomic##bits##_fetch_sub(volatile type* p, type v, int) {                                           \
+        return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);                                                          \
+    }                                                                                                               \
+    type __tsan_atomic##bits##_fetch_or(volatile type* p, type v, int) {                                            \
+        return __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST);                                                           \
+    }                                                                                                               \
+    type __tsan_atomic##bits##_fetch_and(volatile type* p, type v, int) {                                           \
+        return __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST);                                                          \
+    }                                                                                                               \
+    int __tsan_atomic##bits##_compare_exchange_strong(volatile type* p, type* old, type v, int, int) {              \
+        return __atomic_compare_exchange_n(p, old, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                   \
+    }                                                                                                               \
+    int __tsan_atomic##bits##_compare_exchange_weak(volatile type* p, type* old, type v, int, int) {                \
+        return __atomic_compare_exchange_n(p, old, v, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                    \
+    }
+ATOMIC_HOOKS(8, uint8_t)
+ATOMIC_HOOKS(16, uint16_t)
+ATOMIC_HOOKS(32, uint32_t)
+ATOMIC_HOOKS(64, uint64_t)
+void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+// What a failed check says about itself.
+struct UbsanPlace { const char* file; uint32_t line, column; };
+struct UbsanType { uint16_t kind, info; char name[1]; };
+struct UbsanIndex { UbsanPlace place; UbsanType *array, *index; };
+struct UbsanPointer { UbsanPlace place; UbsanType* type; unsigned char log_alignment, kind; };
+
+void __ubsan_handle_out_of_bounds(UbsanIndex* data, uintptr_t index) {
+    bool is_signed = data->index->info & 1;
+    unsigned int bits = 1u << (data->index->info >> 1);
+    int64_t value = int64_t(index);
+    if (bits < 64 && is_signed) value = value << (64 - bits) >> (64 - bits);
+    if (tracing && bits <= 64) tracing->outside_array(data->array->name, value, CODE);
+}
+void __ubsan_handle_type_mismatch_v1(UbsanPointer* data, uintptr_t p) {
+    size_t needs = size_t(1) << data->log_alignment;
+    if (tracing && p & (needs - 1))
+        tracing->misaligned(reinterpret_cast<void*>(p), needs, data->kind == 1 ? Op::store : Op::load, CODE);
+}
+}
+
+namespace cuda_on_cpu {
+
+void touch(const void* address, size_t bytes, Access access, const void* code) {
+    if (tracing) tracing->access(address, bytes, Op(int(access)), code);
+}
+
+uint3 place_of_thread() { return here->thread; }
+uint3 place_of_block() { return here->block; }
+dim3 place_of_block_dim() { return here->block_dim; }
+dim3 place_of_grid_dim() { return here->grid_dim; }
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,139 @@
+// What a trace keeps: tensors and shared variables, problems, and what each thread did last.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "races.h"
+#include "requests.h"
+#include "trace.h"
+
+namespace cuda_on_cpu {
+
+// A tensor, a shared variable, or the variables of a module.
+struct Region {
+    std::string name;
+    std::string type;  // of a shared variable: float [16][17]
+    Space space = Space::global;
+    uintptr_t begin = 0, end = 0;
+    size_t slack = 0;  // around it, that may be touched: what is done there harms nobody
+    size_t element = 1, alignment = 1;
+    bool output = false;        // must be written in full
+    bool named = true;          // false: the tensor of an extension, named when a kernel gets it
+    int pattern = -1;           // what its bytes were filled with when it was allocated
+    std::vector<bool> written;  // by byte, where that is of interest
+    Shadow shadow;
+
+    bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end; }
+    bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack; }
+};
+
+// One side of a problem.
+struct Party {
+    uintptr_t code = 0;
+    Op op = Op::load;
+    uint3 block{}, thread{};
+    bool left = false;  // it has ended
+};
+
+struct Problem {
+    std::string kind, text, type, region;
+    Party who, other;
+    bool has_other = false, in_region = false, has_index = false;
+    bool stuck = false;  // nobody of the block could go on
+    Space space = Space::global;
+    size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
+    int64_t offset = 0, index = 0;
+    uint64_t count = 1;
+};
+
+struct TracedThread : Requests::Lane {
+    uint64_t steps = 0;
+    unsigned char depth = 1;
+    uint16_t at[64] = {};          // the block where it is, by depth of calls
+    uintptr_t last_steps[4] = {};  // the code of its last blocks, by steps % 4
+    bool full = false, stopped = false;
+    const char* array_type = nullptr;  // an index has left this array; the access to come tells which array it is
+    int64_t array_index = 0;
+    const void* array_code = nullptr;
+    void begin() {
+        array_type = nullptr;
+        events.clear();
+        steps = 0;
+        depth = 1;
+        full = stopped = false;
+        at[1] = block[1] = 0;
+    }
+};
+
+struct TracedBlock {
+    std::vector<TracedThread> threads;
+    BlockOrder order;
+    std::vector<Region> shared;  // in the order of Block::variables
+    bool stopped = false;        // a thread was: what others miss of it is no mistake of theirs
+};
+
+class Trace {
+public:
+    // What was asked for.
+    long long seed = -1;  // of the order; -1 forward, -2 reversed
+    size_t max_problems = 20;
+    uint64_t max_steps = 10'000'000;
+
+    std::vector<std::unique_ptr<Region>> regions;
+    std::vector<std::unique_ptr<Region>> gone;  // freed by the extension: problems may still name them
+    std::vector<std::unique_ptr<Region>> variables;  // of the module: __constant__ and __device__
+    std::map<std::string, std::string> shared_types; // of all shared variables that were met, by name
+    std::vector<Problem> problems;
+    std::map<std::tuple<std::string, uintptr_t, uintptr_t, std::string>, size_t> known;  // problems by kind and place
+    uint64_t total = 0, threads = 0;
+    Requests requests;
+    Order order;
+    std::unordered_map<Block*, std::unique_ptr<TracedBlock>> blocks;
+    std::vector<unsigned int> thread_order;
+    std::vector<uint64_t> block_order;
+    bool stopped = false;
+    dim3 grid;  // of the last launch
+
+    uintptr_t stack_begin = 0, stack_end = 0;    // of this CPU thread
+    uintptr_t module_begin = 0, module_end = 0;  // the code that runs, and what it was loaded with
+    std::vector<std::pair<uintptr_t, uintptr_t>> writable;  // of that
+    uintptr_t constant_begin = 0, constant_end = 0;
+    std::string report;
+
+    void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false, bool is_struct = false);
+    void piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region);
+    void step(const void* code);
+    void call();
+    void come_back();
+    void outside_array(const char* type, int64_t index, const void* code);
+    void misaligned(const void* p, size_t needs, Op op, const void* code);
+    bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
+    void tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op op);
+    void keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
+    Region* variable_at(uintptr_t a, size_t bytes);
+    void make_room(Block& b, TracedThread& t);
+    void drain(Block& b, unsigned int warp, bool all);
+    Region* find(Block& b, uintptr_t a, size_t bytes, bool& ignore);
+    Region* find_shared(Block& b, uintptr_t a, size_t bytes);
+    Region* nearest(uintptr_t a, const void* code);
+    void look_at_module(const void* code);
+    void add(Problem problem);
+    [[noreturn]] void stop_thread(Block& b);
+    void json();
+};
+
+// Whether a thread of a block is at work, not the host's own code or the engine on the way to the next thread.
+inline bool in_thread() { return here && block().running && block().running->has_thread; }
+
+inline uint3 block_place(dim3 grid, uint64_t i) {
+    return {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / grid.x / grid.y)};
+}
+
+void place_in(Problem& p, const Region* r, uintptr_t address);  // where in the region, if in one
+
+}  // namespace cuda_on_cpu
