@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import utils.compile
+import utils.kernel
 
 BACKENDS = [
     "cpu",
@@ -15,7 +16,8 @@ BACKENDS = [
 def backend(request, monkeypatch):
     """Run the test once for the CPU engine and, where there is a GPU, once more for that: the torch device to use."""
     device = torch.device(request.param)
-    monkeypatch.setattr(utils.compile, "device", lambda: device)
+    for module in (utils.compile, utils.kernel):
+        monkeypatch.setattr(module, "device", lambda: device)
     return device
 
 

@@ -2,8 +2,13 @@
 
 import importlib
 
-_HOMES = {"load_cuda": "utils.compile", "CompileError": "utils.compile", "device": "utils.toolchain"}
-__all__ = ["CompileError", "device", "load_cuda"]
+_HOMES = {
+    "load_cuda": "utils.compile",
+    "compile_kernel": "utils.kernel",
+    "CompileError": "utils.diagnostics",
+    "device": "utils.toolchain",
+}
+__all__ = ["CompileError", "compile_kernel", "device", "load_cuda"]
 
 
 def __getattr__(name):

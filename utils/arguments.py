@@ -1,0 +1,321 @@
+"""What a kernel takes: its parameters read from source and compiler, and Python's arguments checked against them."""
+
+import ctypes
+import math
+import re
+import struct
+from collections.abc import Sequence
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import torch
+
+__all__ = ["Parameter", "SourceKernel", "chosen_kernel", "kernels_of", "packed", "parameters"]
+
+
+# ---- the kernels of a source ----------------------------------------------------------------------------------------
+
+
+class SourceKernel(NamedTuple):
+    """A `__global__` function as its text declares it."""
+
+    name: str
+    template: str  # 'template <int tile>', empty where it is none
+    names: list[str]  # of its parameters
+    cooperative: bool  # whether threads of different blocks wait for each other
+
+
+_SKIP = re.compile(r'//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
+_CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
+
+
+def _blanked(found):
+    return re.sub(r"[^\n]", " ", found[0])
+
+
+def kernels_of(source) -> dict[str, SourceKernel]:
+    """Every `__global__` function of CUDA C++ text, by name, in the order of the text."""
+    code = _SKIP.sub(_blanked, source)
+    found, bodies = {}, {}
+    for mark in re.finditer(r"\b__global__\b", code):
+        head = re.compile(r"(\w+)\s*(?:<[^;{}()]*>)?\s*\(").search(code, mark.end())
+        while head and re.match(r"__\w+__$|alignas$", head[1]):  # __launch_bounds__(256)
+            head = re.compile(r"(\w+)\s*(?:<[^;{}()]*>)?\s*\(").search(code, _end(code, head.end() - 1))
+        if not head:
+            continue
+        end = _end(code, head.end() - 1)
+        before = code[max(code.rfind(c, 0, mark.start()) for c in ";{}#") + 1 : mark.start()]
+        template = re.search(r"\btemplate\s*<.*>", before, re.DOTALL)
+        names = [_last_name(p) for p in split(code[head.end() : end - 1]) if p.strip() != "void"]
+        body = re.compile(r"\s*\{").match(code, end)
+        if body:
+            bodies.setdefault(head[1], []).append((end, _end(code, body.end() - 1)))
+        kernel = SourceKernel(head[1], " ".join(template[0].split()) if template else "", names, False)
+        found.setdefault(head[1], kernel)
+    for name, kernel in found.items():
+        # A function that waits for the grid may be called by any kernel, so only other kernels' bodies are left out.
+        others = sorted(span for other, spans in bodies.items() if other != name for span in spans)
+        at, rest = 0, []
+        for start, end in others:
+            rest.append(code[at:start])
+            at = max(at, end)
+        if re.search(r"\bthis_grid\b|\bgrid_group\b", "".join([*rest, code[at:]])):
+            found[name] = kernel._replace(cooperative=True)
+    return found
+
+
+def _end(code, at):
+    """The offset behind the bracket that closes the one at `at`."""
+    depth, opener, closer = 0, code[at], _CLOSING[code[at]]
+    for i in range(at, len(code)):
+        depth += (code[i] == opener) - (code[i] == closer)
+        if depth == 0:
+            return i + 1
+    return len(code)
+
+
+def _last_name(parameter):
+    """'const float* __restrict__ x' -> 'x'; empty where there is none."""
+    words = re.findall(r"\w+", re.sub(r"\[[^]]*\]|=.*", "", parameter, flags=re.DOTALL))
+    return words[-1] if len(words) > 1 else ""
+
+
+def split(text) -> list[str]:
+    """Split at the commas that stand in no bracket."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "([{<") - (c in ")]}>")
+        if c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    last = text[start:].strip()
+    return [*parts, last] if parts or last else []
+
+
+def chosen_kernel(source, name) -> SourceKernel:
+    """The kernel that `name`, maybe with template arguments, means. Raises ValueError that lists those there are."""
+    __tracebackhide__ = True
+    for what, value in (("source", source), ("name", name)):
+        if not isinstance(value, str):
+            raise TypeError(f"{what} must be text, but it is {type(value).__name__}: {value!r:.80}")
+    there = kernels_of(source)
+    written = re.fullmatch(r"\s*((?:\w+\s*::\s*)*)(\w+)\s*(<.*>)?\s*", name, re.DOTALL)
+    base = written[2] if written else name
+    shown = ", ".join(k.name + (f"<...> ({k.template})" if k.template else "") for k in there.values())
+    have = f" The source has: {shown}." if there else " The source has no __global__ function."
+    if not written:
+        raise ValueError(f"{name!r} is no kernel's name, like 'square' or 'matmul_tile<16>'.{have}")
+    if base not in there:
+        code = _SKIP.sub(_blanked, source)
+        if re.search(r"^\s*#\s*define\b(?:.*\\\n)*.*__global__", code, re.MULTILINE):
+            return SourceKernel(base, "", [], False)  # a macro may define it: the compiler knows
+        near = get_close_matches(base, there, 1, cutoff=0.6)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        if re.search(rf"\b{base}\s*\([^;]*?\)\s*\{{", code):
+            raise ValueError(f"{base!r} is a function but no kernel: only a __global__ function can be launched.{have}")
+        raise ValueError(f"the source has no kernel {base!r}.{meant}{have}")
+    kernel = there[base]
+    if kernel.template and not written[3]:
+        raise ValueError(
+            f"{base!r} is a template ({kernel.template}): name an instance, its arguments in angle brackets, "
+            f"as in '{base}<...>'"
+        )
+    if written[3] and not kernel.template:
+        raise ValueError(f"{base!r} is no template, so {name!r} does not exist: leave out {written[3]}")
+    return kernel
+
+
+# ---- parameters -----------------------------------------------------------------------------------------------------
+
+
+class Parameter(NamedTuple):
+    """A parameter of a kernel."""
+
+    name: str  # as in the source; empty if it cannot be read there
+    type: str  # as the compiler writes it, without const: 'float*', 'int'
+    text: str  # for messages: 'const float* x'
+    size: int  # bytes
+    alignment: int  # of what a pointer points at, in bytes; 0 if unknown
+    pointee_size: int  # bytes of what a pointer points at; 0 if unknown
+
+    @property
+    def pointee(self):
+        """What a pointer points at, the element where that is an array; None for what is no pointer."""
+        if "(*)" in self.type:  # 'float (*) [16]'
+            return self.type.split("(*)")[0].strip()
+        return self.type[:-1].strip() if self.type.endswith("*") else None
+
+
+def parameters(signature, sizes, names) -> list[Parameter]:
+    """A kernel's parameters from the type of its pointer, 'void (*)(float const*, int)', and their `sizes`."""
+    listed = signature[signature.index("(*)(") + 4 : signature.rindex(")")]
+    types = split(listed)
+    if len(names) != len(types):  # macros, or a template's pack
+        names = [""] * len(types)
+    found = []
+    for number, (kind, size, name) in enumerate(zip(types, sizes, names, strict=True), 1):
+        if kind.endswith("&"):
+            raise ValueError(f"parameter {number} is a reference ({kind} {name}): a kernel takes pointers and values")
+        readable = re.sub(r"^(.*?) const(\W*)$", r"const \1\2", kind)
+        plain = re.sub(r"\s*\b(?:const|volatile|__restrict(?:__)?)\b", "", kind).strip()
+        plain = re.sub(r"^(?:\w+::)+(?=\w+\**$)", "", plain)
+        found.append(Parameter(name, plain, f"{readable} {name}".strip(), *size))
+    return found
+
+
+# ---- arguments ------------------------------------------------------------------------------------------------------
+
+# Which tensors a pointer takes. torch has no unsigned arithmetic to speak of, so a signed tensor of the same size
+# passes for an unsigned one; a pointer to anything not named here (float4, a struct, void) takes any tensor.
+_BYTE = ("uint8", "int8", "bool")
+_TENSORS = {
+    "float": ("float32",),
+    "double": ("float64",),
+    "int": ("int32", "uint32"),
+    "unsigned int": ("uint32", "int32"),
+    "long": ("int64", "uint64"),
+    "unsigned long": ("uint64", "int64"),
+    "long long": ("int64", "uint64"),
+    "unsigned long long": ("uint64", "int64"),
+    "short": ("int16", "uint16"),
+    "unsigned short": ("uint16", "int16"),
+    "char": _BYTE,
+    "signed char": _BYTE,
+    "unsigned char": _BYTE,
+    "bool": ("bool",),
+    "__half": ("float16",),
+    "__nv_bfloat16": ("bfloat16",),
+}
+_INTEGERS = {"char", "signed char", "short", "int", "long", "long long"}
+_INTEGERS |= {"unsigned char", "unsigned short", "unsigned int", "unsigned long", "unsigned long long"}
+_FLOATS = {"float": "<f", "double": "<d", "__half": "<e", "__nv_bfloat16": None}  # as struct writes them
+
+
+class Packed(NamedTuple):
+    """Arguments as a launch takes them."""
+
+    pointers: ctypes.Array  # of pointers to the values
+    values: Sequence  # the values themselves, kept alive
+    device: torch.device | None  # of the tensors
+
+
+def packed(kernel_name, wanted: Sequence[Parameter], args, device_type, addresses=None) -> Packed:
+    """Check `args` against the parameters and lay them out for a launch.
+
+    Tensors must be on `device_type` ('cpu', 'cuda', None for any). `addresses` maps the numbers of arguments to other
+    places for their tensors. Raises TypeError for a wrong count or type, ValueError for a value or a tensor that
+    cannot be passed.
+    """
+    __tracebackhide__ = True
+    if len(args) != len(wanted):
+        takes = ", ".join(p.text for p in wanted)
+        raise TypeError(f"{kernel_name} takes {_count(len(wanted))} ({takes}), but got {len(args)}")
+    values, device = [], None
+    for number, (parameter, arg) in enumerate(zip(wanted, args, strict=True)):
+        where = f"argument {number + 1} of {kernel_name} ({parameter.text})"
+        if parameter.pointee is not None:
+            _check_pointer(where, parameter, arg, device_type)
+            if isinstance(arg, torch.Tensor):
+                if device is not None and arg.device != device and device_type:
+                    raise ValueError(f"{where} is on {arg.device}, but a tensor before it is on {device}")
+                device = arg.device
+            address = arg.data_ptr() if isinstance(arg, torch.Tensor) else 0
+            values.append(ctypes.c_void_p((addresses or {}).get(number, address)))
+        else:
+            raw = _scalar(where, parameter, arg)
+            values.append(ctypes.create_string_buffer(raw, len(raw)))
+    pointers = (ctypes.c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
+    return Packed(pointers, values, device)
+
+
+def _count(n):
+    return f"{n} argument" + "s" * (n != 1)
+
+
+def _check_pointer(where, parameter, arg, device_type):
+    __tracebackhide__ = True
+    name = parameter.name or "x"
+    if arg is None:
+        return
+    if not isinstance(arg, torch.Tensor):
+        hint = ": torch.from_numpy(...) makes one of an array" if hasattr(arg, "__array_interface__") else ""
+        raise TypeError(f"{where} takes a tensor, but got {_shown(arg)}{hint}")
+    dtypes = _TENSORS.get(parameter.pointee)
+    dtype = str(arg.dtype).removeprefix("torch.")
+    if dtypes and dtype not in dtypes:
+        raise TypeError(
+            f"{where} takes a {' or '.join(dtypes)} tensor, but this one is {dtype}: "
+            f"{name}.to(torch.{dtypes[0]}) makes a converted copy"
+        )
+    if device_type and arg.device.type != device_type:
+        raise ValueError(
+            f"{where} is on {arg.device}, but the kernel was compiled for {device_type}: "
+            f"{name}.to({device_type!r}) makes a copy there"
+        )
+    if arg.layout != torch.strided:
+        raise ValueError(f"{where} has layout {arg.layout}: {name}.to_dense() makes a copy that a kernel can read")
+    if not arg.is_contiguous():
+        raise ValueError(
+            f"{where} is not contiguous (shape {tuple(arg.shape)}, strides {arg.stride()}): "
+            f"{name}.contiguous() makes a contiguous copy"
+        )
+    if arg.is_conj() or arg.is_neg():
+        raise ValueError(
+            f"{where} is a view that torch conjugates or negates when read: {name}.resolve_conj().resolve_neg() "
+            "makes a copy that holds the values"
+        )
+
+
+def _scalar(where, parameter, arg) -> bytes:
+    """The bytes of a value that is passed by value."""
+    __tracebackhide__ = True
+    kind = parameter.type
+    if isinstance(arg, torch.Tensor):
+        advice = "pass x.item()" if arg.numel() == 1 else "pass a number"
+        raise TypeError(f"{where} takes a number, but got a tensor of shape {tuple(arg.shape)}: {advice}")
+    if kind == "bool":
+        if isinstance(arg, bool) or arg in (0, 1) and isinstance(arg, Integral):
+            return struct.pack("?", arg)
+        raise TypeError(f"{where} takes True or False, but got {_shown(arg)}")
+    if kind in _INTEGERS:
+        if not isinstance(arg, Integral):
+            hint = ": int(...) or a division by // gives a whole number" if isinstance(arg, Real) else ""
+            raise TypeError(f"{where} takes a whole number, but got {_shown(arg)}{hint}")
+        bits = 8 * parameter.size
+        low = 0 if kind.startswith("unsigned") else -(2 ** (bits - 1))
+        high = (
+            2 ** (bits - 1) - 1 if low and kind != "char" else 2**bits - 1
+        )  # whether char has a sign, C++ leaves open
+        if not low <= arg <= high:
+            raise ValueError(f"{where} holds {low:,} to {high:,}, but got {int(arg):,}")
+        return (int(arg) % 2**bits).to_bytes(parameter.size, "little")
+    if kind in _FLOATS:
+        if not isinstance(arg, Real):
+            raise TypeError(f"{where} takes a number, but got {_shown(arg)}")
+        try:
+            return _float_bytes(_FLOATS[kind], float(arg))
+        except OverflowError:
+            raise ValueError(f"{where} cannot hold {arg!r}: it is too large") from None
+    if isinstance(arg, ctypes.Structure) or isinstance(arg, (bytes, bytearray)):
+        raw = bytes(arg)
+        if len(raw) != parameter.size:
+            raise ValueError(f"{where} has {parameter.size} bytes, but got {len(raw)}")
+        return raw
+    raise TypeError(
+        f"{where} is a {kind} passed by value: give it as a ctypes.Structure or as {parameter.size} bytes, "
+        f"but got {_shown(arg)}"
+    )
+
+
+def _float_bytes(form, value) -> bytes:
+    if form:
+        return struct.pack(form, value)
+    rounded = torch.tensor(value, dtype=torch.bfloat16)
+    if math.isinf(rounded) and not math.isinf(value):
+        raise OverflowError
+    return struct.pack("h", rounded.view(torch.int16).item())
+
+
+def _shown(value):
+    return f"{type(value).__name__} {value!r:.60}" if value is not None else "None"
