@@ -36,8 +36,6 @@ __all__ = ["Module", "build", "module"]
 _BEFORE = """
 #if __has_include(<cuda/std/cstdint>)
 #include <cuda/std/cstdint>
-#include <cuda/std/cfloat>
-#include <cuda/std/climits>
 #else
 typedef signed char int8_t;
 typedef short int16_t;
@@ -49,9 +47,13 @@ typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 typedef long long intptr_t;
 typedef unsigned long long uintptr_t;
+#endif
+#ifndef INT_MAX
 #define INT_MAX 0x7fffffff
 #define INT_MIN (-INT_MAX - 1)
 #define UINT_MAX 0xffffffffu
+#endif
+#ifndef FLT_MAX
 #define FLT_MAX 3.402823466e+38f
 #define FLT_MIN 1.175494351e-38f
 #define FLT_EPSILON 1.192092896e-7f

@@ -36,6 +36,8 @@ _TRACED_FLAGS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-
 _TRACED_FLAGS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize"]
 _TRACED_FLAGS_CLANG += ["-mllvm", "-tsan-instrument-read-before-write=1"]
 _TRACED_FLAGS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
+# clang++ copies structs by calls to memcpy, at which it calls no hook: then the runtime's own are called instead.
+_TRACED_LINK_CLANG = ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if sys.platform == "linux" else []
 
 _SPEAKS_OF_TORCH = re.compile(r"\b(?:torch|at|c10)::|\bTORCH_\w+|\bAT_\w+|\bC10_\w+")
 _SPEAKS_OF_PYTHON = re.compile(r"\b(?:py|pybind11)::|\bPYBIND11_\w+|\bPy\w+")
@@ -114,6 +116,7 @@ def build_kernel(source, name, folder, traced=False, options=(), say=print) -> s
     flags += _preprocessor_options(options)
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # what is defined nowhere is told now, not when loaded
+    whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
     link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(), "-o", str(library)]
     return _compile_and_link([compiled], link, say)
 

@@ -55,12 +55,12 @@ public:
         if (r.code == code && r.space == space && r.op == op && r.bytes == bytes) return r.site;
         return look_up(code, space, op, bytes, name, base, element);
     }
-    // The memory that this code touched last, where it was noted.
-    void* last_memory(uintptr_t code) const {
-        const auto& m = memory[code % recent_places];
-        return m.code == code ? m.memory : nullptr;
+    // The memory that was touched last at a place of the code, where it was noted.
+    void* last_memory(uintptr_t place) const {
+        const auto& m = memory[place % recent_places];
+        return m.place == place ? m.memory : nullptr;
     }
-    void note_memory(uintptr_t code, void* region) { memory[code % recent_places] = {code, region}; }
+    void note_memory(uintptr_t place, void* region) { memory[place % recent_places] = {place, region}; }
     void forget_memory();
 
     // Counts and forgets the events of a warp's lanes. The lanes that `may_go_on` will bring more: nothing is counted
@@ -81,7 +81,7 @@ private:
         uint16_t site;
     };
     struct Memory {
-        uintptr_t code = 0;
+        uintptr_t place = 0;
         void* memory = nullptr;
     };
     std::vector<Recent> recent{recent_places};

@@ -150,8 +150,8 @@ Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
 }
 
 // Which tensor was meant by an address that lies in none: the one that this code has touched before, or the nearest.
-Region* Trace::nearest(uintptr_t a, const void* code) {
-    Region *near = nullptr, *before = static_cast<Region*>(requests.last_memory(reinterpret_cast<uintptr_t>(code)));
+Region* Trace::nearest(uintptr_t a, uintptr_t place) {
+    Region *near = nullptr, *before = static_cast<Region*>(requests.last_memory(place));
     if (before) return before;
     uintptr_t distance = uintptr_t(1) << 33;
     for (auto& r : regions) {
@@ -208,27 +208,31 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     if (!in_thread()) return;
     Block& b = block();
     uintptr_t a = reinterpret_cast<uintptr_t>(address);
-    Region* region = static_cast<Region*>(requests.last_memory(reinterpret_cast<uintptr_t>(code)));
+    const uintptr_t place = reinterpret_cast<uintptr_t>(code) * 4 + uintptr_t(op);
+    // A struct takes as many accesses as its alignment makes necessary.
+    auto width = [&](const Region& r) {
+        bool split = is_struct || (bytes == 16 && r.alignment == 8 && r.element >= 16);
+        return split ? std::min<size_t>(16, r.alignment) : bytes;
+    };
+    Region* region = static_cast<Region*>(requests.last_memory(place));
     if (!region || !region->holds(a, bytes)) {
         bool ignore;
         region = find(b, a, bytes, ignore);
         if (ignore) return;
-        if (!region) region = nearest(a, code);
+        if (!region) region = nearest(a, place);
         if (!region || !region->holds(a, bytes)) {
             b.traced->threads[b.running->number].array_type = nullptr;
             bool harmless = out_of_bounds(b, a, bytes, op, code, region);
-            if (region) keep(b, a, bytes, op, code, region);  // a GPU makes it too, and it counts
+            for (size_t at = 0; region && at < bytes; at += width(*region))  // a GPU makes them too, and they count
+                keep(b, a + at, std::min(width(*region), bytes - at), op, code, region);
             if (!harmless) stop_thread(b);
             return;
         }
-        if (region->space != Space::shared) requests.note_memory(reinterpret_cast<uintptr_t>(code), region);
+        if (region->space != Space::shared) requests.note_memory(place, region);
     }
     if (b.traced->threads[b.running->number].array_type) tell_array(b, region, a, bytes, op);
-    // A struct takes as many accesses as its alignment makes necessary.
-    is_struct = is_struct || (bytes == 16 && region->alignment == 8 && region->element >= 16);
-    size_t width = is_struct ? std::min<size_t>(16, region->alignment) : bytes;
-    for (size_t at = 0; at < bytes; at += width)
-        piece(b, a + at, std::min(width, bytes - at), op, code, is_volatile, region);
+    for (size_t at = 0; at < bytes; at += width(*region))
+        piece(b, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region);
 }
 
 // Keeps it for counting.

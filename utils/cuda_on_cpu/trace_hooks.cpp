@@ -3,6 +3,8 @@
 // Their names and arguments are the interface between the compilers and their sanitizers' runtimes (compiler-rt), which
 // are not linked here.
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include <cstring>
+
 #include "trace_parts.h"
 
 using namespace cuda_on_cpu;
@@ -38,6 +40,26 @@ void __tsan_vptr_update(void**, void*) {}
 void __tsan_func_entry(void*) { if (tracing) tracing->call(); }
 void __tsan_func_exit() { if (tracing) tracing->come_back(); }
 void __sanitizer_cov_trace_pc() { if (tracing) tracing->step(CODE); }
+
+// In place of the C library's in modules that clang++ compiled (build.py).
+void* __wrap_memcpy(void* to, const void* from, size_t bytes) {
+    if (tracing && bytes) {
+        tracing->access(from, bytes, Op::load, CODE, false, true);
+        tracing->access(to, bytes, Op::store, CODE, false, true);
+    }
+    return memcpy(to, from, bytes);
+}
+void* __wrap_memmove(void* to, const void* from, size_t bytes) {
+    if (tracing && bytes) {
+        tracing->access(from, bytes, Op::load, CODE, false, true);
+        tracing->access(to, bytes, Op::store, CODE, false, true);
+    }
+    return memmove(to, from, bytes);
+}
+void* __wrap_memset(void* to, int value, size_t bytes) {
+    if (tracing && bytes) tracing->access(to, bytes, Op::store, CODE, false, true);
+    return memset(to, value, bytes);
+}
 
 // Atomics of host code: reference counts and guards of static variables. Those of kernels call `touch`.
 #define ATOMIC_HOOKS(bits, type)                                                                                    \

@@ -120,7 +120,7 @@ public:
     void drain(Block& b, unsigned int warp, bool all);
     Region* find(Block& b, uintptr_t a, size_t bytes, bool& ignore);
     Region* find_shared(Block& b, uintptr_t a, size_t bytes);
-    Region* nearest(uintptr_t a, const void* code);
+    Region* nearest(uintptr_t a, uintptr_t place);
     void look_at_module(const void* code);
     void add(Problem problem);
     [[noreturn]] void stop_thread(Block& b);

@@ -51,7 +51,7 @@ CUDA_ON_CPU_SATURATING(__vsub, x - y)
 CUDA_ON_CPU_BY_SIGN(__vmin, u, s, x < y ? x : y)
 CUDA_ON_CPU_BY_SIGN(__vmax, u, s, x < y ? y : x)
 CUDA_ON_CPU_BY_SIGN(__vabsdiff, u, s, x < y ? y - x : x - y)
-CUDA_ON_CPU_BY_SIGN(__vavg, u, s, x + y < 0 ? (x + y) / 2 : (x + y + 1) >> 1)
+CUDA_ON_CPU_BY_SIGN(__vavg, u, s, (x + y + (x + y >= 0)) >> 1)  // halves are rounded away from zero
 CUDA_ON_CPU_PARTS(__vhaddu2, unsigned short, (x + y) >> 1)
 CUDA_ON_CPU_PARTS(__vhaddu4, unsigned char, (x + y) >> 1)
 CUDA_ON_CPU_ANY_SIGN(__vcmpeq, -(x == y))
