@@ -35,6 +35,7 @@ NEEDS = {
     "test": [*RUNS_LESSONS, "nbval", "pytest", "ruff"],
     "lint": ["ruff"],
     "lab": ["jupyterlab", "ipykernel"],
+    "bench-engine": ["torch", "pandas", "numpy", "tqdm"],
 }
 
 

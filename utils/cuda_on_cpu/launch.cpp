@@ -155,11 +155,7 @@ void Grid::tell(Worker& w, const Block& b) {
 void Grid::run_in_turn(Worker& w) {
     if (w.blocks.empty()) w.blocks.push_back(std::make_unique<Block>());
     Block& b = *w.blocks[0];
-    size_t needed = dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0);
-    if (b.arena_bytes < needed) {
-        b.arena.reset(new unsigned char[needed]);
-        b.arena_bytes = needed;
-    }
+    b.make_arena(dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
     b.variables.clear();
     b.dynamic = {};
     b.static_bytes = b.static_end = 0;
@@ -184,8 +180,7 @@ void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
     for (uint64_t i = index; i < blocks; i += workers) {
         mine.push_back(std::make_unique<Block>());
         Block& b = *mine.back();
-        b.arena_bytes = dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0);
-        b.arena.reset(new unsigned char[b.arena_bytes]);
+        b.make_arena(dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
         b.dynamic_bytes = launch.shared_bytes;
         set_up_block(w, b, trace ? trace_block(*trace, i, blocks) : i, launch);
     }

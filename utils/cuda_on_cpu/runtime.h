@@ -13,7 +13,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -120,8 +122,15 @@ struct Block : Position {
     std::vector<Variable> variables;  // the shared memory
     size_t static_bytes = 0, dynamic_bytes = 0, static_end = 0;
     SharedVariable dynamic{};         // the one dynamic variable, where a trace has met it
-    std::unique_ptr<unsigned char[]> arena;  // static, then dynamic
+    struct Free { void operator()(unsigned char* p) const { free(p); } };
+    std::unique_ptr<unsigned char[], Free> arena;  // static, then dynamic; begins with bank 0
     size_t arena_bytes = 0;
+    void make_arena(size_t bytes) {
+        if (arena_bytes >= bytes) return;
+        arena_bytes = (bytes + 1023) / 1024 * 1024;
+        arena.reset(static_cast<unsigned char*>(aligned_alloc(1024, arena_bytes)));
+        if (!arena) throw std::bad_alloc();
+    }
 
     Warp& warp_of(unsigned int thread) { return warps[thread / 32]; }
 };
