@@ -10,13 +10,13 @@ else
     python3 utils/install.py \#
 endif
 
-.PHONY: help course test lint lab reset outputs publish clean
+.PHONY: help course test lint lab reset outputs bench-engine publish clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@echo "usage: make TARGET [PYTHON=/some/python]"
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
-	  printf '  %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
+	  printf '  %-12s %s\n' "$$name" "$$text"; done
 
 course: ## run every lesson from top to bottom and say which passed (LESSON=03: only that one)
 	@$(check) course
@@ -49,6 +49,10 @@ reset: ## renew your copy of one lesson, LESSON=03; the old copy is kept
 outputs: ## run the lessons in place, to refresh the committed outputs on a machine with a GPU (LESSON=03)
 	@$(check) outputs
 	@$(PY) -m utils.course outputs $(LESSON)
+
+bench-engine: ## how fast the CPU engine is, beside Python and Numba simulators
+	@$(check) bench-engine
+	@$(PY) -m bench.engine
 
 publish: ## write the public address into notebooks and README, REPO=owner/name REF=v1.0
 	@$(if $(PYTHON),$(PY),python3) utils/publish.py "$(REPO)" "$(REF)"

@@ -75,18 +75,18 @@ class CheckedModule:
 
     def _begin(self, args, kwargs):
         self._library.cuda_on_cpu_trace_begin(-1, _MAX_PROBLEMS, _MAX_STEPS)
-        told = set()
+        given = {}  # how far the tensors at an address reach, and the size of an element
 
         def tell(value):
             if isinstance(value, torch.Tensor) and value.numel() and value.layout == torch.strided:
                 span = 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
-                if value.data_ptr() not in told:
-                    told.add(value.data_ptr())
-                    size = value.element_size()
-                    self._library.cuda_on_cpu_trace_allocation(value.data_ptr(), span * size, size, 0, -1)
+                size = value.element_size()
+                given[value.data_ptr()] = max(given.get(value.data_ptr(), (0, 0)), (span * size, size))
             return value
 
         _mapped(tell, args), _mapped(tell, kwargs)
+        for address, (reach, size) in given.items():
+            self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, -1)
         self._library.cuda_on_cpu_check_allocations(1)
 
     def _returned(self, value):
@@ -96,12 +96,20 @@ class CheckedModule:
 
     def _named(self, report):
         """The report with tensors called as the kernel calls them: 'square_kernel<float>#1' is its second parameter."""
+        # A tensor that no kernel was given is torch's work, and a byte of it may be what fresh memory is filled with.
+        found = report["problems"]
+        report["problems"] = [p for p in found if not _of_torch(p) or p["count"] == p["region_bytes"]]
+        report["total"] -= len(found) - len(report["problems"])
         for part in [*report["problems"], *(site["example"] for site in report["sites"])]:
             place = re.fullmatch(r"(?:.*::)?(\w+)(?:<.*>)?#(\d+)", part["region"] or "")
             kernel = place and self._kernels.get(place[1])
             if kernel and int(place[2]) < len(kernel.names):
                 part["region"] = kernel.names[int(place[2])] or f"argument {int(place[2]) + 1}"
         return report
+
+
+def _of_torch(problem):
+    return problem["kind"] == "unwritten" and problem["region"] == "a tensor"
 
 
 def _mapped(function, value):

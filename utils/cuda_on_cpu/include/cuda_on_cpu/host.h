@@ -64,7 +64,7 @@ cudaError_t cudaMalloc(T** p, size_t bytes) {
 }
 template <class T>
 cudaError_t cudaMallocManaged(T** p, size_t bytes, unsigned int flags = cudaMemAttachGlobal) {
-    bool known = bytes && (flags == cudaMemAttachGlobal || flags == cudaMemAttachHost);
+    bool known = flags == cudaMemAttachGlobal || flags == cudaMemAttachHost;
     if (!known) return cuda_on_cpu::answer(cudaErrorInvalidValue);
     return cuda_on_cpu::allocate((void**)p, bytes, cuda_on_cpu::Allocation::managed);
 }
