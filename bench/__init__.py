@@ -1,0 +1,1 @@
+"""Benchmarks of the course, each run from the root: `python -m bench.NAME`."""
