@@ -104,6 +104,12 @@ const char* parameters_text(const Parameter* parameters, size_t count) {
     return kept(text);
 }
 
+const char* refusal_text() {
+    static thread_local std::string text;
+    text = refusal.empty() ? "" : ": " + refusal;
+    return text.c_str();
+}
+
 const char* guarded(void (*run)(void*), void* data) {
     static thread_local std::string error;
     error.clear();

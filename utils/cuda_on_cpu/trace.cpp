@@ -39,7 +39,7 @@ void Trace::add(Problem p) {
         problems[place->second].count++;
 }
 
-bool trace_is_full(const Trace& t) { return t.problems.size() >= t.max_problems; }
+bool trace_is_full(const Trace& t) { return t.over || t.problems.size() >= t.max_problems; }
 
 void Trace::stop_thread(Block& b) {
     b.traced->stopped = stopped = true;
@@ -300,6 +300,7 @@ void Trace::step(const void* code) {
         p.index = int64_t(max_steps);
         p.has_index = true;
         add(std::move(p));
+        over = true;  // the other threads would take as long
         stop_thread(b);
     }
     t.last_steps[t.steps % 4] = reinterpret_cast<uintptr_t>(code);

@@ -96,7 +96,8 @@ public:
     std::unordered_map<Block*, std::unique_ptr<TracedBlock>> blocks;
     std::vector<unsigned int> thread_order;
     std::vector<uint64_t> block_order;
-    bool stopped = false;
+    bool stopped = false;  // a thread was
+    bool over = false;     // the launch is to end
     dim3 grid;  // of the last launch
 
     uintptr_t stack_begin = 0, stack_end = 0;    // of this CPU thread

@@ -1,6 +1,7 @@
 // The report of a trace, and the functions by which Python (trace.py) begins and ends one.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -155,7 +156,8 @@ extern "C" void cuda_on_cpu_trace_freed(void* base) {
 
 // A tensor that the extension allocated and returns: it must have been written in full.
 extern "C" void cuda_on_cpu_trace_returned(void* base) {
-    if (Region* region = region_at(base); region && region->pattern >= 0) region->output = true;
+    for (auto& r : tracing->regions)
+        if (r->holds(reinterpret_cast<uintptr_t>(base), 1) && r->pattern >= 0) r->output = true;
 }
 
 namespace cuda_on_cpu {
@@ -178,6 +180,10 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     if (!tracing) return nullptr;
     for (const auto& r : tracing->regions) {
         if (!r->output || tracing->stopped) continue;
+        // Of a tensor of bytes that no kernel has written, a byte may well be the pattern's.
+        if (r->pattern >= 0 && r->element == 1 &&
+            std::find(r->written.begin(), r->written.end(), true) == r->written.end())
+            continue;
         const unsigned char* bytes = reinterpret_cast<const unsigned char*>(r->begin);
         size_t elements = 0, first = 0;
         for (size_t e = 0; e * r->element < r->written.size(); e++) {

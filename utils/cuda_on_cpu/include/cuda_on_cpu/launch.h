@@ -73,6 +73,7 @@ struct Launch {
 
 // In runtime.cpp: checks the launch as CUDA would, then runs every block. What it refuses, cudaGetLastError tells.
 // Throws std::runtime_error, which becomes Python's, where a thread touches memory that is not there.
+const char* refusal_text();  // ": ", and why this CPU thread's last launch was refused; empty if it was not
 void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*), void* thread);
 
 #ifdef CUDA_ON_CPU_TRACE

@@ -35,6 +35,10 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#ifndef AT_PER_OPERATOR_HEADERS
+#define AT_PER_OPERATOR_HEADERS  // x + y on tensors, without the two thousand operations beside them
+#endif
+#include <ATen/TensorOperators.h>
 #undef CUDA_ON_CPU_OPERATIONS_ALONE
 
 namespace at {

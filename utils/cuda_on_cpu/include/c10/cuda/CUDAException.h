@@ -9,7 +9,8 @@
         const cudaError_t cuda_error = (expression);                                                          \
         if (cuda_error != cudaSuccess) {                                                                      \
             (void)cudaGetLastError();                                                                         \
-            TORCH_CHECK(false, "CUDA error: ", cudaGetErrorString(cuda_error));                               \
+            const char* why = cuda_error == cudaErrorInvalidValue ? ::cuda_on_cpu::refusal_text() : "";       \
+            TORCH_CHECK(false, "CUDA error: ", cudaGetErrorString(cuda_error), why);                          \
         }                                                                                                     \
     } while (0)
 #define AT_CUDA_CHECK(expression) C10_CUDA_CHECK(expression)
