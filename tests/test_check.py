@@ -150,6 +150,7 @@ void too_many_threads() {
     own_number<<<1, 1025>>>(nullptr);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
+void refused_in_silence(int64_t blocks) { own_number<<<blocks, 32>>>(nullptr); }
 
 __global__ void spin(volatile int* x) {
     while (*x == 0) {}
@@ -184,12 +185,13 @@ at::Tensor sums(at::Tensor x, int64_t more_columns);
 std::vector<at::Tensor> each_copied(std::vector<at::Tensor> all, int64_t more);
 at::Tensor combined(at::Tensor x, std::string what, double factor, int64_t times, bool negative);
 void too_many_threads();
+void refused_in_silence(int64_t blocks);
 void wait_for_ever();
 at::Tensor with_its_view(at::Tensor view, at::Tensor whole);
 """
 FUNCS = ["copied", "averages", "stored_behind", "last_block", "reversed", "two_mistakes", "half_filled"]
 FUNCS += ["by_torch_alone", "three_launches", "add_", "sums", "each_copied", "combined", "too_many_threads"]
-FUNCS += ["wait_for_ever", "with_its_view"]
+FUNCS += ["wait_for_ever", "with_its_view", "refused_in_silence"]
 
 
 def line_of(text):
@@ -310,6 +312,13 @@ def test_a_refused_launch_passes_through(checked):
     with pytest.raises(RuntimeError, match="CUDA error: invalid argument") as raised:
         checked.too_many_threads()
     assert not isinstance(raised.value, KernelProblem)
+
+
+def test_a_refused_launch_that_nobody_asked_about(checked):
+    with pytest.raises(
+        KernelProblem, match="the launch of own_number is refused .*invalid argument.*grid of .0, 1, 1."
+    ):
+        checked.refused_in_silence(0)
 
 
 def test_functions_that_work_in_place(checked):

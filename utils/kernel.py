@@ -71,7 +71,8 @@ class Kernel:
         """`kernel.trace[blocks, threads, shared_bytes](*args, outputs=())` runs the kernel on the CPU engine, on any
         machine, with every access recorded, and tells what went wrong and what the accesses cost.
 
-        It works on copies of the tensors, which may be on any device. `outputs` names those of the arguments that the
+        It works on copies of the tensors, which may be on any device: the tensors themselves stay as they are, and
+        what became of the copies is in `.args` of what it returns. `outputs` is a list of those of the tensors that the
         kernel must write in full. `order` is the order of blocks and threads: 'forward', 'reversed', or a seed to
         shuffle them. It stops after `max_problems` problems, and gives up on a thread after `max_steps` steps (basic
         blocks of the compiled code). Returns a `utils.cuda_on_cpu.report.Trace`.
@@ -85,6 +86,12 @@ class Tracer:
     def __init__(self, source, name, options=()):
         __tracebackhide__ = True
         self.source, self.name, self.options, self.chosen = source, name, options, chosen_kernel(source, name)
+
+    def __repr__(self):
+        return f"<trace of {self.name}: call it as a launch, {self.name}.trace[blocks, threads](...)>"
+
+    def __call__(self, *args, **options):
+        raise TypeError(f"a trace needs a launch: {self.name}.trace[blocks, threads](...), not {self.name}.trace(...)")
 
     def __getitem__(self, launch):
         __tracebackhide__ = True

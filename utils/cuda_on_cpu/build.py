@@ -16,7 +16,7 @@ from utils.cache import hashed
 from utils.cuda_on_cpu.translate import translate
 from utils.toolchain import cache_folder, cxx_compiler
 
-__all__ = ["build_extension", "build_kernel", "fingerprint", "kernel_fingerprint"]
+__all__ = ["build_extension", "build_kernel", "expected_seconds", "fingerprint", "kernel_fingerprint"]
 
 _HERE = Path(__file__).parent
 
@@ -222,6 +222,11 @@ def _compile(name, folder, opt, traced, say, extra):
 def _runtime_path() -> Path:
     """The runtime's library, which all modules share."""
     return cache_folder() / "runtime" / f"libcuda_on_cpu-{_runtime_fingerprint()}.so"
+
+
+def expected_seconds() -> int:
+    """About how long a kernel takes to build; the first of a machine waits for the runtime too."""
+    return 2 if _runtime_path().exists() else 12
 
 
 def _link_runtime():

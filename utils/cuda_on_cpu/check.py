@@ -63,9 +63,9 @@ class CheckedModule:
                 report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
             lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_check_allocations))
             self.trace = Trace(function.__name__, self._source, self._named(report), lines, list(args))
+            if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
+                raise failure  # the extension has noticed by itself
             self.trace.raise_if_problems()
-            if failure:
-                raise failure
             for original, copy in copies.values():
                 original.copy_(copy)
             device = next((original.device for original, _ in copies.values()), None)

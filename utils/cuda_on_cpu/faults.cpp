@@ -113,9 +113,12 @@ std::string fault_message(const char* kernel, const Worker& w) {
     }
     if (guard && w.fault_address >= guard && w.fault_address < guard + Fiber::guard_bytes())
         snprintf(what, sizeof what, "needs more than %zu KB for its local variables", Fiber::stack_bytes / 1024);
-    else
-        snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size",
-                 (const void*)w.fault_address);
+    else if (w.fault_address)
+        snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size, %s",
+                 (const void*)w.fault_address, "or ask a trace of this launch");
+    else  // the processor names no address where 16 bytes do not begin at a multiple of 16
+        snprintf(what, sizeof what, "touches memory through a null pointer, or at a misaligned address: %s",
+                 "a trace of this launch tells which");
     return "CUDA error: an illegal memory access was encountered: " + who + what;
 }
 

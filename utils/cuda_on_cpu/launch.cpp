@@ -262,6 +262,7 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
     refusal = why_refused(launch);
     if (!refusal.empty()) {
         last_error() = cudaErrorInvalidValue;
+        if (tracing) trace_refused(*tracing, name, refusal);
         return;
     }
     if (launch.cooperative && too_large_together(launch, blocks)) {

@@ -28,7 +28,8 @@ _ASSERTION = re.compile(r" of the kernel says that `(.*)` failed \(.*, line (\d+
 class Problem:
     """One thing that a kernel does wrong, at one place of its source.
 
-    `kind` is out_of_bounds, race, divergent_barrier, uninitialized, unwritten, misaligned, runaway or trap. `message`
+    `kind` is out_of_bounds, race, divergent_barrier, uninitialized, unwritten, misaligned, runaway, trap or, of an
+    extension, refused_launch. `message`
     is one sentence; `hint`, where it is not empty, says what to try. `line` counts from 1 (None where it is not
     known) and `source` is its text. `block` and `thread` are (x, y, z). The `other_` fields tell of the second thread
     of a race or a barrier, else they are None. `count` says how often it was met; `unwritten` counts elements.
@@ -473,6 +474,9 @@ class Trace:
 
     def _say_trap(self, p):
         return f"{_who(p)} stopped itself with __trap(){self._at(p)}", ""
+
+    def _say_refused_launch(self, p):
+        return p["text"], "A refused kernel does not run at all: check the numbers of blocks, threads and bytes."
 
     def _say_text(self, p):
         """What ended the launch: the runtime has told the thread's story already."""

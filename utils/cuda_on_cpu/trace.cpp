@@ -153,10 +153,10 @@ Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
 Region* Trace::nearest(uintptr_t a, uintptr_t place) {
     Region *near = nullptr, *before = static_cast<Region*>(requests.last_memory(place));
     if (before) return before;
-    uintptr_t distance = uintptr_t(1) << 33;
+    uintptr_t distance = ~uintptr_t(0);
     for (auto& r : regions) {
         uintptr_t d = a < r->begin ? r->begin - a : a >= r->end ? a - r->end : 0;
-        if (d < distance) distance = d, near = r.get();
+        if (d < distance && d < (r->slack && r->named ? far_apart : size_t(1) << 30)) distance = d, near = r.get();
     }
     return near;
 }
@@ -293,7 +293,8 @@ void Trace::step(const void* code) {
     TracedThread& t = b.traced->threads[b.running->number];
     if (interrupted) leave_block(*b.worker);
     if (t.array_type) tell_array(b, nullptr, 0, 0, Op::load);
-    if (++t.steps > max_steps) {
+    // Threads that step aside for each other share the patience.
+    if (++t.steps > max_steps || ++b.traced->steps > 8 * max_steps) {
         Problem p;
         p.kind = "runaway";
         p.who = party(b, *b.running, code);
@@ -408,6 +409,13 @@ void constant_memory(const void* begin, const void* end) {
     tracing->constant_end = reinterpret_cast<uintptr_t>(end);
 }
 
+void trace_refused(Trace& t, const char* kernel, const std::string& why) {
+    Problem p;
+    p.kind = "refused_launch";
+    p.text = std::string("the launch of ") + kernel + " is refused (CUDA error: invalid argument): " + why;
+    t.add(std::move(p));
+}
+
 void trace_launch_begins(Trace& t, const Launch& launch, void (*code)(void*)) {
     t.look_at_module(reinterpret_cast<const void*>(code));
     t.grid = launch.grid;
@@ -452,6 +460,7 @@ void trace_block_begins(Trace& t, Block& b) {
     tb->threads.resize(b.threads);
     for (auto& thread : tb->threads) thread.begin();
     tb->stopped = false;
+    tb->steps = 0;
     if (b.variables.empty()) tb->shared.clear();
     t.order.begin_block(tb->order, b.threads);
 }

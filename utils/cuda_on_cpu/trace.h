@@ -8,6 +8,7 @@ namespace cuda_on_cpu {
 
 extern thread_local Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; none as a rule
 
+void trace_refused(Trace&, const char* kernel, const std::string& why);
 void trace_launch_begins(Trace&, const Launch&, void (*code)(void*));
 void trace_launch_ends(Trace&);
 void trace_fault(Trace&, Worker&);  // the block was left because of it

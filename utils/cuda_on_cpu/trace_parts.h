@@ -32,6 +32,9 @@ struct Region {
     bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack; }
 };
 
+// Between the tensors of a trace: more than an index of 32 bits leads away from elements of 8 bytes.
+constexpr size_t far_apart = size_t(40) << 30;
+
 // One side of a problem.
 struct Party {
     uintptr_t code = 0;
@@ -75,6 +78,7 @@ struct TracedBlock {
     BlockOrder order;
     std::vector<Region> shared;  // in the order of Block::variables
     bool stopped = false;        // a thread was: what others miss of it is no mistake of theirs
+    uint64_t steps = 0;          // of all its threads
 };
 
 class Trace {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "cuda_on_cpu/host.h"
 #include "trace_parts.h"
 
 namespace cuda_on_cpu {
@@ -201,6 +202,8 @@ extern "C" const char* cuda_on_cpu_trace_end() {
         p.count = elements;
         tracing->add(std::move(p));
     }
+    for (const Problem& p : tracing->problems)
+        if (p.kind == "refused_launch") last_error() = cudaSuccess;  // it has been told
     tracing->json();
     report = std::move(tracing->report);
     delete tracing;
@@ -211,7 +214,7 @@ extern "C" const char* cuda_on_cpu_trace_end() {
 // Memory for a tensor in a trace, at `shift` bytes behind a multiple of 512, `slack` bytes around it. Far from all
 // others, so that an index which is far off still tells which tensor was meant.
 extern "C" void* cuda_on_cpu_trace_memory(size_t bytes, size_t shift, size_t slack) {
-    constexpr size_t far = size_t(16) << 30, page = 4096;
+    constexpr size_t far = far_apart, page = 4096;
     size_t inner = (slack + shift + bytes + slack + 2 * page) / page * page;
     char* begin = static_cast<char*>(
         mmap(nullptr, inner + 2 * far, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -222,7 +225,7 @@ extern "C" void* cuda_on_cpu_trace_memory(size_t bytes, size_t shift, size_t sla
 }
 
 extern "C" void cuda_on_cpu_trace_free(void* p, size_t bytes, size_t shift, size_t slack) {
-    constexpr size_t far = size_t(16) << 30, page = 4096;
+    constexpr size_t far = far_apart, page = 4096;
     size_t inner = (slack + shift + bytes + slack + 2 * page) / page * page;
     size_t front = (slack + 511) / 512 * 512;
     munmap(static_cast<char*>(p) - shift - front - far, inner + 2 * far);

@@ -63,6 +63,7 @@ def translate(source: str, kernels: bool = True) -> str:
     for what nvcc would refuse and a C++ compiler would not notice.
     """
     tokens = [Token(m["token"], *m.span("token")) for m in _TOKEN.finditer(source) if m["token"]]
+    _check_braces(source, tokens)
     edits = []  # (start, end, replacement), none inside another
     depth_is_code = _function_depths(tokens)
     on_device = _in_kernels(tokens)
@@ -90,6 +91,20 @@ def translate(source: str, kernels: bool = True) -> str:
 
 def _error(source, token, message):
     return TranslationError(message, source.count("\n", 0, token.start) + 1)
+
+
+def _check_braces(source, tokens):
+    """Where nothing else tells which `{` is not closed, a compiler misses it somewhere behind the source."""
+    if re.search(r"^\s*#\s*(?:el|if)", source, re.MULTILINE):
+        return  # braces may stand in either branch
+    opened = []
+    for token in tokens:
+        if token.text == "{":
+            opened.append(token)
+        elif token.text == "}" and opened:
+            opened.pop()
+    if opened:
+        raise _error(source, opened[-1], "this `{` is never closed")
 
 
 def _function_depths(tokens):
