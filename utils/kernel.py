@@ -3,10 +3,13 @@
 from operator import index
 
 from utils.arguments import chosen_kernel, packed, parameters
-from utils.simulator import _check_launch as check_launch
+from utils.simulator import check_launch
 from utils.toolchain import device
 
 __all__ = ["Kernel", "Tracer", "compile_kernel"]
+
+MAX_PROBLEMS = 20  # different ones, after which a trace ends
+MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
 
 
 def compile_kernel(source, name, options=(), verbose=False):
@@ -97,7 +100,7 @@ class Tracer:
         __tracebackhide__ = True
         blocks, threads, shared_bytes = _launch(launch, self.name)
 
-        def run(*args, outputs=(), order="forward", max_problems=20, max_steps=10_000_000):
+        def run(*args, outputs=(), order="forward", max_problems=MAX_PROBLEMS, max_steps=MAX_STEPS):
             __tracebackhide__ = True
             from utils.cuda_on_cpu.trace import trace
 

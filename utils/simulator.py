@@ -50,7 +50,7 @@ def blk_kernel(f: Callable, blocks: int, threads: int, *args: Any) -> None:
 
     The three are plain ints, and `blockdim` is the number of threads in each block. Raises as `blk_kernel2d` does.
     """
-    blocks, threads = _check_launch(blocks, threads)
+    blocks, threads = check_launch(blocks, threads)
     if blocks[1:] + threads[1:] != (1, 1, 1, 1):
         raise ValueError(
             f"blk_kernel takes one number of blocks and one of threads, but got blocks={tuple(blocks)} and "
@@ -75,7 +75,7 @@ def blk_kernel2d(f: Callable, blocks, threads, *args: Any) -> None:
     or above its limits. So zero blocks are an error here, as they are in CUDA: return early when there is nothing
     to do. An error inside `f` keeps its type and its traceback, and its message then names the thread and the block.
     """
-    blocks, threads = _check_launch(blocks, threads)
+    blocks, threads = check_launch(blocks, threads)
     try:
         for blockidx in _positions(blocks):
             for threadidx in _positions(threads):
@@ -93,7 +93,7 @@ def _positions(size: dim3):
                 yield dim3(x, y, z)
 
 
-def _check_launch(blocks, threads) -> tuple[dim3, dim3]:
+def check_launch(blocks, threads) -> tuple[dim3, dim3]:
     blocks = _sizes(blocks, "blocks", MOST_BLOCKS)
     threads = _sizes(threads, "threads", MOST_THREADS)
     total = threads.x * threads.y * threads.z

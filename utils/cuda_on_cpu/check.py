@@ -11,11 +11,10 @@ import torch
 from utils.arguments import kernels_of
 from utils.cuda_on_cpu.lines import load_address, source_lines
 from utils.cuda_on_cpu.report import Trace
+from utils.cuda_on_cpu.trace import declared
+from utils.kernel import MAX_PROBLEMS, MAX_STEPS
 
 __all__ = ["CheckedModule"]
-
-_MAX_PROBLEMS = 20
-_MAX_STEPS = 10_000_000  # basic blocks that a thread may run
 
 
 class CheckedModule:
@@ -27,11 +26,7 @@ class CheckedModule:
 
     def __init__(self, module, funcs, source):
         self.__name__, self.__file__, self.trace = module.__name__, module.__file__, None
-        self._library = ctypes.CDLL(module.__file__)
-        self._library.cuda_on_cpu_trace_begin.argtypes = [ctypes.c_longlong, ctypes.c_size_t, ctypes.c_uint64]
-        self._library.cuda_on_cpu_trace_allocation.argtypes = [ctypes.c_void_p, *[ctypes.c_size_t] * 3, ctypes.c_int]
-        self._library.cuda_on_cpu_trace_returned.argtypes = [ctypes.c_void_p]
-        self._library.cuda_on_cpu_trace_end.restype = ctypes.c_char_p
+        self._library = declared(ctypes.CDLL(module.__file__))
         self._source, self._kernels = source, kernels_of(source)
         for name in funcs:
             setattr(self, name, self._checked(getattr(module, name)))
@@ -74,7 +69,7 @@ class CheckedModule:
         return call
 
     def _begin(self, args, kwargs):
-        self._library.cuda_on_cpu_trace_begin(-1, _MAX_PROBLEMS, _MAX_STEPS)
+        self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
         given = {}  # how far the tensors at an address reach, and the size of an element
 
         def tell(value):
@@ -91,25 +86,17 @@ class CheckedModule:
 
     def _returned(self, value):
         if isinstance(value, torch.Tensor):
-            self._library.cuda_on_cpu_trace_returned(value.data_ptr())
+            self._library.cuda_on_cpu_trace_returned(value.data_ptr(), value.element_size())
         return value
 
     def _named(self, report):
         """The report with tensors called as the kernel calls them: 'square_kernel<float>#1' is its second parameter."""
-        # A tensor that no kernel was given is torch's work, and a byte of it may be what fresh memory is filled with.
-        found = report["problems"]
-        report["problems"] = [p for p in found if not _of_torch(p) or p["count"] == p["region_bytes"]]
-        report["total"] -= len(found) - len(report["problems"])
         for part in [*report["problems"], *(site["example"] for site in report["sites"])]:
             place = re.fullmatch(r"(?:.*::)?(\w+)(?:<.*>)?#(\d+)", part["region"] or "")
             kernel = place and self._kernels.get(place[1])
             if kernel and int(place[2]) < len(kernel.names):
                 part["region"] = kernel.names[int(place[2])] or f"argument {int(place[2]) + 1}"
         return report
-
-
-def _of_torch(problem):
-    return problem["kind"] == "unwritten" and problem["region"] == "a tensor"
 
 
 def _mapped(function, value):

@@ -116,8 +116,7 @@ const char* guarded(void (*run)(void*), void* data) {
     try {
         run(data);
         if (last_error() != cudaSuccess) {
-            error = std::string("CUDA error: ") + cudaGetErrorString(cudaGetLastError());
-            if (!refusal.empty()) error += ": " + std::exchange(refusal, "");
+            error = std::string("CUDA error: ") + cudaGetErrorString(cudaGetLastError()) + refusal_text();
         }
     } catch (const std::exception& e) {
         error = e.what();

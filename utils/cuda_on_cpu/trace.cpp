@@ -304,7 +304,6 @@ void Trace::step(const void* code) {
         over = true;  // the other threads would take as long
         stop_thread(b);
     }
-    t.last_steps[t.steps % 4] = reinterpret_cast<uintptr_t>(code);
     uint16_t to = requests.flow.block(uint32_t(reinterpret_cast<uintptr_t>(code) - module_begin));
     requests.flow.went(t.at[t.depth], to);
     t.at[t.depth] = to;

@@ -11,7 +11,7 @@ from utils.arguments import packed, parameters
 from utils.cuda_on_cpu.lines import load_address, source_lines
 from utils.cuda_on_cpu.module import module
 
-__all__ = ["trace"]
+__all__ = ["declared", "trace"]
 
 _RED_ZONE = 4096  # bytes on both sides of a tensor that an access outside may touch without harm
 _ALIGNED = 512  # bytes that torch aligns an allocation on a GPU to
@@ -29,7 +29,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     packed(kernel.name, wanted, args, None)  # only the checks
     tensors = {i: arg.detach() for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)}
     written = _numbers_of(outputs, tensors, wanted)
-    library = _declared(compiled.library)
+    library = declared(compiled.library)
     with contextlib.ExitStack() as at_end:
         addresses = _copied(tensors, library, at_end)
         laid_out = packed(kernel.name, wanted, args, None, addresses)
@@ -46,11 +46,13 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     return Trace(kernel.name, kernel.source, report, lines, after)
 
 
-def _declared(library):
-    """The types of what the runtime (trace.cpp) exports for traces."""
+def declared(library):
+    """A library of traced code, with the types of what the runtime exports for traces (trace_report.cpp)."""
     size, pointer = ctypes.c_size_t, ctypes.c_void_p
     library.cuda_on_cpu_trace_begin.argtypes = [ctypes.c_longlong, size, ctypes.c_uint64]
     library.cuda_on_cpu_trace_region.argtypes = [ctypes.c_char_p, pointer, size, size, size, size, ctypes.c_int]
+    library.cuda_on_cpu_trace_allocation.argtypes = [pointer, size, size, size, ctypes.c_int]
+    library.cuda_on_cpu_trace_returned.argtypes = [pointer, size]
     library.cuda_on_cpu_trace_end.restype = ctypes.c_char_p
     library.cuda_on_cpu_trace_memory.argtypes = [size, size, size]
     library.cuda_on_cpu_trace_memory.restype = pointer

@@ -17,7 +17,6 @@ namespace cuda_on_cpu {
 // A tensor, a shared variable, or the variables of a module.
 struct Region {
     std::string name;
-    std::string type;  // of a shared variable: float [16][17]
     Space space = Space::global;
     uintptr_t begin = 0, end = 0;
     size_t slack = 0;  // around it, that may be touched: what is done there harms nobody
@@ -57,8 +56,7 @@ struct Problem {
 struct TracedThread : Requests::Lane {
     uint64_t steps = 0;
     unsigned char depth = 1;
-    uint16_t at[64] = {};          // the block where it is, by depth of calls
-    uintptr_t last_steps[4] = {};  // the code of its last blocks, by steps % 4
+    uint16_t at[64] = {};  // the block where it is, by depth of calls
     bool full = false, stopped = false;
     const char* array_type = nullptr;  // an index has left this array; the access to come tells which array it is
     int64_t array_index = 0;
@@ -84,14 +82,13 @@ struct TracedBlock {
 class Trace {
 public:
     // What was asked for.
-    long long seed = -1;  // of the order; -1 forward, -2 reversed
-    size_t max_problems = 20;
-    uint64_t max_steps = 10'000'000;
+    const long long seed;  // of the order; -1 forward, -2 reversed
+    const size_t max_problems;
+    const uint64_t max_steps;  // basic blocks that a thread may run
 
     std::vector<std::unique_ptr<Region>> regions;
-    std::vector<std::unique_ptr<Region>> gone;  // freed by the extension: problems may still name them
-    std::vector<std::unique_ptr<Region>> variables;  // of the module: __constant__ and __device__
-    std::map<std::string, std::string> shared_types; // of all shared variables that were met, by name
+    std::vector<std::unique_ptr<Region>> variables;   // of the module: __constant__ and __device__
+    std::map<std::string, std::string> shared_types;  // of all shared variables that were met, by name
     std::vector<Problem> problems;
     std::map<std::tuple<std::string, uintptr_t, uintptr_t, std::string>, size_t> known;  // problems by kind and place
     uint64_t total = 0, threads = 0;
@@ -108,8 +105,9 @@ public:
     uintptr_t module_begin = 0, module_end = 0;  // the code that runs, and what it was loaded with
     std::vector<std::pair<uintptr_t, uintptr_t>> writable;  // of that
     uintptr_t constant_begin = 0, constant_end = 0;
-    std::string report;
 
+    Trace(long long seed, size_t max_problems, uint64_t max_steps)
+        : seed(seed), max_problems(max_problems), max_steps(max_steps) {}
     void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false, bool is_struct = false);
     void piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region);
     void step(const void* code);
@@ -129,7 +127,7 @@ public:
     void look_at_module(const void* code);
     void add(Problem problem);
     [[noreturn]] void stop_thread(Block& b);
-    void json();
+    std::string json() const;
 };
 
 // Whether a thread of a block is at work, not the host's own code or the engine on the way to the next thread.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "cuda_on_cpu/host.h"
 #include "trace_parts.h"
 
@@ -35,7 +36,7 @@ static std::string hex(uintptr_t v) {
     return text;
 }
 
-void Trace::json() {
+std::string Trace::json() const {
     std::string out = "{\"sites\":[";
     bool first = true;
     for (const Site& s : requests.sites) {
@@ -89,7 +90,7 @@ void Trace::json() {
         out += std::string(first ? "" : ",") + "{\"name\":" + quoted(name) + ",\"type\":" + quoted(type) + "}";
         first = false;
     }
-    report = out + "],\"total\":" + std::to_string(total) + ",\"threads\":" + std::to_string(threads) + "}";
+    return out + "],\"total\":" + std::to_string(total) + ",\"threads\":" + std::to_string(threads) + "}";
 }
 
 }  // namespace cuda_on_cpu
@@ -99,10 +100,7 @@ using namespace cuda_on_cpu;
 // A trace of this CPU thread's launches begins. `seed` of the order of threads and blocks: -1 forward, -2 reversed.
 extern "C" void cuda_on_cpu_trace_begin(long long seed, size_t max_problems, uint64_t max_steps) {
     delete tracing;
-    tracing = new Trace;
-    tracing->seed = seed;
-    tracing->max_problems = max_problems;
-    tracing->max_steps = max_steps;
+    tracing = new Trace(seed, max_problems, max_steps);
 }
 
 static Region& add_region(void* base, size_t bytes, size_t element, size_t alignment, size_t slack) {
@@ -149,20 +147,21 @@ extern "C" void cuda_on_cpu_trace_freed(void* base) {
     for (size_t i = 0; i < regions.size(); i++)
         if (regions[i]->begin == reinterpret_cast<uintptr_t>(base)) {
             tracing->requests.forget_memory();
-            tracing->gone.push_back(std::move(regions[i]));
             regions.erase(regions.begin() + i);
             return;
         }
 }
 
 // A tensor that the extension allocated and returns: it must have been written in full.
-extern "C" void cuda_on_cpu_trace_returned(void* base) {
-    for (auto& r : tracing->regions)
-        if (r->holds(reinterpret_cast<uintptr_t>(base), 1) && r->pattern >= 0) r->output = true;
+extern "C" void cuda_on_cpu_trace_returned(void* base, size_t element) {
+    for (auto& r : tracing->regions) {
+        if (!r->holds(reinterpret_cast<uintptr_t>(base), 1) || r->pattern < 0) continue;
+        r->output = true;
+        r->element = element;
+    }
 }
 
 namespace cuda_on_cpu {
-void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment);
 void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment) {
     Region* region = tracing ? region_at(pointer) : nullptr;
     if (!region || region->named) return;
@@ -181,11 +180,13 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     if (!tracing) return nullptr;
     for (const auto& r : tracing->regions) {
         if (!r->output || tracing->stopped) continue;
-        // Of a tensor of bytes that no kernel has written, a byte may well be the pattern's.
-        if (r->pattern >= 0 && r->element == 1 &&
-            std::find(r->written.begin(), r->written.end(), true) == r->written.end())
-            continue;
         const unsigned char* bytes = reinterpret_cast<const unsigned char*>(r->begin);
+        // What no kernel has written is torch's work, if not all of it is still the pattern. Of single bytes one cannot
+        // tell: they may well have the pattern's value.
+        bool by_kernels = std::find(r->written.begin(), r->written.end(), true) != r->written.end();
+        if (r->pattern >= 0 && !by_kernels &&
+            (r->element == 1 || !std::all_of(bytes, bytes + r->written.size(), [&](int b) { return b == r->pattern; })))
+            continue;
         size_t elements = 0, first = 0;
         for (size_t e = 0; e * r->element < r->written.size(); e++) {
             size_t end = std::min(r->written.size(), (e + 1) * r->element);
@@ -204,29 +205,32 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     }
     for (const Problem& p : tracing->problems)
         if (p.kind == "refused_launch") last_error() = cudaSuccess;  // it has been told
-    tracing->json();
-    report = std::move(tracing->report);
+    report = tracing->json();
     delete tracing;
     tracing = nullptr;
     return report.c_str();
 }
 
+// Where the pages begin and end that may be touched, and the tensor in them.
+struct Room {
+    size_t front, pages;
+    Room(size_t bytes, size_t shift, size_t slack)
+        : front((slack + 511) / 512 * 512 + shift), pages((front + bytes + slack + 4095) / 4096 * 4096) {}
+};
+
 // Memory for a tensor in a trace, at `shift` bytes behind a multiple of 512, `slack` bytes around it. Far from all
 // others, so that an index which is far off still tells which tensor was meant.
 extern "C" void* cuda_on_cpu_trace_memory(size_t bytes, size_t shift, size_t slack) {
-    constexpr size_t far = far_apart, page = 4096;
-    size_t inner = (slack + shift + bytes + slack + 2 * page) / page * page;
-    char* begin = static_cast<char*>(
-        mmap(nullptr, inner + 2 * far, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (begin == MAP_FAILED) return nullptr;
-    mprotect(begin + far, inner, PROT_READ | PROT_WRITE);
-    size_t front = (slack + 511) / 512 * 512;
-    return begin + far + front + shift;
+    const Room room(bytes, shift, slack);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* all = mmap(nullptr, room.pages + 2 * far_apart, PROT_NONE, flags, -1, 0);
+    if (all == MAP_FAILED) return nullptr;
+    char* begin = static_cast<char*>(all) + far_apart;
+    mprotect(begin, room.pages, PROT_READ | PROT_WRITE);
+    return begin + room.front;
 }
 
 extern "C" void cuda_on_cpu_trace_free(void* p, size_t bytes, size_t shift, size_t slack) {
-    constexpr size_t far = far_apart, page = 4096;
-    size_t inner = (slack + shift + bytes + slack + 2 * page) / page * page;
-    size_t front = (slack + 511) / 512 * 512;
-    munmap(static_cast<char*>(p) - shift - front - far, inner + 2 * far);
+    const Room room(bytes, shift, slack);
+    munmap(static_cast<char*>(p) - room.front - far_apart, room.pages + 2 * far_apart);
 }
