@@ -434,13 +434,25 @@ def matrices(h, w):
     return [torch.randn(h, 7), torch.randn(7, w)]
 
 
+TRANSPOSES = ["naive", "tiled", "padded", "swizzled", "fast"]
 ARGUMENTS = {  # of every function that kernels/ has, by height and width
     "rgb_to_grayscale": images,
     "rgb_to_grayscale_2d": images,
+    "rgb_to_grayscale_vector": images,
+    "rgb_to_grayscale_hwc": lambda h, w: [images(h, w)[0].permute(1, 2, 0).contiguous()],
     "matmul": matrices,
-    "square": lambda h, w: [torch.randn(h, w)],
+    "matmul_tiled": matrices,
+    "matmul_dynamic": lambda h, w: [*matrices(h, w), 7],
+    "matmul_template": lambda h, w: [*matrices(h, w), 8],
+    **dict.fromkeys(["square", "copy", "copy_vector"], lambda h, w: [torch.randn(h, w)]),
+    **{f"transpose_{how}": lambda h, w: [torch.randn(h, w)] for how in TRANSPOSES},
 }
-EXPECTED = {"matmul": torch.matmul, "square": torch.square}
+EXPECTED = {
+    "square": torch.square,
+    **dict.fromkeys(["copy", "copy_vector"], torch.clone),
+    **{f"transpose_{how}": torch.t for how in TRANSPOSES},
+    **{f"matmul{how}": lambda m, n, *tile: m @ n for how in ("", "_tiled", "_dynamic", "_template")},
+}
 SIZES = [(0, 5), (5, 0), (1, 1), (1, 17), (17, 1), (13, 19), (16, 16), (33, 40)]
 
 
@@ -455,5 +467,6 @@ def test_no_kernel_of_the_course_raises_an_alarm(name):
             if function in EXPECTED:
                 torch.testing.assert_close(out, EXPECTED[function](*args), rtol=1e-4, atol=1e-4)
             else:
-                grey = torch.einsum("c,chw->hw", torch.tensor([0.2989, 0.5870, 0.1140]), args[0].float())
+                planes = args[0].permute(2, 0, 1) if "hwc" in function else args[0]
+                grey = torch.einsum("c,chw->hw", torch.tensor([0.2989, 0.5870, 0.1140]), planes.float())
                 assert out.shape == size and ((out.float() - grey).abs() <= 1.001).all()

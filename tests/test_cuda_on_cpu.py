@@ -8,7 +8,7 @@ import torch
 
 import utils.compile
 from utils import load_cuda
-from utils.cuda_on_cpu import TranslationError, translate
+from utils.cuda_on_cpu.translate import TranslationError, translate
 
 # ---- translation -----------------------------------------------------------------------------------------------------
 
@@ -388,7 +388,8 @@ def test_a_tile_with_a_guard(engine, shape):
 @pytest.mark.parametrize(
     ("kind", "wrong", "message"),
     [
-        (0, 1 << 40, "an illegal memory access .* of stray_kernel<0> touches memory that is not there"),
+        (0, -(1 << 39), "an illegal memory access .* of stray_kernel<0> touches memory that is not there"),
+        (0, 1 << 60, "an illegal memory access .* touches memory far outside, through a null pointer"),
         (0, -(1 << 40), "an illegal memory access .* touches memory that is not there"),
         (1, 0, "divides a whole number by zero"),
         (2, 0, "needs more than 256 KB for its local variables"),

@@ -19,6 +19,7 @@ import torch
 import utils.compile
 import utils.kernel
 from utils import compile_kernel, toolchain
+from utils.kernel import Tracer
 
 ROOT = Path(utils.__file__).parents[1]
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -523,5 +524,13 @@ for attempt in (lambda: compile_kernel(source, "f"),
     told = run_python(script, 60, **environment).splitlines()
     assert len(told) == 3
     for message in told:
-        assert message.startswith("there is no C++ compiler (g++ or clang++). Install one, then run the cell again: ")
+        assert message.startswith("there is no C++ compiler (g++ or clang++). To mend it: ")
         assert message.split(": ")[1], "a command, or the packages where no package manager is found either"
+
+
+def test_an_endless_loop_whose_store_a_compiler_could_move_out_of_it_ends_as_a_runaway():
+    source = "__global__ void k(const float* __restrict__ x, float* __restrict__ out, int n) {\n"
+    source += "    int i = threadIdx.x;\n    while (i < n) { out[i] = x[i]; }\n}\n"
+    x = torch.ones(4)
+    trace = Tracer(source, "k")[1, 4](x, x, 4, max_steps=10_000)
+    assert [problem.kind for problem in trace.problems] == ["runaway"]

@@ -501,7 +501,7 @@ def test_an_unchanged_source_is_not_built_again_and_a_changed_one_is(fresh, on_c
     from utils.cuda_on_cpu import module
 
     compile_kernel(SOURCE, "scale")
-    monkeypatch.setattr(module, "build_kernel", lambda *a, **k: pytest.fail("built again"))
+    monkeypatch.setattr(module, "build_kernels", lambda *a, **k: pytest.fail("built again"))
     x = torch.zeros(8)
     compile_kernel(SOURCE, "scale")[1, 8](X, x, 8)
     assert x.tolist() == [3] * 8
@@ -587,7 +587,7 @@ def _nvrtc_libraries():
 @pytest.mark.parametrize("capability", [75, 90])
 def test_every_kernel_of_the_course_compiles_with_nvrtc(nvrtc, capability):
     for name in kernels.names():
-        for kernel in kernels_of(kernels.source(name)):
+        for kernel in kernels.launched(name):
             folder = nvrtc.built(kernels.source(name), kernel, (), capability)
             assert (folder / "kernel.bin").read_bytes()[:4] == b"\x7fELF"
 

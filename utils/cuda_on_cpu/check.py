@@ -70,18 +70,19 @@ class CheckedModule:
 
     def _begin(self, args, kwargs):
         self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
-        given = {}  # how far the tensors at an address reach, and the size of an element
+        given = {}  # by address: how far tensors reach from there, the size of an element, and where in their storage
 
         def tell(value):
             if isinstance(value, torch.Tensor) and value.numel() and value.layout == torch.strided:
                 span = 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
                 size = value.element_size()
-                given[value.data_ptr()] = max(given.get(value.data_ptr(), (0, 0)), (span * size, size))
+                reach = (span * size, size, value.storage_offset() * size)
+                given[value.data_ptr()] = max(given.get(value.data_ptr(), reach), reach)
             return value
 
         _mapped(tell, args), _mapped(tell, kwargs)
-        for address, (reach, size) in given.items():
-            self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, -1)
+        for address, (reach, size, offset) in given.items():
+            self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, -1, offset)
         self._library.cuda_on_cpu_check_allocations(1)
 
     def _returned(self, value):

@@ -18,11 +18,23 @@ static int launches_under_way = 0;
 static struct sigaction before_fault[3], before_interrupt;
 static std::atomic<Worker*> at_work[1024];
 
-static void on_fault(int signal, siginfo_t* info, void*) {
+// Of an access that faults, where the processor tells.
+static const char* verb(const void* context) {
+#if defined(__linux__) && defined(__x86_64__)
+    // Bit 1 of the error code of a page fault: a write (Intel SDM, volume 3, "Page-Fault Exception").
+    return static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2 ? "writes" : "reads";
+#else
+    (void)context;
+    return "touches";
+#endif
+}
+
+static void on_fault(int signal, siginfo_t* info, void* context) {
     if (here && block().worker->in_kernel) {
         Worker& w = *block().worker;
         w.fault = signal;
         w.fault_address = static_cast<const char*>(info->si_addr);
+        w.fault_verb = verb(context);
         leave_block(w);
     }
     for (int i = 0; i < 3; i++)  // not ours: whoever was there before is asked when the instruction is tried again
@@ -88,6 +100,34 @@ AtWork::~AtWork() {
     if (slot) *slot = nullptr;
 }
 
+// ---- the tensors of torch, if the guard is there -------------------------------------------------------------------
+
+static std::atomic<const Guard*> guard{nullptr};
+
+bool find_tensor(const void* address, Place& found) {
+    const Guard* asked = guard;
+    return asked && asked->find(address, found);
+}
+
+static std::string beside(const Place& p) {
+    const char* end = p.begin + p.bytes;
+    std::string distance = p.address < p.begin ? std::to_string(p.begin - p.address) + " bytes before the start"
+                           : p.address == end  ? "right behind the end"
+                                               : std::to_string(p.address - end) + " bytes behind the end";
+    return distance + " of a tensor of " + std::to_string(p.bytes) + " bytes";
+}
+
+std::string damage_message(const char* kernel) {
+    const Guard* asked = guard;
+    Place found;
+    if (!asked || !asked->damage(found)) return "";
+    const std::string who = found.freed ? "before this launch of " + std::string(kernel) + ", something"
+                                        : "a thread of " + std::string(kernel);
+    return "CUDA error: an illegal memory access was encountered: " + who + " wrote " + beside(found) +
+           (found.freed ? ", which is no longer there" : "") +
+           ": run it under .trace (load_cuda: with check=True) to see which thread";
+}
+
 // What is told to the learner. It begins as CUDA's own message for the same mistake does.
 std::string fault_message(const char* kernel, const Worker& w) {
     const Block& b = block();
@@ -95,7 +135,7 @@ std::string fault_message(const char* kernel, const Worker& w) {
     snprintf(place, sizeof place, "thread (%u, %u, %u) of block (%u, %u, %u) of ", b.thread.x, b.thread.y, b.thread.z,
              b.block.x, b.block.y, b.block.z);
     const std::string who = place + std::string(kernel) + " ";
-    const char* guard = b.running ? b.running->stack : nullptr;
+    const char* stack = b.running ? b.running->stack : nullptr;
     switch (w.fault) {
         case too_much_shared:
             return std::string(kernel) + " needs more shared memory than the " + std::to_string(profile.shared_bytes) +
@@ -111,15 +151,21 @@ std::string fault_message(const char* kernel, const Worker& w) {
         case trapped: return "CUDA error: unspecified launch failure: " + who + "calls __trap";
         case SIGFPE: return "CUDA error: a trap: " + who + "divides a whole number by zero";
     }
-    if (guard && w.fault_address >= guard && w.fault_address < guard + Fiber::guard_bytes())
+    if (stack && w.fault_address >= stack && w.fault_address < stack + Fiber::guard_bytes())
         snprintf(what, sizeof what, "needs more than %zu KB for its local variables", Fiber::stack_bytes / 1024);
+    else if (Place found; find_tensor(w.fault_address, found) && !found.inside())
+        snprintf(what, sizeof what, "%s %s: compare its index with the size, or ask a trace of this launch",
+                 w.fault_verb, beside(found).c_str());
     else if (w.fault_address)
         snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size, %s",
                  (const void*)w.fault_address, "or ask a trace of this launch");
     else  // the processor names no address where 16 bytes do not begin at a multiple of 16
-        snprintf(what, sizeof what, "touches memory through a null pointer, or at a misaligned address: %s",
+        snprintf(what, sizeof what, "touches memory far outside, through a null pointer or at a misaligned address: %s",
                  "a trace of this launch tells which");
     return "CUDA error: an illegal memory access was encountered: " + who + what;
 }
 
 }  // namespace cuda_on_cpu
+
+// Called when the guard has been loaded (guard.py).
+extern "C" void cuda_on_cpu_set_guard(const cuda_on_cpu::Guard* loaded) { cuda_on_cpu::guard = loaded; }

@@ -86,11 +86,17 @@ static cudaError_t release(void* p, bool of_host) {
     return cudaSuccess;
 }
 
-// `height` rows of `width` bytes, each `pitch` behind the last, must lie in one allocation if they begin in one.
+// `height` rows of `width` bytes, each `pitch` behind the last, must lie in one allocation, or in one tensor that the
+// guard knows, if they begin in one.
 static bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
     Allocation in;
-    if (!find_allocation(p, in)) return false;
-    size_t room = in.bytes - size_t((const char*)p - (const char*)in.base);
+    size_t room;
+    if (find_allocation(p, in))
+        room = in.bytes - size_t((const char*)p - (const char*)in.base);
+    else if (Place at; find_tensor(p, at))
+        room = at.inside() ? at.bytes - size_t(at.address - at.begin) : 0;
+    else
+        return false;
     return width > room || (pitch && height - 1 > (room - width) / pitch);
 }
 

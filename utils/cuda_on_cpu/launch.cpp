@@ -286,7 +286,9 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
                      [](auto& a, auto& b) { return a.first < b.first; });
     for (const auto& [b, text] : grid.printed) fwrite(text.data(), 1, text.size(), stdout);
     if (!grid.printed.empty()) fflush(stdout);
+    const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: told once, and over
     if (!grid.fault.empty()) throw std::runtime_error(grid.fault);
+    if (!damage.empty()) throw std::runtime_error(damage);
 }
 
 }  // namespace cuda_on_cpu

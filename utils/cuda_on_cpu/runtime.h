@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cuda_runtime.h"
+#include "guard/guard.h"
 
 namespace cuda_on_cpu {
 
@@ -157,6 +158,7 @@ struct Worker {
     int fault = no_fault;
     std::string fault_text;  // what the reason needs beside its number
     const char* fault_address = nullptr;
+    const char* fault_verb = "touches";  // what the thread does there: "reads" or "writes", where the processor tells
     pthread_t cpu_thread;
     std::unique_ptr<char[]> signal_stack{new char[signal_stack_bytes]};
     static constexpr size_t signal_stack_bytes = 64 * 1024;
@@ -198,5 +200,7 @@ struct AtWork {  // this worker is told of an interruption
     ~AtWork();
 };
 std::string fault_message(const char* kernel, const Worker& w);
+bool find_tensor(const void* address, Place& found);  // that holds it or lies beside it, where the guard is there
+std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
 
 }  // namespace cuda_on_cpu

@@ -239,7 +239,9 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
 void Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
     TracedThread& t = b.traced->threads[b.running->number];
     uintptr_t c = reinterpret_cast<uintptr_t>(code);
-    uint16_t site = requests.site(c, region->space, op, bytes, region->name, region->begin, region->element);
+    uintptr_t begin = region->begin + region->shift;
+    uint16_t site = requests.site(c, region->space, op, bytes, region->name, begin, region->element);
+    a += region->shift;
     t.events.push_back({a, uint32_t(c - module_begin), site, uint8_t(bytes), uint8_t(unsigned(op) | t.depth << 2)});
 }
 

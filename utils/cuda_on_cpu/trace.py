@@ -42,7 +42,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
         after = list(args)
         for i, address in addresses.items():
             after[i] = _bytes_at(address, tensors[i]).clone().to(args[i].device)
-    lines = partial(source_lines, compiled.path, load_address(library.cuda_on_cpu_launch))
+    lines = partial(source_lines, compiled.path, load_address(library.cuda_on_cpu_launch_0))
     return Trace(kernel.name, kernel.source, report, lines, after)
 
 
@@ -51,7 +51,7 @@ def declared(library):
     size, pointer = ctypes.c_size_t, ctypes.c_void_p
     library.cuda_on_cpu_trace_begin.argtypes = [ctypes.c_longlong, size, ctypes.c_uint64]
     library.cuda_on_cpu_trace_region.argtypes = [ctypes.c_char_p, pointer, size, size, size, size, ctypes.c_int]
-    library.cuda_on_cpu_trace_allocation.argtypes = [pointer, size, size, size, ctypes.c_int]
+    library.cuda_on_cpu_trace_allocation.argtypes = [pointer, size, size, size, ctypes.c_int, size]
     library.cuda_on_cpu_trace_returned.argtypes = [pointer, size]
     library.cuda_on_cpu_trace_end.restype = ctypes.c_char_p
     library.cuda_on_cpu_trace_memory.argtypes = [size, size, size]

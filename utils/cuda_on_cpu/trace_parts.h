@@ -19,6 +19,7 @@ struct Region {
     std::string name;
     Space space = Space::global;
     uintptr_t begin = 0, end = 0;
+    size_t shift = 0;  // added to addresses where accesses are counted: where a GPU would have placed it, modulo 512
     size_t slack = 0;  // around it, that may be touched: what is done there harms nobody
     size_t element = 1, alignment = 1;
     bool output = false;        // must be written in full

@@ -131,12 +131,14 @@ extern "C" void cuda_on_cpu_trace_region(const char* name, void* base, size_t by
 }
 
 // The same for a tensor of an extension (checked.h): kernels name it. `pattern` is what it was filled with, where the
-// extension allocated it, else -1.
-extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern) {
+// extension allocated it, else -1. It begins `offset` bytes into what a GPU would have placed at a multiple of 512.
+extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern,
+                                             size_t offset) {
     if (!tracing) return;
     Region& region = add_region(base, bytes, element, element, slack);
     region.name = "a tensor";
     region.named = false;
+    region.shift = (offset - region.begin) % 512;
     region.pattern = pattern;
     if (pattern >= 0) region.written.assign(bytes, false);
 }

@@ -8,7 +8,7 @@ so that a compiler's message about line 7 is about line 7 of the learner's sourc
 import re
 from typing import NamedTuple
 
-__all__ = ["TranslationError", "translate"]
+__all__ = ["Token", "TranslationError", "launch_parts", "tokenize", "translate"]
 
 
 class TranslationError(Exception):
@@ -62,8 +62,9 @@ def translate(source: str, kernels: bool = True) -> str:
     Raises TranslationError for a launch or a `__shared__` declaration that cannot be read, for what needs a GPU, and
     for what nvcc would refuse and a C++ compiler would not notice.
     """
-    tokens = [Token(m["token"], *m.span("token")) for m in _TOKEN.finditer(source) if m["token"]]
+    tokens = tokenize(source)
     _check_braces(source, tokens)
+    _check_kernels(source, tokens)
     edits = []  # (start, end, replacement), none inside another
     depth_is_code = _function_depths(tokens)
     on_device = _in_kernels(tokens)
@@ -89,6 +90,11 @@ def translate(source: str, kernels: bool = True) -> str:
     return "".join(pieces) + source[at:]
 
 
+def tokenize(source) -> list[Token]:
+    """The words and signs of C++ text, without comments."""
+    return [Token(m["token"], *m.span("token")) for m in _TOKEN.finditer(source) if m["token"]]
+
+
 def _error(source, token, message):
     return TranslationError(message, source.count("\n", 0, token.start) + 1)
 
@@ -105,6 +111,44 @@ def _check_braces(source, tokens):
             opened.pop()
     if opened:
         raise _error(source, opened[-1], "this `{` is never closed")
+
+
+def _check_kernels(source, tokens):
+    """A kernel returns nothing and takes pointers and values. A C++ compiler would speak of our headers instead."""
+    macros = [found.span() for found in re.finditer(r"^[ \t]*#(?:\\\n|[^\n])*", source, re.MULTILINE)]
+    for i, token in enumerate(tokens):
+        if token.text != "__global__" or any(start <= token.start < end for start, end in macros):
+            continue
+        first = i
+        while first and tokens[first - 1].text not in (";", "{", "}"):
+            first -= 1
+        opens = next((k for k in range(i, len(tokens)) if tokens[k].text == "(" and not _is_mark(tokens[k - 1])), None)
+        if opens is None:
+            continue
+        name, words = tokens[opens - 1].text, [t.text for t in tokens[first:opens]]
+        if "void" not in words:
+            raise _error(
+                source, token, f"a kernel returns nothing: write `__global__ void {name}(...)` and store the result"
+            )
+        parameter, depth = opens + 1, 0  # the parameter begins there
+        for k in range(opens, len(tokens)):
+            text = tokens[k].text
+            depth += (text in "([{<") - (text in ")]}>")
+            if depth == 0:
+                break
+            if text == "," and depth == 1:
+                parameter = k + 1
+            elif text == "&" and "=" not in (t.text for t in tokens[parameter:k]):
+                end = next((j for j in range(k, len(tokens)) if tokens[j].text in (",", ")")), k)
+                declared = source[tokens[parameter].start : tokens[end].start].strip()
+                raise _error(
+                    source, tokens[k], f"`{declared}` is a reference: the kernel {name} can take pointers and values"
+                )
+
+
+def _is_mark(token):
+    """Whether parentheses behind the word belong to an attribute, as in __launch_bounds__(256)."""
+    return bool(re.fullmatch(r"__\w+__|alignas", token.text))
 
 
 def _function_depths(tokens):
@@ -198,9 +242,26 @@ def _cast_to_void(tokens, i):
 
 def _launch(source, tokens, i, edits, plain):
     """Rewrite the launch whose `<<<` is token i; the index of the first token of its arguments."""
-    first = _kernel_start(source, tokens, i)
     if tokens[i - 1].text in plain:
         raise _error(source, tokens[i], f"`{tokens[i - 1].text}` is launched like a kernel, but not marked __global__")
+    first, end = launch_parts(source, tokens, i)
+    kernel = source[tokens[first].start : tokens[i].start]
+    config = translate(source[tokens[i].end : tokens[end].start])
+    name = " ".join(kernel.split()).replace("\\", "\\\\").replace('"', '\\"')
+    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), CUDA_ON_CPU_CALL({kernel.strip()}))'
+    # A name in the kernel's template arguments was already looked at, as a word; the launch replaces it whole.
+    while edits and edits[-1][0] >= tokens[first].start:
+        edits.pop()
+    edits.append((tokens[first].start, tokens[end].end, start))
+    return end + 1
+
+
+def launch_parts(source, tokens, i) -> tuple[int, int]:
+    """Of the launch whose `<<<` is token i: the indices of the kernel's first token and of `>>>`.
+
+    Raises TranslationError for a launch that is not complete.
+    """
+    first = _kernel_start(source, tokens, i)
     end, depth = i + 1, 0
     while end < len(tokens) and (depth or tokens[end].text != ">>>"):
         depth += (tokens[end].text in _OPENS) - (tokens[end].text in _CLOSES)
@@ -211,15 +272,7 @@ def _launch(source, tokens, i, edits, plain):
         raise _error(source, tokens[i], "this launch has `<<<` but no `>>>`")
     if end + 1 == len(tokens) or tokens[end + 1].text != "(":
         raise _error(source, tokens[end], "after `>>>` come the kernel's arguments in parentheses")
-    kernel = source[tokens[first].start : tokens[i].start]
-    config = translate(source[tokens[i].end : tokens[end].start])
-    name = " ".join(kernel.split()).replace("\\", "\\\\").replace('"', '\\"')
-    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), CUDA_ON_CPU_CALL({kernel.strip()}))'
-    # A name in the kernel's template arguments was already looked at, as a word; the launch replaces it whole.
-    while edits and edits[-1][0] >= tokens[first].start:
-        edits.pop()
-    edits.append((tokens[first].start, tokens[end].end, start))
-    return end + 1
+    return first, end
 
 
 def _kernel_start(source, tokens, i):

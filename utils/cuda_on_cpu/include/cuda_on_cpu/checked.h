@@ -7,7 +7,7 @@
 #include <cstring>
 
 extern "C" {
-void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern);
+void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern, size_t offset);
 void cuda_on_cpu_trace_freed(void* base);
 }
 
@@ -18,18 +18,16 @@ public:
     static constexpr size_t slack = 4096;  // also keeps torch's alignment
     static constexpr int pattern = 0xCB;   // no number that a kernel would compute
 
-    explicit CheckedAllocator(c10::Allocator* torchs) : torchs(torchs) {}
-
     c10::DataPtr allocate(size_t bytes) override {
         auto* room = new c10::DataPtr(torchs->allocate(bytes + 2 * slack));
         unsigned char* all = static_cast<unsigned char*>(room->get());
         memset(all, pattern, bytes + 2 * slack);
-        cuda_on_cpu_trace_allocation(all + slack, bytes, 1, slack, pattern);
+        cuda_on_cpu_trace_allocation(all + slack, bytes, 1, slack, pattern, 0);
         return {all + slack, room, &release, c10::Device(c10::DeviceType::CPU)};
     }
     void copy_data(void* to, const void* from, size_t bytes) const override { torchs->copy_data(to, from, bytes); }
 
-    c10::Allocator* const torchs;
+    c10::Allocator* torchs = nullptr;  // torch's own, or the guard's (guard/guard.cpp)
 
 private:
     static void release(void* room) {
@@ -43,11 +41,7 @@ private:
 
 // From now on torch allocates what is on the CPU through us, or (0) through its own allocator again.
 extern "C" void cuda_on_cpu_check_allocations(int on) {
-    static cuda_on_cpu::CheckedAllocator* ours = nullptr;
-    if (on) {
-        if (!ours) ours = new cuda_on_cpu::CheckedAllocator(c10::GetCPUAllocator());
-        c10::SetCPUAllocator(ours, 255);
-    } else if (ours) {
-        c10::SetCPUAllocator(ours->torchs, 255);
-    }
+    static auto* ours = new cuda_on_cpu::CheckedAllocator;
+    if (on) ours->torchs = c10::GetCPUAllocator();
+    c10::SetCPUAllocator(on ? ours : ours->torchs, 255);
 }

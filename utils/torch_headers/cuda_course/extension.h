@@ -1,16 +1,16 @@
 // Makes C++ functions callable from Python. For functions of tensors, numbers, strings, lists and tuples this file does
 // it by itself, in a third of the time that pybind11's headers take to compile. Where another type is met the
-// static_assert below says so, and the same text is compiled again with CUDA_ON_CPU_PYBIND, on pybind11.
+// static_assert below says so, and the same text is compiled again with CUDA_COURSE_PYBIND, on pybind11.
 //
-// CUDA_ON_CPU_MODULE(CUDA_ON_CPU_FUNCTION(f), CUDA_ON_CPU_FUNCTION(g)) defines the module TORCH_EXTENSION_NAME.
+// CUDA_COURSE_MODULE(CUDA_COURSE_FUNCTION(f), CUDA_COURSE_FUNCTION(g)) defines the module TORCH_EXTENSION_NAME.
 #pragma once
 
-#if defined(CUDA_ON_CPU_PYBIND) || defined(CUDA_ON_CPU_WHOLE_TORCH)
+#if defined(CUDA_COURSE_PYBIND) || defined(CUDA_COURSE_WHOLE_TORCH)
 
 #include "binding.h"
 
-#define CUDA_ON_CPU_FUNCTION(f) m.def(#f, torch::wrap_pybind_function(f), #f)
-#define CUDA_ON_CPU_MODULE(...) \
+#define CUDA_COURSE_FUNCTION(f) m.def(#f, torch::wrap_pybind_function(f), #f)
+#define CUDA_COURSE_MODULE(...) \
     PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { __VA_ARGS__; }
 
 #else
@@ -34,12 +34,12 @@ void translate_exception_to_python(const std::exception_ptr& exception);  // in 
 extern PyObject* THPVariableClass;
 PyObject* THPVariable_Wrap(const at::TensorBase& tensor);
 
-namespace cuda_on_cpu {
+namespace cuda_course {
 
 // How a type comes from Python (false where the object is of another type) and goes back (a new reference).
 template <class T>
 struct Python {
-    static_assert(sizeof(T) == 0, "cuda_on_cpu: pybind11 is needed for this type");
+    static_assert(sizeof(T) == 0, "cuda_course: pybind11 is needed for this type");
 };
 
 template <>
@@ -69,7 +69,7 @@ struct Python<bool> {
 
 template <std::integral T>
 struct Python<T> {
-    static_assert(sizeof(T) > 1, "cuda_on_cpu: pybind11 is needed for this type");  // it makes a character a string
+    static_assert(sizeof(T) > 1, "cuda_course: pybind11 is needed for this type");  // it makes a character a string
     static std::string name() { return "int"; }
     static bool from(PyObject* object, T& value) {
         PyObject* number = PyIndex_Check(object) ? PyNumber_Index(object) : nullptr;
@@ -217,22 +217,22 @@ PyObject* call(const char* name, R (*function)(A...), PyObject* const* objects, 
                         sizeof...(A) == 1 ? "" : "s", count, count == 1 ? "was" : "were");
 }
 
-}  // namespace cuda_on_cpu
+}  // namespace cuda_course
 
-#define CUDA_ON_CPU_FUNCTION(f)                                                                               \
+#define CUDA_COURSE_FUNCTION(f)                                                                               \
     PyMethodDef {                                                                                             \
         #f, (PyCFunction)(void (*)()) +[](PyObject*, PyObject* const* objects, Py_ssize_t count) {            \
-            return ::cuda_on_cpu::call(#f, f, objects, count);                                                \
+            return ::cuda_course::call(#f, f, objects, count);                                                \
         }, METH_FASTCALL, #f                                                                                  \
     }
-#define CUDA_ON_CPU_MODULE(...)                                                                               \
-    CUDA_ON_CPU_INIT(TORCH_EXTENSION_NAME) {                                                                  \
+#define CUDA_COURSE_MODULE(...)                                                                               \
+    CUDA_COURSE_INIT(TORCH_EXTENSION_NAME) {                                                                  \
         static PyMethodDef functions[] = {__VA_ARGS__, {}};                                                   \
         static PyModuleDef module = {PyModuleDef_HEAD_INIT, C10_STRINGIZE(TORCH_EXTENSION_NAME), nullptr, -1, functions, \
                                      nullptr,               nullptr,     nullptr, nullptr};                   \
         return PyModule_Create(&module);                                                                      \
     }
-#define CUDA_ON_CPU_INIT(name) CUDA_ON_CPU_INIT_OF(name)
-#define CUDA_ON_CPU_INIT_OF(name) PyMODINIT_FUNC PyInit_##name()
+#define CUDA_COURSE_INIT(name) CUDA_COURSE_INIT_OF(name)
+#define CUDA_COURSE_INIT_OF(name) PyMODINIT_FUNC PyInit_##name()
 
 #endif

@@ -1,8 +1,8 @@
 // Stands in for torch's header of this name: tensors, the usual functions that make them, and dispatch by dtype, in a
-// tenth of the compile time. A source that needs more is compiled again with all of torch (CUDA_ON_CPU_WHOLE_TORCH).
+// tenth of the compile time. A source that needs more is compiled again with all of torch (CUDA_COURSE_WHOLE_TORCH).
 #pragma once
 
-#ifdef CUDA_ON_CPU_WHOLE_TORCH
+#ifdef CUDA_COURSE_WHOLE_TORCH
 #include_next <torch/types.h>
 #else
 #include <ATen/Dispatch.h>
@@ -12,7 +12,7 @@
 #include <concepts>
 #include <optional>
 
-#define CUDA_ON_CPU_OPERATIONS_ALONE
+#define CUDA_COURSE_OPERATIONS_ALONE
 #include <ATen/ops/arange.h>
 #include <ATen/ops/concat.h>
 #include <ATen/ops/empty.h>
@@ -39,7 +39,7 @@
 #define AT_PER_OPERATOR_HEADERS  // x + y on tensors, without the two thousand operations beside them
 #endif
 #include <ATen/TensorOperators.h>
-#undef CUDA_ON_CPU_OPERATIONS_ALONE
+#undef CUDA_COURSE_OPERATIONS_ALONE
 
 namespace at {
 // A template, so that torch's own may stand beside it.

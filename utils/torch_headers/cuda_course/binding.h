@@ -1,7 +1,7 @@
 // What the file that binds functions to Python needs: tensors, and their way to Python and back.
 #pragma once
 
-#ifdef CUDA_ON_CPU_WHOLE_TORCH
+#ifdef CUDA_COURSE_WHOLE_TORCH
 #include <torch/extension.h>
 #else
 #include <ATen/core/Tensor.h>

@@ -1,0 +1,26 @@
+// What the runtime asks about torch's tensors. The answers come from guard.cpp, which is built apart from the runtime,
+// since it needs torch, and may be missing.
+#pragma once
+
+#include <cstddef>
+
+namespace cuda_on_cpu {
+
+// An address, and the tensor that it lies in or beside.
+struct Place {
+    const char* address;
+    const char* begin;  // of the tensor's memory
+    size_t bytes;       // of that memory
+    bool freed;         // the tensor is no longer there
+
+    bool inside() const { return address >= begin && address < begin + bytes; }
+};
+
+struct Guard {
+    // Whether the address lies in a tensor's memory or in what surrounds that.
+    bool (*find)(const void* address, Place& found);
+    // Whether somebody has written beside a tensor since the last call, and where. What was written is wiped out.
+    bool (*damage)(Place& found);
+};
+
+}  // namespace cuda_on_cpu
