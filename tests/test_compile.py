@@ -13,6 +13,7 @@ import torch
 import kernels
 import utils.compile
 from utils import CompileError, load_cuda, toolchain
+from utils.cuda_on_cpu.build import Builder
 from utils.toolchain import ToolchainError
 
 CPP = "torch::Tensor twice(torch::Tensor x);"
@@ -81,7 +82,7 @@ def test_unchanged_source_is_not_built_again_and_a_changed_one_never_meets_the_o
     first = load_cuda(CUDA, CPP, ["twice"])
     assert load_cuda(CUDA, CPP, ["twice"]) is first
     monkeypatch.delitem(sys.modules, first.__name__)
-    monkeypatch.setattr(utils.compile._Cpu, "__call__", lambda *a, **k: pytest.fail("built again"))
+    monkeypatch.setattr(Builder, "__call__", lambda *a, **k: pytest.fail("built again"))
     load_cuda(CUDA, CPP, ["twice"])
     with pytest.raises(pytest.fail.Exception):
         load_cuda(CUDA.replace("2 * x[i]", "3 * x[i]"), CPP, ["twice"])
@@ -103,12 +104,10 @@ def test_what_a_killed_build_left_is_built_anew(fresh, on_cpu):
 
 
 def _build(queue):
-    import utils.compile
-
     utils.compile.device = lambda: torch.device("cpu")
     built = []
-    call = utils.compile._Cpu.__call__
-    utils.compile._Cpu.__call__ = lambda *a, **k: (built.append(1), call(*a, **k))[1]
+    call = Builder.__call__
+    Builder.__call__ = lambda *a, **k: (built.append(1), call(*a, **k))[1]
     x = torch.arange(3.0)
     queue.put((len(built), load_cuda(CUDA, CPP, ["twice"]).twice(x).tolist(), len(built)))
 
@@ -116,13 +115,13 @@ def _build(queue):
 def test_of_several_processes_one_builds_and_all_get_it(fresh, on_cpu):
     spawn = multiprocessing.get_context("spawn")
     queue = spawn.Queue()
-    processes = [spawn.Process(target=_build, args=(queue,)) for _ in range(3)]
+    processes = [spawn.Process(target=_build, args=(queue,)) for _ in range(8)]
     for process in processes:
         process.start()
     answers = [queue.get(timeout=120) for _ in processes]
     for process in processes:
         process.join()
-    assert [a[1] for a in answers] == [[0, 2, 4]] * 3
+    assert [a[1] for a in answers] == [[0, 2, 4]] * 8
     assert sum(a[2] for a in answers) == 1
 
 
@@ -229,7 +228,7 @@ def test_a_kernel_that_is_not_marked_as_one(on_cpu):
 def test_no_compiler_names_the_command(fresh, on_cpu, monkeypatch):
     from utils.cuda_on_cpu import build
 
-    build.fingerprint.cache_clear()
+    build.kernel_fingerprint.cache_clear()
     apt = fresh / "apt"
     apt.write_text("")
     apt.chmod(0o755)
@@ -245,7 +244,7 @@ def test_no_compiler_names_the_command(fresh, on_cpu, monkeypatch):
 def test_gpu_without_nvcc_names_the_command(fresh, monkeypatch):
     monkeypatch.setattr(utils.compile, "device", lambda: torch.device("cuda"))
     monkeypatch.setattr(toolchain, "cuda_home", lambda: None)
-    with pytest.raises(ToolchainError, match=r'there is a GPU, but no nvcc.*pip install "cuda-toolkit\[nvcc\]=='):
+    with pytest.raises(ToolchainError, match=r'there is a GPU, but no nvcc.*pip install "cuda-toolkit\[nvcc,.*\]=='):
         load_cuda(CUDA, CPP, ["twice"])
 
 
@@ -256,6 +255,7 @@ def test_gpu_with_an_nvcc_that_does_not_run(fresh, monkeypatch):
     nvcc.chmod(0o755)
     monkeypatch.setattr(utils.compile, "device", lambda: torch.device("cuda"))
     monkeypatch.setattr(toolchain, "cuda_home", lambda: fresh)
+    monkeypatch.setattr(toolchain, "gpu_architecture", lambda: 90)
     with pytest.raises(ToolchainError, match="bin/nvcc does not run"):
         load_cuda(CUDA, CPP, ["twice"])
 

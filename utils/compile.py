@@ -1,21 +1,21 @@
-"""Source text in, something callable out: the same CUDA C++ for a GPU (nvcc) or for the CPU (utils/cuda_on_cpu)."""
+"""Source text in, something callable out: the same CUDA C++ for a GPU (nvcc) or for the CPU (utils/cuda_on_cpu).
 
-import contextlib
+What was built before is loaded in some 20 ms, so what only a build or an error needs is imported there.
+"""
+
+import ctypes
 import importlib.machinery
 import importlib.util
-import io
-import os
 import re
-import subprocess
 import sys
 from difflib import get_close_matches
 
-from utils import toolchain
+from utils import failures, output
 from utils.cache import build_once, hashed
-from utils.diagnostics import CompileError, explained, functions, refused, shorten
+from utils.cuda_on_cpu import guard
 from utils.toolchain import cache_folder, device
 
-__all__ = ["CompileError", "load_cuda"]
+__all__ = ["load_cuda", "load_with"]
 
 
 def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
@@ -23,7 +23,8 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
 
     `cuda_src` holds the kernels and, as a rule, the torch functions that launch them; `cpp_src` their declarations,
     or whole functions where `cuda_src` holds none. Both are what `torch.utils.cpp_extension.load_inline` takes, and on
-    a GPU that is what builds them. Without one they are built for the CPU, where CPU tensors pass for CUDA tensors.
+    a GPU they are built as that would, by nvcc and the C++ compiler, in a fraction of its time. Without one they are
+    built for the CPU, where CPU tensors pass for CUDA tensors.
 
     `opt=False` compiles the host code without optimisation. `verbose=True` prints the commands. What was built once,
     from the same text on the same machine, is loaded from the cache.
@@ -38,21 +39,8 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
     __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
     funcs = [funcs] if isinstance(funcs, str) else list(funcs)
     _check_names(cuda_src, cpp_src, funcs)
-    build = _Gpu() if device().type == "cuda" and not check else _Cpu(traced=check)
-    name = f"{funcs[0]}_{hashed(cuda_src, cpp_src, funcs, bool(opt), bool(check), build.fingerprint())}"
-    folder = cache_folder() / build.device / name
-    sources = {"cuda_src": cuda_src, "cpp_src": cpp_src}
-    what = f"compiling {funcs[0]} for the {build.device}"
-    if name not in sys.modules:
-        build_once(
-            folder,
-            lambda: build(name, cuda_src, cpp_src, funcs, folder, opt),
-            what,
-            sources,
-            build.expected_seconds,
-            verbose,
-        )
-    module = sys.modules.get(name) or _import(name, folder, sources)
+    output.install()
+    module = load_with(_builder(traced=check), cuda_src, cpp_src, funcs, opt, verbose)
     if not check:
         return module
     from utils.cuda_on_cpu.check import CheckedModule
@@ -60,108 +48,45 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
     return CheckedModule(module, funcs, cuda_src)
 
 
-class _Cpu:
-    """Builds with the machine's C++ compiler, against the headers of utils/cuda_on_cpu."""
+def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
+    """The module that `builder` makes of what load_cuda takes, now or before (utils.nvcc, utils.cuda_on_cpu.build)."""
+    __tracebackhide__ = True
+    name = f"{funcs[0]}_{hashed(cuda_src, cpp_src, funcs, bool(opt), builder.fingerprint())}"
+    if name in sys.modules and not verbose:
+        return sys.modules[name]
+    folder = cache_folder() / builder.device / name
+    sources = {"cuda_src": cuda_src, "cpp_src": cpp_src}
 
-    device, expected_seconds = "cpu", 7
-
-    def __init__(self, traced=False):
-        self.traced = traced
-
-    def fingerprint(self):
-        from utils.cuda_on_cpu.build import fingerprint
-
-        return fingerprint()
-
-    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt):
+    def build(place):
         __tracebackhide__ = True
-        from utils.cuda_on_cpu import TranslationError, build_extension, translate
+        from utils.diagnostics import shorten
 
-        for which, source in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
-            try:
-                translate(source, kernels=which == "cuda_src")
-            except TranslationError as error:
-                raise refused(which, source, error.line, str(error)) from None
-        with open(folder / "commands.txt", "w") as commands:
+        with open(place / "commands.txt", "w") as commands:
             say = lambda text: print(shorten(text), file=commands)  # noqa: E731
-            return build_extension(name, cuda_src, cpp_src, funcs, folder, opt, self.traced, say)
+            return builder(name, cuda_src, cpp_src, funcs, place, opt, say)
+
+    what = f"compiling {funcs[0]} for the {builder.device}"
+    build_once(folder, build, what, sources, builder.expected_seconds(cuda_src), verbose)
+    if name not in sys.modules:
+        module = _import(name, folder, sources)
+        if builder.device == "cpu":
+            guard.install(ctypes.CDLL(module.__file__))
+        else:
+            for function in funcs:
+                setattr(module, function, failures.remembered(getattr(module, function)))
+    return sys.modules[name]
 
 
-class _Gpu:
-    """Builds with torch's load_inline: nvcc for the kernels, the C++ compiler for the binding."""
+def _builder(traced):
+    """What builds for this machine: nvcc where there is a GPU, else, and for a check, the CPU engine."""
+    __tracebackhide__ = True
+    if device().type == "cuda" and not traced:
+        from utils.nvcc import Builder
 
-    device, expected_seconds = "cuda", 40
+        return Builder()
+    from utils.cuda_on_cpu.build import Builder
 
-    def fingerprint(self):
-        import torch
-
-        home = toolchain.use_cuda_toolkit()
-        compiler = subprocess.run([toolchain.cxx_compiler(), "--version"], capture_output=True, text=True).stdout
-        return torch.__version__, sys.version, str(home), toolchain.nvcc_release(home), self._architecture(), compiler
-
-    def _architecture(self):
-        import torch
-
-        return ".".join(map(str, torch.cuda.get_device_capability()))
-
-    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt):
-        from torch.utils.cpp_extension import load_inline
-
-        toolchain.put_ninja_on_path()
-        flags = ["-O2"] if opt else []
-        # Our own sources say what they include; others count on the headers that load_inline puts before them.
-        implicit = ["#include <torch/types.h>"] if re.search(r"\b(torch|at|c10)::|\bTORCH_|\bAT_", cuda_src) else []
-        cuda = [*implicit, "#include <cuda.h>", "#include <cuda_runtime.h>", '#line 1 "cuda_src"', cuda_src]
-        cpp = ["#include <torch/extension.h>", '#line 1 "cpp_src"', cpp_src]
-        kept = io.StringIO()
-        try:
-            with (
-                _environment(TORCH_CUDA_ARCH_LIST=self._architecture()),
-                contextlib.redirect_stdout(kept),
-                contextlib.redirect_stderr(kept),
-            ):
-                load_inline(
-                    name,
-                    ["\n".join(cpp)],
-                    ["\n".join(cuda)],
-                    functions=funcs,
-                    extra_cflags=flags,
-                    extra_cuda_cflags=flags,
-                    extra_ldflags=_cudart_link(folder),
-                    build_directory=str(folder),
-                    no_implicit_headers=True,
-                )
-        except (RuntimeError, ImportError) as error:
-            return f"{error}\n{kept.getvalue()}"
-        finally:  # what ninja prints goes past a notebook's cell; it can be asked afterwards what it ran
-            ran = subprocess.run(["ninja", "-t", "commands"], cwd=folder, capture_output=True, text=True)
-            (folder / "commands.txt").write_text(shorten(ran.stdout))
-        return ""
-
-
-def _cudart_link(folder):
-    """The pip wheel has libcudart.so.13 and no libcudart.so, which the linker asks for: give it one."""
-    home = toolchain.cuda_home()
-    libraries = [home / "lib64", home / "lib"]
-    if any((lib / "libcudart.so").exists() for lib in libraries):
-        return []
-    versioned = next((so for lib in libraries for so in sorted(lib.glob("libcudart.so.*"))), None)
-    if versioned is None:
-        return []
-    (folder / "libcudart.so").symlink_to(versioned)
-    return [f"-L{folder}"]
-
-
-@contextlib.contextmanager
-def _environment(**values):
-    """Set environment variables for a while."""
-    before = {key: os.environ.get(key) for key in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
+    return Builder(traced)
 
 
 def _import(name, folder, sources):
@@ -175,7 +100,9 @@ def _import(name, folder, sources):
     try:
         module = importlib.util.module_from_spec(spec)
     except ImportError as error:
-        (folder / "complete").unlink()
+        (folder / "complete").unlink(missing_ok=True)
+        from utils.diagnostics import explained
+
         raise explained(str(error), sources, folder) from None
     loader.exec_module(module)
     sys.modules[name] = module
@@ -191,12 +118,14 @@ def _check_names(cuda_src, cpp_src, funcs):
     if not funcs:
         raise ValueError("funcs is empty: name at least one function to call from Python")
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", f"{cuda_src}\n{cpp_src}", flags=re.DOTALL)
-    declared = functions(code)
     for name in funcs:
         if not str(name).isidentifier():
             raise ValueError(f"{name!r} is no function name")
         if re.search(rf"\b{name}\s*\(", code):
             continue
+        from utils.diagnostics import functions
+
+        declared = functions(code)
         near = get_close_matches(name, declared, 1, cutoff=0.6)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         have = f" It has: {', '.join(declared)}." if declared else ""

@@ -2,11 +2,12 @@
 
 from operator import index
 
+from utils import failures, output
 from utils.arguments import chosen_kernel, packed, parameters
 from utils.simulator import check_launch
 from utils.toolchain import device
 
-__all__ = ["Kernel", "Tracer", "compile_kernel"]
+__all__ = ["Kernel", "Tracer", "compile_kernel", "compile_kernels"]
 
 MAX_PROBLEMS = 20  # different ones, after which a trace ends
 MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
@@ -24,7 +25,23 @@ def compile_kernel(source, name, options=(), verbose=False):
     ToolchainError where no compiler is found.
     """
     __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
-    return Kernel(source, name, options, verbose)
+    return compile_kernels(source, [name], options, verbose)[0]
+
+
+def compile_kernels(source, names, options=(), verbose=False):
+    """The same for several kernels of one source, a list of `Kernel`: they are compiled together, in one wait, and a
+    `__device__` variable of the source is one for all of them."""
+    __tracebackhide__ = True
+    options = (options,) if isinstance(options, str) else tuple(options)
+    chosen = [chosen_kernel(source, name) for name in names]
+    on = device().type
+    if on == "cuda":
+        from utils.nvrtc import modules
+    else:
+        from utils.cuda_on_cpu.module import modules
+    compiled = modules(source, names, options, verbose=verbose)
+    output.install()
+    return [Kernel(source, *which, options, on) for which in zip(names, chosen, compiled, strict=True)]
 
 
 class Kernel:
@@ -39,18 +56,11 @@ class Kernel:
     and RuntimeError for what the GPU or the CPU engine refuses, or for a fault on the CPU.
     """
 
-    def __init__(self, source, name, options=(), verbose=False):
+    def __init__(self, source, name, chosen, module, options, device):
         __tracebackhide__ = True
-        options = (options,) if isinstance(options, str) else tuple(options)
-        chosen = chosen_kernel(source, name)
-        self.source, self.name, self.options, self.device = source, name, options, device().type
-        self.cooperative = chosen.cooperative
-        if self.device == "cuda":
-            from utils.nvrtc import module
-        else:
-            from utils.cuda_on_cpu.module import module
-        self._module = module(source, name, options, verbose=verbose)
-        self.parameters = parameters(self._module.signature, self._module.sizes, chosen.names)
+        self.source, self.name, self.options, self.device = source, name, options, device
+        self.cooperative, self._module = chosen.cooperative, module
+        self.parameters = parameters(module.signature, module.sizes, chosen.names)
 
     def __repr__(self):
         return f"<kernel {self.name}({', '.join(p.text for p in self.parameters)}) for {self.device}>"
@@ -65,6 +75,8 @@ class Kernel:
         def run(*args):
             __tracebackhide__ = True
             p = packed(self.name, self.parameters, args, self.device)
+            if self.device == "cuda":
+                failures.launched(self.name, args, (blocks, threads, shared_bytes), self.parameters)
             self._module.launch(blocks, threads, shared_bytes, self.cooperative, p.pointers, p.device)
 
         return run

@@ -12,24 +12,20 @@ import ctypes
 import functools
 import json
 import re
-import sys
 from importlib import util
 from pathlib import Path
 
 import torch
 
-from utils import cache
-from utils.toolchain import ToolchainError, cache_folder, cuda_home, short_path
+from utils import cache, failures
+from utils.toolchain import ToolchainError, bindings_hint, cache_folder, cuda_home
 
 try:
     from cuda.bindings import driver, nvrtc
 except ImportError as missing:
-    cure = (
-        f'{short_path(sys.executable)} -m pip install "cuda-bindings=={(torch.version.cuda or "13").split(".")[0]}.*"'
-    )
-    raise ToolchainError(f"compile_kernel needs NVIDIA's cuda-bindings ({missing}): {cure}") from None
+    raise ToolchainError(f"compile_kernel needs NVIDIA's cuda-bindings ({missing})", bindings_hint()) from None
 
-__all__ = ["Module", "build", "module"]
+__all__ = ["Module", "build", "modules"]
 
 # NVRTC has none of the C++ library's headers. Some say nothing that it does not know anyhow; the others are in CUDA's
 # own library. nvcc includes them unasked, so they come before the learner's source.
@@ -69,26 +65,53 @@ stddef.h stdint.h stdio.h stdlib.h string.h""".split()
 # NVRTC gives the mangled name of every kernel that it is asked for. That of this one holds the type of the learner's
 # kernel and the sizes of its parameters, also where the learner's own name, being extern "C", does not.
 _BEHIND = """
+namespace {}  // what the source lacks at its end, a `;` for instance, is missed here
 #line 1 "behind"
 template <class, unsigned long long...> struct cuda_course_kernel {};
 template <class... A>
 __host__ __device__ cuda_course_kernel<void (*)(A...), sizeof(A)...> cuda_course_of(void (*)(A...));
 template <class> __global__ void cuda_course_signature() {}
 #line 1 "name"
-using cuda_course_asked = decltype(&NAME);
 """
+_ASKED = "using cuda_course_asked_{number} = decltype(&{name});\n"
 
 
-def module(source, name, options=(), verbose=False) -> "Module":
-    """The kernel `name` of CUDA C++ text for the current GPU, built now or before. Raises CompileError."""
+def modules(source, names, options=(), verbose=False) -> "list[Module]":
+    """The kernels `names` of CUDA C++ text for the current GPU, built together, now or before. Raises CompileError."""
     __tracebackhide__ = True
     if verbose:
-        built(source, name, options, _capability(torch.device("cuda")), verbose)
-    key = cache.hashed(source, name, options)
-    return _loaded.get(key) or _loaded.setdefault(key, Module(source, name, options))
+        built(source, names, options, _capability(torch.device("cuda")), verbose)
+    key = cache.hashed(source, names, options)
+    if key not in _loaded:
+        code = _Code(source, names, options)
+        _loaded[key] = [Module(code, number, name) for number, name in enumerate(names)]
+    return _loaded[key]
 
 
 _loaded = {}  # modules of this process: a cell that is run again loads nothing again
+
+
+class _Code:
+    """The compiled text: for each architecture of this machine's GPUs, loaded where a kernel of it is launched."""
+
+    def __init__(self, source, names, options):
+        __tracebackhide__ = True
+        self._built = functools.partial(built, source, names, options)
+        self._modules = {}  # CUDA's, by device
+        self.facts = [self._facts(torch.device("cuda"), number) for number in range(len(names))]
+
+    def _facts(self, device, number):
+        __tracebackhide__ = True
+        return json.loads(facts_file(self._built(_capability(device)), number).read_text())
+
+    def function(self, number, device):
+        """Kernel `number` on `device`, whose context must be the current one."""
+        __tracebackhide__ = True
+        if device.index not in self._modules:
+            code = (self._built(_capability(device)) / "kernel.bin").read_bytes()
+            self._modules[device.index] = _checked(driver.cuModuleLoadData(code))
+        name = self._facts(device, number)["name"].encode()
+        return _Function(_checked(driver.cuModuleGetFunction(self._modules[device.index], name)))
 
 
 class Module:
@@ -98,19 +121,17 @@ class Module:
     parameter its size in bytes, then zeros for what only the CPU engine tells.
     """
 
-    def __init__(self, source, name, options=()):
-        __tracebackhide__ = True
-        self._build = functools.partial(built, source, name, options)
+    def __init__(self, code, number, name):
+        self._code, self._number, self.name = code, number, name
         self._functions = {}  # by device
-        self.name = name
-        facts = json.loads((self._build(_capability(torch.device("cuda"))) / "kernel.json").read_text())
-        self.signature = facts["signature"]
-        self.sizes = [(size, 0, 0) for size in facts["sizes"]]
+        self.signature = code.facts[number]["signature"]
+        self.sizes = [(size, 0, 0) for size in code.facts[number]["sizes"]]
 
     def launch(self, blocks, threads, shared_bytes, cooperative, args, device=None):
         """Launch on torch's current stream of `device`, and return without waiting.
 
-        Raises RuntimeError for a launch that CUDA refuses. A fault of the kernel shows at a later call, as in CUDA.
+        Raises RuntimeError for a launch that CUDA refuses. A fault of the kernel shows at a later call, as in CUDA
+        (utils/failures.py).
         """
         __tracebackhide__ = True
         device = device or torch.device("cuda", torch.cuda.current_device())
@@ -125,14 +146,13 @@ class Module:
             (error,) = start(function.handle, *blocks, *threads, shared_bytes, stream, pointers, *extra)
         if error != driver.CUresult.CUDA_SUCCESS:
             raise RuntimeError(
-                f"{_said(error)}: {self.name}[{tuple(blocks)}, {tuple(threads)}, {shared_bytes}]{_advice(error)}"
+                failures.message(_said(error))
+                or f"{_said(error)}: {self.name}[{tuple(blocks)}, {tuple(threads)}, {shared_bytes}]{_advice(error)}"
             )
 
     def _function(self, device):
         if device.index not in self._functions:
-            folder = self._build(_capability(device))
-            name = json.loads((folder / "kernel.json").read_text())["name"]
-            self._functions[device.index] = _Function((folder / "kernel.bin").read_bytes(), name)
+            self._functions[device.index] = self._code.function(self._number, device)
         return self._functions[device.index]
 
 
@@ -141,9 +161,8 @@ class _Function:
 
     shared_bytes = 0  # of dynamic shared memory that it may have by now
 
-    def __init__(self, code, name):
-        self._module = _checked(driver.cuModuleLoadData(code))
-        self.handle = _checked(driver.cuModuleGetFunction(self._module, name.encode()))
+    def __init__(self, handle):
+        self.handle = handle
 
     def allow(self, shared_bytes, name):
         """Opt in to dynamic shared memory: without that, a kernel has 48 KB, static and dynamic together."""
@@ -191,7 +210,7 @@ def _checked(answer):
     __tracebackhide__ = True
     error, *values = answer
     if int(error):
-        raise RuntimeError(_said(error))
+        raise RuntimeError(failures.message(_said(error)) or _said(error))
     return values[0] if values else None
 
 
@@ -208,53 +227,54 @@ def _advice(error):
         "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": ". Take fewer threads a block: all together need too many registers",
         "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": ". All blocks of a cooperative launch must run at once: take fewer",
     }
-    if error.name in ("CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_MISALIGNED_ADDRESS"):
-        return (
-            ". This launch or one before it went wrong, and this process can no longer use the GPU. Restart it, and "
-            "run the same call with .trace to see the thread and the line"
-        )
     return told.get(error.name, "")
 
 
 # ---- compiling ------------------------------------------------------------------------------------------------------
 
 
-def built(source, name, options, capability, verbose=False) -> Path:
-    """The folder with the kernel compiled for a GPU of `capability` (75 for 7.5), now or before."""
+def built(source, names, options, capability, verbose=False) -> Path:
+    """The folder with a kernel, or several, compiled for a GPU of `capability` (75 for 7.5), now or before."""
     __tracebackhide__ = True
+    names = [names] if isinstance(names, str) else names
     options = [*_architecture(options, capability), *options]
     includes = _include_folders()
     made_by = (_version(), Path(__file__).read_text(), [(str(p), p.stat().st_mtime_ns) for p in includes])
-    folder = cache_folder() / "cuda" / f"{cache.file_name(name)}_{cache.hashed(source, name, options, made_by)}"
+    folder = cache_folder() / "cuda" / f"{cache.file_name(names[0])}_{cache.hashed(source, names, options, made_by)}"
     options = ["-default-device", *options, *(f"-I{path}" for path in includes)]
-    sources = {"cuda_src": source, "name": name}
-    what = f"compiling {name} for the GPU"
-    cache.build_once(folder, lambda: build(source, name, folder, options), what, sources, 1, verbose)
+    sources = {"cuda_src": source, "name": "\n".join(names)}
+    what = f"compiling {', '.join(names)} for the GPU"
+    cache.build_once(folder, lambda place: build(source, names, place, options), what, sources, 1, verbose)
     return folder
 
 
-def build(source, name, folder, options) -> str:
-    """Compile the kernel `name` into `folder`: `kernel.bin` (a cubin, or PTX where `options` name no real
-    architecture) and `kernel.json` (its mangled name, its signature, the sizes of its parameters).
+def build(source, names, folder, options) -> str:
+    """Compile the kernels `names` into `folder`: `kernel.bin` (a cubin, or PTX where `options` name no real
+    architecture) and for each what `facts_file` names (its mangled name, its signature, its parameters' sizes).
 
     Needs no GPU. Gives the compiler's log, empty if it worked.
     """
     (folder / "cuda.cu").write_text(source)
-    (folder / "commands.txt").write_text(f"nvrtc {' '.join(options)} cuda.cu  # {name}\n")
-    text = _BEFORE + source + _BEHIND.replace("NAME", name)
+    (folder / "commands.txt").write_text(f"nvrtc {' '.join(options)} cuda.cu  # {', '.join(names)}\n")
+    text = _BEFORE + source + _BEHIND + "".join(_ASKED.format(number=n, name=name) for n, name in enumerate(names))
     headers = [header.encode() for header in _EMPTY_HEADERS]
     create = nvrtc.nvrtcCreateProgram
     program = _checked(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
-    asked = [f"&{name}", "cuda_course_signature<decltype(cuda_course_of(cuda_course_asked()))>"]
+    kernels = [f"&{name}".encode() for name in names]
+    signature = "cuda_course_signature<decltype(cuda_course_of(cuda_course_asked_{}()))>"
+    signatures = [signature.format(number).encode() for number in range(len(names))]
     try:
-        for expression in asked:
-            _checked(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
+        for expression in [*kernels, *signatures]:
+            _checked(nvrtc.nvrtcAddNameExpression(program, expression))
         (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if int(error):
             log = b" " * _checked(nvrtc.nvrtcGetProgramLogSize(program))
             _checked(nvrtc.nvrtcGetProgramLog(program, log))
             return log.decode(errors="replace").strip("\0 \n") or _said(error)
-        mangled, signature = (_checked(nvrtc.nvrtcGetLoweredName(program, e.encode())).decode() for e in asked)
+        mangled, typed = (
+            [_checked(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
+            for expressions in (kernels, signatures)
+        )
         size, get = nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN
         if not _checked(size(program)):
             size, get = nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX
@@ -263,12 +283,18 @@ def build(source, name, folder, options) -> str:
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     (folder / "kernel.bin").write_bytes(code)
-    kind, sizes = re.fullmatch(
-        r"void cuda_course_signature<cuda_course_kernel<(.*\))((?:, \d+ull)*)> ?>\(\)", _demangled(signature)
-    ).groups()
-    facts = {"name": mangled, "signature": kind, "sizes": [int(s) for s in re.findall(r"\d+(?=ull)", sizes)]}
-    (folder / "kernel.json").write_text(json.dumps(facts))
+    for number, (name, symbol) in enumerate(zip(mangled, typed, strict=True)):
+        kind, sizes = re.fullmatch(
+            r"void cuda_course_signature<cuda_course_kernel<(.*\))((?:, \d+ull)*)> ?>\(\)", _demangled(symbol)
+        ).groups()
+        facts = {"name": name, "signature": kind, "sizes": [int(s) for s in re.findall(r"\d+(?=ull)", sizes)]}
+        facts_file(folder, number).write_text(json.dumps(facts))
     return ""
+
+
+def facts_file(folder, number) -> Path:
+    """Where the facts about kernel `number` of a build are."""
+    return folder / (f"kernel_{number}.json" if number else "kernel.json")
 
 
 def _demangled(symbol) -> str:
