@@ -1,10 +1,16 @@
-"""Shared by all tests: which backends this machine has, and poison for memory that a kernel is about to write."""
+"""Shared by all tests: which backends this machine has, poison for memory that a kernel is about to write, and tables
+that are shown when all tests are done."""
+
+import signal
 
 import pytest
 import torch
 
 import utils.compile
 import utils.kernel
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so a shell starts what shall run in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests interrupt kernels
 
 BACKENDS = [
     "cpu",
@@ -31,3 +37,18 @@ def poison():
         del del_me
 
     return leave
+
+
+_SUMMARY = pytest.StashKey[dict]()
+
+
+@pytest.fixture(scope="session")
+def summary(pytestconfig):
+    """What to show when all tests are done: lists of lines, by their title."""
+    return pytestconfig.stash.setdefault(_SUMMARY, {})
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for title, lines in config.stash.get(_SUMMARY, {}).items():
+        terminalreporter.section(title)
+        terminalreporter.line("\n".join(lines))

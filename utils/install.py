@@ -35,6 +35,8 @@ NEEDS = {
     "test": [*RUNS_LESSONS, "nbval", "pytest", "ruff"],
     "lint": ["ruff"],
     "lab": ["jupyterlab", "ipykernel"],
+    "bench": ["torch", "torchvision", "numpy", "tqdm"],
+    "bench-build": ["torch", "pandas", "numpy", "tqdm"],
     "bench-engine": ["torch", "pandas", "numpy", "tqdm"],
 }
 
@@ -175,6 +177,16 @@ def compiler_cure():
         ("xcode-select", "xcode-select --install"),
     ]
     return pick(cures, "g++ or clang++, with your system's package manager")
+
+
+def older_compiler_cure(version):
+    """The command that installs g++ of this version beside a newer one."""
+    cures = [
+        ("apt", f"sudo apt install g++-{version}"),
+        ("zypper", f"sudo zypper install gcc{version}-c++"),
+        ("pacman", f"sudo pacman -S gcc{version}"),
+    ]
+    return pick(cures, f"conda install -c conda-forge gxx={version}")
 
 
 def free(folder):

@@ -31,6 +31,8 @@ def start(root: Path = ROOT) -> None:
     needed = requirements(root)
     check_torch(needed)
     install([line for name, line in needed.items() if name not in TORCH + RUNNERS and version(name) is None])
+    guard_tensors()
+    ready_notebook()
     print(device_line())
 
 
@@ -142,6 +144,23 @@ def install(packages: list[str]) -> None:
 
 
 # ---------------------------------------------------------------- device
+
+
+def guard_tensors() -> None:
+    """Where kernels run on the CPU, a step outside a tensor becomes an exception: from the first tensor on."""
+    from utils.cuda_on_cpu import guard
+
+    guard.install()
+
+
+def ready_notebook() -> None:
+    """Show in a cell what C code and kernels print, explain a lost GPU, and bring the cell magic %%cuda."""
+    from utils import output
+
+    output.install()
+    ipython = sys.modules.get("IPython")
+    if shell := ipython and ipython.get_ipython():
+        shell.extension_manager.load_extension("utils.magic")
 
 
 def device_line() -> str:
