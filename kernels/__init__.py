@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-__all__ = ["cuda_begin", "functions", "host", "load", "names", "source"]
+__all__ = ["cuda_begin", "functions", "host", "launched", "load", "names", "source"]
 
 _FOLDER = Path(__file__).parent
 
@@ -33,6 +33,11 @@ def host(name):
 def functions(name):
     """The functions that `name.cpp` offers to Python, in the order of the file."""
     return re.findall(r"^at::Tensor (\w+)\(", (_FOLDER / _checked(name, ".cpp")).read_text(), re.MULTILINE)
+
+
+def launched(name):
+    """The kernels that the launchers of `name.cu` start, as `compile_kernel` takes them: templates with arguments."""
+    return list(dict.fromkeys(re.findall(r"(\w+(?:<\w+>)?)<<<", source(name))))
 
 
 @cache

@@ -3,6 +3,10 @@
 
 void launch_rgb_to_grayscale(const unsigned char* x, unsigned char* out, size_t n, cudaStream_t stream);
 void launch_rgb_to_grayscale_2d(const unsigned char* x, unsigned char* out, size_t h, size_t w, cudaStream_t stream);
+void launch_rgb_to_grayscale_vector(const unsigned char* x, unsigned char* out, size_t n, cudaStream_t stream);
+void launch_rgb_to_grayscale_hwc(const unsigned char* x, unsigned char* out, size_t n, cudaStream_t stream);
+
+using Launch = void (*)(const unsigned char*, unsigned char*, size_t, cudaStream_t);
 
 static at::Tensor check_and_allocate(const at::Tensor& image) {
     check_input(image, "image", at::kByte, 3);
@@ -11,15 +15,18 @@ static at::Tensor check_and_allocate(const at::Tensor& image) {
     return at::empty({image.size(1), image.size(2)}, image.options());
 }
 
-// uint8 (3, h, w) -> uint8 (h, w), blocks of 256 threads along the pixels.
-at::Tensor rgb_to_grayscale(const at::Tensor& image) {
-    at::Tensor out = check_and_allocate(image);
+static at::Tensor launched(const at::Tensor& image, at::Tensor out, Launch launch) {
     if (out.numel() == 0) return out;  // CUDA refuses an empty grid
     c10::cuda::CUDAGuard on_device_of(image.device());
-    launch_rgb_to_grayscale(image.const_data_ptr<uint8_t>(), out.mutable_data_ptr<uint8_t>(), out.numel(),
-                            c10::cuda::getCurrentCUDAStream());
+    launch(image.const_data_ptr<uint8_t>(), out.mutable_data_ptr<uint8_t>(), out.numel(),
+           c10::cuda::getCurrentCUDAStream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return out;
+}
+
+// uint8 (3, h, w) -> uint8 (h, w), blocks of 256 threads along the pixels.
+at::Tensor rgb_to_grayscale(const at::Tensor& image) {
+    return launched(image, check_and_allocate(image), launch_rgb_to_grayscale);
 }
 
 // The same with blocks of 16 x 16 threads.
@@ -32,4 +39,18 @@ at::Tensor rgb_to_grayscale_2d(const at::Tensor& image) {
                                out.size(1), c10::cuda::getCurrentCUDAStream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return out;
+}
+
+// The same with 16 pixels a thread; with 4 or 1, where image or h * w is no multiple of 16 bytes.
+at::Tensor rgb_to_grayscale_vector(const at::Tensor& image) {
+    return launched(image, check_and_allocate(image), launch_rgb_to_grayscale_vector);
+}
+
+// uint8 (h, w, 3) -> uint8 (h, w), one pixel a thread.
+at::Tensor rgb_to_grayscale_hwc(const at::Tensor& image) {
+    check_input(image, "image", at::kByte, 3);
+    TORCH_CHECK_VALUE(image.size(2) == 3, "image must have 3 bytes a pixel, red, green and blue, but its shape is ",
+                      image.sizes());
+    at::Tensor out = at::empty({image.size(0), image.size(1)}, image.options());
+    return launched(image, out, launch_rgb_to_grayscale_hwc);
 }

@@ -2,9 +2,16 @@
 #include "checks.h"
 
 void launch_matmul(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, cudaStream_t stream);
+void launch_matmul_tiled(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+                         cudaStream_t stream);
+void launch_matmul_dynamic(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, int tile,
+                           cudaStream_t stream);
+void launch_matmul_template(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, int tile,
+                            cudaStream_t stream);
 
-// float32 (h, k) @ float32 (k, w) -> float32 (h, w), blocks of 16 x 16 threads.
-at::Tensor matmul(const at::Tensor& m, const at::Tensor& n) {
+// Checks m and n, allocates out and launches, in blocks of tile x tile threads; `more` are further arguments.
+template <class Launch, class... More>
+static at::Tensor product(const at::Tensor& m, const at::Tensor& n, int64_t tile, Launch launch, More... more) {
     check_input(m, "m", at::kFloat, 2);
     check_input(n, "n", at::kFloat, 2);
     check_same_device(m, "m", n, "n");
@@ -13,9 +20,29 @@ at::Tensor matmul(const at::Tensor& m, const at::Tensor& n) {
     c10::cuda::CUDAGuard on_device_of(m.device());
     at::Tensor out = at::empty({m.size(0), n.size(1)}, m.options());
     if (out.numel() == 0) return out;  // CUDA refuses an empty grid
-    check_rows(out.size(0), 16);
-    launch_matmul(m.const_data_ptr<float>(), n.const_data_ptr<float>(), out.mutable_data_ptr<float>(), out.size(0),
-                  out.size(1), m.size(1), c10::cuda::getCurrentCUDAStream());
+    check_rows(out.size(0), tile);
+    launch(m.const_data_ptr<float>(), n.const_data_ptr<float>(), out.mutable_data_ptr<float>(), out.size(0),
+           out.size(1), m.size(1), more..., c10::cuda::getCurrentCUDAStream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return out;
+}
+
+// float32 (h, k) @ float32 (k, w) -> float32 (h, w), blocks of 16 x 16 threads.
+at::Tensor matmul(const at::Tensor& m, const at::Tensor& n) { return product(m, n, 16, launch_matmul); }
+
+// The same with tiles of 16 x 16 in shared memory.
+at::Tensor matmul_tiled(const at::Tensor& m, const at::Tensor& n) { return product(m, n, 16, launch_matmul_tiled); }
+
+// The same with tiles of any width from 1 to 32: a block has at most 1024 threads.
+at::Tensor matmul_dynamic(const at::Tensor& m, const at::Tensor& n, int64_t tile) {
+    TORCH_CHECK_VALUE(1 <= tile && tile <= 32, "tile must be from 1 to 32, but it is ", tile,
+                      ": a block of tile x tile threads may have 1024");
+    return product(m, n, tile, launch_matmul_dynamic, int(tile));
+}
+
+// The same with tiles of a width that was known to the compiler.
+at::Tensor matmul_template(const at::Tensor& m, const at::Tensor& n, int64_t tile) {
+    TORCH_CHECK_VALUE(tile == 8 || tile == 16 || tile == 32, "tile must be 8, 16 or 32, but it is ", tile,
+                      ": matmul_dynamic takes others");
+    return product(m, n, tile, launch_matmul_template, int(tile));
 }
