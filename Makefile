@@ -10,7 +10,7 @@ else
     python3 utils/install.py \#
 endif
 
-.PHONY: help course test lint lab reset outputs bench-engine publish clean
+.PHONY: help course test lint lab reset outputs bench bench-build bench-engine publish clean clean-cache
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -50,12 +50,23 @@ outputs: ## run the lessons in place, to refresh the committed outputs on a mach
 	@$(check) outputs
 	@$(PY) -m utils.course outputs $(LESSON)
 
+bench: ## time every operation of kernels/ beside its peers, and fill the tables (ARGS="--only bandwidth")
+	@$(check) bench
+	@$(PY) -m utils.bench $(ARGS)
+
 bench-engine: ## how fast the CPU engine is, beside Python and Numba simulators
 	@$(check) bench-engine
 	@$(PY) -m bench.engine
 
+bench-build: ## how long builds take, beside stock load_inline (some minutes)
+	@$(check) bench-build
+	@$(PY) -m bench.build
+
 publish: ## write the public address into notebooks and README, REPO=owner/name REF=v1.0
 	@$(if $(PYTHON),$(PY),python3) utils/publish.py "$(REPO)" "$(REF)"
+
+clean-cache: ## remove what the course has compiled and kept
+	@$(if $(PYTHON),$(PY),$(if $(wildcard $(PY)),$(PY),python3)) -m utils.cache --clear
 
 clean: ## remove what can be made again: .venv, build/, caches; your copies in lab/ stay
 	rm -rf .venv build .pytest_cache .ruff_cache cuda_course.egg-info

@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-import pandas as pd
 import torch
 
 import kernels
+from bench.report import report
 from utils import compile_kernel
 from utils.progress import waiting
 from utils.simulator import blk_kernel, cdiv
@@ -124,7 +124,7 @@ def matrices(size):
 
 
 def tiled():
-    return compile_kernel((HERE / "matmul_tiled.cu").read_text(), "matmul_tiled")
+    return compile_kernel(kernels.source("matmul"), "matmul_tiled_kernel")
 
 
 def naive():
@@ -187,9 +187,9 @@ def compile_seconds(source, name, cache) -> float:
 
 def compiling(repeat=3) -> list[Row]:
     """compile_kernel in new processes: with no runtime library yet, cold (a source it never saw), and warm."""
-    first, source = (HERE / "matmul_tiled.cu").read_text(), kernels.source("matmul")
+    first, source = kernels.source("square"), kernels.source("matmul")
     with tempfile.TemporaryDirectory() as cache:
-        runtime = Timing((compile_seconds(first, "matmul_tiled", cache),))
+        runtime = Timing((compile_seconds(first, "square_kernel", cache),))
         cold, warm = [], []
         for number in range(repeat):
             new = f"{source}// {number}\n"
@@ -254,10 +254,6 @@ def launches(count=10_000, warm_up=1000, size=32) -> list[Row]:
 SECTIONS = [grayscale, matmul, compiling, tracing, launches]
 
 
-def table(rows) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=Row._fields).set_index("name").rename_axis(None)
-
-
 def main() -> int:
     """Run all sections and print the table; 1 where a target is missed, else 0."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # this is about the CPU, also where there is a GPU
@@ -265,12 +261,7 @@ def main() -> int:
     for number, section in enumerate(SECTIONS, 1):
         with waiting(f"{number} of {len(SECTIONS)}: {section.__name__}"):
             rows += section()
-    print(table(rows).to_string())
-    print(f"\n{os.cpu_count()} cores. Processes that wanted one in the minute before (the load): {load:.1f}")
-    missed = [row.name for row in rows if row.verdict == "missed"]
-    if missed:
-        print(f"\n{len(missed)} missed: {'; '.join(missed)}", file=sys.stderr)
-    return 1 if missed else 0
+    return report(rows, load)
 
 
 if __name__ == "__main__":
