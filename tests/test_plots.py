@@ -15,7 +15,7 @@ import torch
 from matplotlib.patches import Rectangle
 
 from utils import plots
-from utils.plots import plot_speed, show_img, show_matmul, show_threads
+from utils.plots import plot_speed, show_img, show_matmul, show_threads, show_tiles
 from utils.timing import Timing, speed_table
 
 
@@ -207,6 +207,54 @@ def test_matmul_refuses(position):
     assert "(5, 6)" in str(caught.value) and f"row={position[0]}, col={position[1]}" in str(caught.value)
     with pytest.raises(ValueError, match="k must be at least 1, but it is 0"):
         show_matmul(5, 0, 6, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "h, k, w, tile, block, step",
+    [(65, 100, 70, 16, (4, 1), 2), (13, 22, 9, 4, (2, 3), 5), (1, 1, 1, 8, (0, 0), 0), (32, 64, 16, 16, (0, 1), 3)],
+)
+def test_tiles(h, k, w, tile, block, step):
+    assert show_tiles(h, k, w, tile, block, step) is None
+    ax = drawn()
+    assert {f"m ({h}, {k})", f"n ({k}, {w})", f"out ({h}, {w})"} <= set(texts(ax))
+    title = plt.gcf().get_suptitle()
+    assert f"block {block}, step {step} of 0 to {-(-k // tile) - 1}" in title and f"{tile} x {tile}" in title
+
+    def boxes(colour, alpha):
+        found = [p for p in ax.patches if p.get_facecolor() == matplotlib.colors.to_rgba(colour, alpha)]
+        return [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in found]
+
+    (m,), (n,), (out,) = (boxes(plots.COLOURS[i], 1)[-1:] for i in (0, 1, 5))
+    (m_all,), (n_all,) = (boxes(plots.COLOURS[i], 0.45) for i in (0, 1))
+    # the tile of m lies in the rows of the output's, the tile of n in its columns, both at the same step
+    assert (m[1], n[0]) == (out[1], out[0]) and m[2:] == n[2:] == out[2:] == (1, 1)
+    assert m[0] == m_all[0] + step and n[1] == n_all[1] + step
+    assert m_all[2] == n_all[3] == -(-k // tile)
+    area = sum(p.get_width() * p.get_height() for p in ax.patches if p.get_hatch())
+    inside = [min(1, size / tile - at) for size, at in ((h, block[1]), (w, block[0]))]
+    needed = (k / tile) * sum(inside) + inside[0] * inside[1]
+    twice = (m_all[2] - k / tile) * sum(1 - part for part in inside) + (1 - inside[0]) * (1 - inside[1])
+    assert area == pytest.approx(2 * m_all[2] + 1 - needed + twice)  # a corner is hatched from both sides
+    assert smallest_text(ax) >= 12
+
+
+@pytest.mark.parametrize(
+    "arguments, kind, words",
+    [
+        ((65, 100, 70, 16, (5, 0), 0), ValueError, "5 x 5 blocks and 7 steps, so no block=(5, 0) with step=0"),
+        ((65, 100, 70, 16, (0, 0), 7), ValueError, "with step=7"),
+        ((65, 100, 70, 16, (0, -1), 0), ValueError, "block=(0, -1)"),
+        ((65, 100, 70, 0, (0, 0), 0), ValueError, "tile must be at least 1, but it is 0"),
+        ((65, 100, 70, 16, 3, 0), ValueError, "block is a pair (x, y), but it is 3"),
+        ((65, 100, 70, 2, (0, 0), 0), ValueError, "50 tiles are too fine"),
+        ((65, 100, 70, 1.5, (0, 0), 0), TypeError, "tile must be a whole number, but it is 1.5"),
+    ],
+)
+def test_tiles_refuse(arguments, kind, words):
+    with pytest.raises(kind) as caught:
+        show_tiles(*arguments)
+    assert words in str(caught.value)
+    assert not plt.get_fignums()
 
 
 @pytest.mark.parametrize("seconds", [[1.0], [1.0, 1.0], [1.0, 1.1, 1e-5], [2.0, 9000.0], [1e-3, 1e-12]])

@@ -179,6 +179,63 @@ def show_matmul(h: int, k: int, w: int, row: int, col: int) -> None:
     fig.tight_layout()
 
 
+def show_tiles(h: int, k: int, w: int, tile: int, block, step: int) -> None:
+    """Draw which tiles of m (h, k) and n (k, w) a block of the tiled product loads in one step.
+
+    `block` is the pair (blockidx.x, blockidx.y), its output a square of `tile` x `tile` elements; steps count from 0.
+    The two tiles of the step are dark, all others that the block needs are light, and what of them lies outside the
+    matrices is hatched. Raises ValueError or TypeError for sizes below 1, for a block that is no pair, for a block or
+    a step that does not exist, and for more than 24 tiles to a side.
+    """
+    h, k, w, tile = (_at_least_1(size, name) for size, name in ((h, "h"), (k, "k"), (w, "w"), (tile, "tile")))
+    if not isinstance(block, (tuple, list)) or len(block) != 2:
+        raise ValueError(f"block is a pair (x, y), but it is {block!r}")
+    column, row, step = index(block[0]), index(block[1]), index(step)
+    down, steps, across = (cdiv(side, tile) for side in (h, k, w))
+    if not (0 <= column < across and 0 <= row < down and 0 <= step < steps):
+        grid = f"there are {across} x {down} blocks and {_count(steps, 'step')}"
+        raise ValueError(f"{grid}, so no block=({column}, {row}) with step={step}")
+    if max(down, steps, across) > 24:
+        raise ValueError(f"{max(down, steps, across)} tiles are too fine to see, 24 to a side is the most")
+
+    gap = 1.4 * max(down, steps, across) / 8  # everything is drawn in tiles
+    cell = min(0.75, 9.5 / (steps + gap + across), 7.5 / (steps + gap + down))
+    fig, ax = plt.subplots(figsize=(cell * (steps + gap + across) + 0.6, cell * (steps + gap + down) + 1.3))
+    left = top = steps + gap  # where the output begins
+
+    def matrix(x, y, rows, columns, needed, chosen, colour, text, below):
+        """A matrix at (x, y) with its grid of tiles; `needed` and `chosen` are (column, row, wide, high) in tiles."""
+        wide, high = columns / tile, rows / tile
+        ax.add_patch(Rectangle((x, y), wide, high, facecolor=PALE, edgecolor="none"))
+        for (a, b, c, d), alpha in ((needed, 0.45), (chosen, 1)):
+            ax.add_patch(Rectangle((x + a, y + b), c, d, facecolor=colour, edgecolor="none", alpha=alpha, zorder=2))
+        a, b, c, d = needed
+        outside = {"facecolor": "white", "hatch": "///", "edgecolor": "grey", "zorder": 3}
+        for i, j, wider, higher in ((wide, b, a + c - wide, d), (a, high, c, b + d - high)):
+            if wider > 0 and higher > 0:
+                ax.add_patch(Rectangle((x + i, y + j), wider, higher, **outside))
+        lines = [[(x + i, y), (x + i, y + high)] for i in range(1, cdiv(columns, tile))]
+        lines += [[(x, y + i), (x + wide, y + i)] for i in range(1, cdiv(rows, tile))]
+        ax.add_collection(LineCollection(lines, colors="white", linewidths=1.5, zorder=4))
+        ax.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor="black", linewidth=1.5, zorder=5))
+        a, b, c, d = chosen
+        ax.add_patch(Rectangle((x + a, y + b), c, d, fill=False, edgecolor="black", linewidth=2.5, zorder=6))
+        edge = y + max(high, needed[1] + needed[3]) + 0.1 if below else y - 0.1
+        ax.text(x + wide / 2, edge, text, ha="center", va="top" if below else "bottom", fontsize=TEXT)
+
+    own = (column, row, 1, 1)
+    matrix(0, top, h, k, (0, row, steps, 1), (step, row, 1, 1), COLOURS[0], f"m ({h}, {k})", True)
+    matrix(left, 0, k, w, (column, 0, 1, steps), (column, step, 1, 1), COLOURS[1], f"n ({k}, {w})", False)
+    matrix(left, top, h, w, own, own, COLOURS[5], f"out ({h}, {w})", True)
+    ax.set_xlim(-0.1, left + across + 0.1)
+    ax.set_ylim(top + max(h / tile, row + 1) + 0.1, -0.1)
+    ax.set_aspect("equal")
+    ax.axis("off")
+    title = f"block ({column}, {row}), step {step} of 0 to {steps - 1}: two tiles of {tile} x {tile}"
+    fig.suptitle(title, fontsize=TEXT + 1)
+    fig.tight_layout()
+
+
 def plot_speed(table: pd.DataFrame) -> None:
     """Draw a table from `speed_table`: bars of how many times faster than the first row, on a logarithmic scale.
 

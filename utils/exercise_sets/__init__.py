@@ -1,0 +1,1 @@
+"""The exercises of each lesson; utils/exercises.py says how to write one."""
