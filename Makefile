@@ -10,6 +10,8 @@ else
     python3 utils/install.py \#
 endif
 
+workers = -n auto --maxprocesses 4 --dist loadscope
+
 .PHONY: help course test lint lab reset outputs bench bench-build bench-engine publish clean clean-cache
 .DEFAULT_GOAL := help
 
@@ -29,9 +31,10 @@ test: ## linter, unit tests, and every lesson's outputs against the committed on
 	@echo "== 2 of 4: ruff format --check"
 	@$(PY) -m ruff format --check .
 	@echo "== 3 of 4: pytest tests"
-	@$(PY) -m pytest -q tests
+	@$(PY) -m pytest -q $(workers) -m "not alone" tests
+	@$(PY) -m pytest -q -m alone tests
 	@echo "== 4 of 4: pytest --nbval notebooks"
-	@$(PY) -m pytest -q --nbval --nbval-current-env -p no:cacheprovider notebooks
+	@$(PY) -m pytest -q $(workers) --nbval --nbval-current-env -p no:cacheprovider notebooks
 
 lint: ## ruff, the linter and the formatter; changes nothing
 	@$(check) lint

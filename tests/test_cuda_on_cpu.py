@@ -412,6 +412,7 @@ def test_static_and_dynamic_shared_memory_together_have_a_limit(engine):
     engine.crowd(0)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("function", ["spin", "meet_for_ever"])
 @pytest.mark.parametrize(("blocks", "threads"), [(1, 1), (100, 64)])
 def test_a_kernel_that_never_ends_can_be_interrupted(engine, function, blocks, threads):

@@ -188,6 +188,7 @@ def test_two_hundred_traces_leak_nothing():
 
 
 @needs_proc
+@pytest.mark.alone
 @pytest.mark.parametrize(("name", "blocks", "threads"), [("plain", 2**22, 1), ("barriers", 2000, 1024)])
 def test_memory_does_not_grow_with_the_grid(name, blocks, threads):
     kernel, x = compile_kernel(SOURCE, name), torch.zeros(blocks * threads, dtype=torch.int32)

@@ -398,6 +398,7 @@ def test_a_fault_on_the_cpu_names_thread_and_block(on_cpu):
         compile_kernel(SOURCE, "scale")[1, 8](None, X.clone(), 8)
 
 
+@pytest.mark.alone
 def test_a_running_kernel_can_be_interrupted(on_cpu):
     source = "__global__ void endless(volatile int* x) { while (x[0] == 0) {} }"
     kernel, x = compile_kernel(source, "endless"), torch.zeros(1, dtype=torch.int32)

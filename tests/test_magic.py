@@ -263,6 +263,7 @@ def test_a_comment_above_the_magic_is_an_error(shell, on_cpu):
     assert isinstance(result.error_before_exec, SyntaxError) and "scale" not in shell.user_ns
 
 
+@pytest.mark.alone
 def test_the_stop_button_ends_a_compile(shell, fresh, on_cpu, monkeypatch, capsys):
     slow = fresh / "slow-g++"
     slow.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) ;; *) touch {fresh}/began; exec sleep 60;; esac\n')

@@ -13,6 +13,8 @@ from utils.toolchain import cuda_home, nvcc_hint, nvcc_release
 
 COURSE = course()
 
+pytestmark = pytest.mark.alone  # it uses all cores by itself, and shows a table
+
 
 @pytest.fixture(scope="session")
 def nvcc():

@@ -367,6 +367,7 @@ def test_every_error_of_a_thread_ends_the_launch(no_thread_stays):
             blk_kernel2d_shared(raiser(error), 2, 3, 0)
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
 def test_the_stop_button_ends_a_kernel_that_does_not(no_thread_stays):
     def f(blockidx, threadidx, blockdim, syncthreads, shared):

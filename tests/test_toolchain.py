@@ -134,7 +134,7 @@ def test_a_wrapper_outside_its_toolkit_is_seen_through(bare, tmp_path, monkeypat
     if not real:
         pytest.skip(f"needs {compiler}")
     script(tmp_path / "bin" / compiler, f'PATH={os.defpath} exec {real} "$@"')
-    wrapper = script(tmp_path / "bin" / "nvcc", f'exec {NVCC}/bin/nvcc "$@"')
+    wrapper = script(tmp_path / "bin" / "nvcc", f'exec "{NVCC}/bin/nvcc" "$@"')
     monkeypatch.setenv("PATH", str(wrapper.parent))
     assert toolchain.cuda_home() == NVCC.resolve()
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))  # as torch takes it: the folder above the wrapper's

@@ -32,7 +32,7 @@ RUNS_LESSONS = ["torch", "torchvision", "nbclient", "nbformat", "ipykernel", "tq
 NEEDS = {
     "course": RUNS_LESSONS,
     "outputs": RUNS_LESSONS,
-    "test": [*RUNS_LESSONS, "nbval", "pytest", "ruff"],
+    "test": [*RUNS_LESSONS, "nbval", "pytest", "ruff", "xdist"],
     "lint": ["ruff"],
     "lab": ["jupyterlab", "ipykernel"],
     "bench": ["torch", "torchvision", "numpy", "tqdm"],
