@@ -1230,6 +1230,82 @@ def test_a_copy_is_done_at_the_wait(monkeypatch):
     same(out, torch.stack([torch.full((32,), -1.0), torch.full((32,), -1.0), x[0]]))
 
 
+def test_a_copy_of_nothing_but_zeros_reads_nothing():
+    source = """
+#include <cuda_pipeline.h>
+__global__ void filled(const float* x, float* out, int n) {
+    __shared__ float s[32];
+    int i = threadIdx.x;
+    __pipeline_memcpy_async(s + i, x + 100 * i, 4, i < n ? 0 : 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    out[i] = s[i];
+}
+"""
+    for n, problems in ((1, 0), (2, 1)):
+        out = torch.full((32,), float("nan"))
+        trace = compile_kernel(source, "filled").trace[1, 32](torch.ones(100), out, n, outputs=[out])
+        assert len(trace.problems) == problems and trace.args[1].tolist()[n:] == [0.0] * (32 - n)
+    assert trace.problems[0].kind == "out_of_bounds" and "reads x[100]" in str(trace.problems[0])
+
+
+UNDER_WAY = r"""
+#include <cuda_pipeline.h>
+__global__ void tiles(const float* x, float* out) {
+    __shared__ float s[BUFFERS][64];
+    int t = threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i < BUFFERS - 1; i++) {
+        __pipeline_memcpy_async(&s[i][t], x + 64 * i + t, 4);
+        __pipeline_commit();
+    }
+    for (int i = 0; i < 6; i++) {
+        __pipeline_wait_prior(BUFFERS - 2);
+        BEFORE
+        int next = i + BUFFERS - 1;
+        if (next < 6) __pipeline_memcpy_async(&s[next % BUFFERS][t], x + 64 * next + t, 4);  // the copy
+        __pipeline_commit();
+        BEHIND
+        sum += s[i % BUFFERS][63 - t];  // the read
+    }
+    out[t] = sum;
+}
+__global__ void between_barriers(const float* x, float* out) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = 1;
+    __syncthreads();
+    __pipeline_memcpy_async(&s[t], x + t, 4);  // the copy
+    __pipeline_commit();
+    __syncthreads();
+    out[t] = s[63 - t];  // the read
+    __syncthreads();
+    __pipeline_wait_prior(0);
+}
+"""
+SYNC = "__syncthreads();"
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed", 5])
+@pytest.mark.parametrize(
+    ("kernel", "buffers", "before", "behind", "races"),
+    [
+        ("tiles", 3, SYNC, "", False),
+        ("tiles", 2, SYNC, "", False),
+        ("tiles", 3, "", SYNC, True),  # a buffer is filled that others still read
+        ("tiles", 2, "", SYNC, True),
+        ("between_barriers", 2, "", "", True),  # the copy is under way while others read
+    ],
+)
+def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, behind, races, order):
+    source = UNDER_WAY.replace("BEFORE", before).replace("BEHIND", behind)
+    x = torch.randn(6, 64)
+    compiled = compile_kernel(source, kernel, [f"-DBUFFERS={buffers}"])
+    trace = compiled.trace[1, 64](x, torch.zeros(64), order=order)
+    met = {problem.source.rpartition("// ")[2] for problem in trace.problems if problem.kind == "race"}
+    assert bool(trace.problems) == races and met <= {"the copy", "the read"}, trace.problems
+
+
 # ---- the rest -------------------------------------------------------------------------------------------------------
 
 REST = r"""

@@ -130,6 +130,20 @@ public:
         cells = pages == MAP_FAILED ? nullptr : static_cast<Cell*>(pages);
     }
 
+    // An access, a read or a write, with which a plain write of these bytes races.
+    template <class Ordered>
+    Record against_write(size_t offset, size_t bytes, uint32_t since, Ordered ordered) const {
+        for (size_t at = offset; cells && at < offset + bytes; at++) {
+            const Cell& c = cells[at / granule];
+            const unsigned char mask = 1u << at % granule;
+            for (int i = 0; i < 2; i++) {
+                if (c.write[i].time >= since && c.write_mask[i] & mask && !ordered(c.write[i])) return c.write[i];
+                if (c.read[i].time >= since && c.read_mask[i] & mask && !ordered(c.read[i])) return c.read[i];
+            }
+        }
+        return {};
+    }
+
     // Notes an access and returns an earlier one that it races with, if there is one. What was noted before `since`
     // does not count. `uninitialized` is set where shared memory is read that nobody has written.
     template <class Ordered>

@@ -436,9 +436,10 @@ void async_copy(void* to, const void* from, size_t bytes, size_t zeros, const vo
     Worker& w = *block().worker;
     w.in_kernel = 0;
     watch(block());  // the fiber knows its thread
-    if (w.trace) touch(from, bytes - zeros, Access::load, code);
+    if (w.trace && bytes > zeros) touch(from, bytes - zeros, Access::load, code);
+    uint32_t begun = w.trace ? trace_copy_begins(*w.trace, block(), to, bytes, code) : 0;
     Fiber& me = *block().running;
-    me.copies.push_back({to, from, bytes, zeros, code, me.group});
+    me.copies.push_back({to, from, bytes, zeros, code, me.group, begun});
     enter_kernel(w);
 }
 
@@ -452,7 +453,7 @@ void async_wait(size_t prior) {
         w.in_kernel = 0;
         me.copies.erase(me.copies.begin());
         enter_kernel(w);
-        if (w.trace) touch(c.to, c.bytes, Access::store, c.code);
+        if (w.trace) trace_copy_ends(*w.trace, c.to, c.bytes, c.code, c.begun);
         memcpy(c.to, c.from, c.bytes - c.zeros);
         memset(static_cast<char*>(c.to) + c.bytes - c.zeros, 0, c.zeros);
     }

@@ -59,6 +59,7 @@ struct Fiber {
         size_t bytes, zeros;  // the last `zeros` bytes are 0
         const void* code;
         unsigned int group;
+        uint32_t begun;  // when, as a trace tells the time
     };
     std::vector<Copy> copies;
     unsigned int group = 0;  // that copies belong to until it is committed

@@ -204,7 +204,8 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     return variables.back().get();
 }
 
-void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, bool is_struct) {
+void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, bool is_struct,
+                   uint32_t begun) {
     if (!in_thread()) return;
     Block& b = block();
     uintptr_t a = reinterpret_cast<uintptr_t>(address);
@@ -232,7 +233,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     }
     if (b.traced->threads[b.running->number].array_type) tell_array(b, region, a, bytes, op);
     for (size_t at = 0; at < bytes; at += width(*region))
-        piece(b, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region);
+        piece(b, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, begun);
 }
 
 // Keeps it for counting.
@@ -245,7 +246,8 @@ void Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     t.events.push_back({a, uint32_t(c - module_begin), site, uint8_t(bytes), uint8_t(unsigned(op) | t.depth << 2)});
 }
 
-void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region) {
+void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
+                  uint32_t begun) {
     TracedBlock& tb = *b.traced;
     unsigned int number = b.running->number;
     TracedThread& t = tb.threads[number];
@@ -262,20 +264,9 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
     if (as_atomic) order.acquire(tb.order, a);
     bool uninitialized = false;
     Record before = region->shadow.note(a - region->begin, bytes, me, op, as_atomic, since, shared, uninitialized,
-                                        [&](const Record& x) { return order.ordered(x, me, tb.order); });
+                                        [&](const Record& x) { return ordered(x, me, tb.order, begun); });
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
-    if (before.time) {
-        Problem p;
-        p.kind = "race";
-        p.who = party(b, *b.running, code, op);
-        p.bytes = bytes;
-        const Site& other = requests.sites[before.site];
-        dim3 grid = b.grid_dim;
-        p.other = {other.code, other.op, block_place(grid, before.block), thread_place(b, before.thread), false};
-        p.has_other = true;
-        place_in(p, region, a);
-        add(std::move(p));
-    }
+    if (before.time) race(b, a, bytes, op, code, region, before);
     if (uninitialized && !tb.stopped) {
         Problem p;
         p.kind = "uninitialized";
@@ -286,6 +277,45 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
     }
     if (is_volatile && !shared && t.events.size() % 64 == 0) step_aside();  // may wait for another thread to write
     if (t.events.size() >= Requests::most_events) make_room(b, t);
+}
+
+// Whether `x` came before the access by `me`. A copy writes at some time since it has begun: nothing since then came before
+// it, but what its own thread did. What came earlier was looked at when it began.
+bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, uint32_t begun) const {
+    if (!begun) return order.ordered(x, me, b);
+    return x.time < begun || (x.block == me.block && x.thread == me.thread);
+}
+
+void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before) {
+    Problem p;
+    p.kind = "race";
+    p.who = party(b, *b.running, code, op);
+    p.bytes = bytes;
+    const Site& other = requests.sites[before.site];
+    dim3 grid = b.grid_dim;
+    p.other = {other.code, other.op, block_place(grid, before.block), thread_place(b, before.thread), false};
+    p.has_other = true;
+    place_in(p, region, a);
+    add(std::move(p));
+}
+
+uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, size_t bytes, const void* code) {
+    bool ignore;
+    uintptr_t a = reinterpret_cast<uintptr_t>(to);
+    Region* region = t.find(b, a, bytes, ignore);
+    if (!region || !region->holds(a, bytes)) return t.order.now;  // told when it ends
+    const BlockOrder& order = b.traced->order;
+    Record me{t.order.now, uint32_t(b.number), uint16_t(b.running->number), 0};
+    uint32_t since = region->space == Space::shared ? order.begun : t.order.since;
+    Record before = region->shadow.against_write(a - region->begin, bytes, since, [&](const Record& x) {
+        return t.order.ordered(x, me, order);
+    });
+    if (before.time) t.race(b, a, bytes, Op::store, code, region, before);
+    return t.order.now;
+}
+
+void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, uint32_t begun) {
+    t.access(to, bytes, Op::store, code, false, false, begun);
 }
 
 // A basic block begins.

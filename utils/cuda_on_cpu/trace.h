@@ -26,6 +26,9 @@ void trace_grid_is_stuck(Trace&, Block& waits, Block& ended);
 void trace_grid_barrier_opens(Trace&);
 void trace_stuck(Trace&, Block&);  // nobody of the block can go on
 void trace_fence(Trace&, Block&);
+// An asynchronous copy writes at some time between the two. The first gives the time at which it began.
+uint32_t trace_copy_begins(Trace&, Block&, const void* to, size_t bytes, const void* code);
+void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
 bool trace_go_on(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
 
 }  // namespace cuda_on_cpu

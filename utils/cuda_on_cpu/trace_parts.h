@@ -109,8 +109,13 @@ public:
 
     Trace(long long seed, size_t max_problems, uint64_t max_steps)
         : seed(seed), max_problems(max_problems), max_steps(max_steps) {}
-    void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false, bool is_struct = false);
-    void piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region);
+    // `begun`: when an asynchronous copy began that writes; 0 for all other accesses.
+    void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false, bool is_struct = false,
+                uint32_t begun = 0);
+    void piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
+               uint32_t begun);
+    bool ordered(const Record& x, const Record& me, const BlockOrder& b, uint32_t begun) const;
+    void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before);
     void step(const void* code);
     void call();
     void come_back();
