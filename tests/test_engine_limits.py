@@ -7,10 +7,12 @@ import gc
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -535,3 +537,58 @@ def test_an_endless_loop_whose_store_a_compiler_could_move_out_of_it_ends_as_a_r
     x = torch.ones(4)
     trace = Tracer(source, "k")[1, 4](x, x, 4, max_steps=10_000)
     assert [problem.kind for problem in trace.problems] == ["runaway"]
+
+
+# ---- loops of which no hook hears, and functions that only the host has ----------------------------------------------
+
+SILENT = {
+    "while": "while (true) {}",
+    "for": "for (;;);",
+    "do": "do {} while (1);",
+    "unsigned": "float s = 0; for (unsigned i = 128; i >= 0; --i) s += i; out[0] = s;",
+    "another variable": "int s = 0; for (int i = 0; i < 8; ++i) for (int j = 0; j < 8; ++i) s += 1; out[0] = s;",
+}
+TRACED_KERNEL = "__global__ void k(const float* x, float* out, int n) {{\n    {}\n}}\n"
+
+
+@needs_proc
+@pytest.mark.parametrize("loop", SILENT)
+def test_a_trace_ends_a_loop_that_does_nothing(loop):
+    kernel = compile_kernel(TRACED_KERNEL.format(SILENT[loop]), "k")
+    begun = time.monotonic()
+    (problem,) = kernel.trace[2, 64](torch.zeros(64), torch.zeros(64), 64).problems
+    assert time.monotonic() - begun < 30
+    assert (problem.kind, problem.thread) == ("runaway", (0, 0, 0)) and problem.line in (2, None)  # may have none left
+    assert "goes round and round" in problem.message and "max_steps" not in problem.hint
+    assert compile_kernel(SOURCE, "plain").trace[4, 64](torch.zeros(256, dtype=torch.int32), 256).ok, "the next runs"
+
+
+@needs_proc
+@pytest.mark.alone
+def test_the_stop_button_ends_a_trace_of_a_loop_that_does_nothing():
+    kernel = compile_kernel(TRACED_KERNEL.format(SILENT["while"]), "k")
+    Tracer(kernel.source, "k")  # compiled before the clock runs
+    subprocess.Popen(["sh", "-c", f"sleep 0.4; kill -INT {os.getpid()}"])
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(100):
+            kernel.trace[1, 1](torch.zeros(1), torch.zeros(1), 1)
+    assert time.monotonic() - begun < 20
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("exit(3);", "calls exit, which only the host has"),
+        ("_Exit(3);", "calls _Exit, which only the host has"),
+        ("abort();", "calls abort, which only the host has"),
+        ("int z = n - n; out[0] = 5 / z;", "a division by zero, or a function that ends without a return"),
+    ],
+)
+def test_what_would_end_python_ends_the_kernel(code, says):
+    kernel, x = compile_kernel(TRACED_KERNEL.format(code), "k"), torch.zeros(4)
+    with pytest.raises(RuntimeError, match=re.escape(says)):
+        kernel[1, 4](x, x.clone(), 4)
+    (problem,) = kernel.trace[1, 4](x, x.clone(), 4).problems
+    assert problem.kind == "trap" and says in problem.message

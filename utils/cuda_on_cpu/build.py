@@ -208,8 +208,12 @@ def expected_seconds() -> int:
     return 2 if _runtime_path().exists() else 12
 
 
+# A kernel that calls one of these would end Python. The runtime's own end the kernel.
+_HOST_ALONE = ["-Wl,--wrap=exit,--wrap=_Exit,--wrap=quick_exit,--wrap=abort"] if sys.platform == "linux" else []
+
+
 def _link_runtime():
-    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread"]
+    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ALONE]
 
 
 def _compile_and_link(commands, link, say) -> str:

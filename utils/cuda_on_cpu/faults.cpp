@@ -6,16 +6,17 @@
 #include <mutex>
 
 #include "cuda_on_cpu/profile.h"
-#include "runtime.h"
+#include "trace.h"
 
 namespace cuda_on_cpu {
 
 std::atomic<bool> interrupted{false};
 
-static constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE};
+static constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+static constexpr int faults = sizeof fault_signals / sizeof *fault_signals;
 static std::mutex handlers_mutex;
 static int launches_under_way = 0;
-static struct sigaction before_fault[3], before_interrupt;
+static struct sigaction before_fault[faults], before_interrupt, before_look;
 static std::atomic<Worker*> at_work[1024];
 
 // Of an access that faults, where the processor tells.
@@ -29,6 +30,23 @@ static const char* verb(const void* context) {
 #endif
 }
 
+// Where the processor was, and whether that is code of the learner, not of the runtime or of a library. Not told by all
+// systems.
+static const void* place_of_code(const void* context) {
+#if defined(__linux__) && defined(__x86_64__)
+    return reinterpret_cast<void*>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__linux__) && defined(__aarch64__)
+    return reinterpret_cast<void*>(static_cast<const ucontext_t*>(context)->uc_mcontext.pc);
+#else
+    (void)context;
+    return nullptr;
+#endif
+}
+
+static bool in_learners_code(const void* context) {
+    return trace_has_code(*block().worker->trace, place_of_code(context));
+}
+
 static void on_fault(int signal, siginfo_t* info, void* context) {
     if (here && block().worker->in_kernel) {
         Worker& w = *block().worker;
@@ -37,7 +55,7 @@ static void on_fault(int signal, siginfo_t* info, void* context) {
         w.fault_verb = verb(context);
         leave_block(w);
     }
-    for (int i = 0; i < 3; i++)  // not ours: whoever was there before is asked when the instruction is tried again
+    for (int i = 0; i < faults; i++)  // not ours: whoever was there before is asked when the instruction is tried again
         if (fault_signals[i] == signal) sigaction(signal, &before_fault[i], nullptr);
 }
 
@@ -53,9 +71,57 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
             if (other && !pthread_equal(other->cpu_thread, pthread_self())) pthread_kill(other->cpu_thread, SIGINT);
         }
     }
-    // A trace is in the middle of its own work at any time; it looks at `interrupted` by itself.
-    if (here && block().worker->in_kernel && !block().worker->trace) leave_block(*block().worker);
+    // A trace is in the middle of its own work at most times; it looks at `interrupted` by itself.
+    if (here && block().worker->in_kernel && (!block().worker->trace || in_learners_code(context)))
+        leave_block(*block().worker);
 }
+
+// The trace has heard nothing of the kernel for a while (see Watch).
+static void on_look(int, siginfo_t*, void* context) {
+    if (!here || !block().worker->in_kernel || !block().worker->trace || !in_learners_code(context)) return;
+    Worker& w = *block().worker;
+    w.fault = endless;
+    w.fault_address = static_cast<const char*>(place_of_code(context)) + 1;  // as a return address: behind its line
+    leave_block(w);
+}
+
+// ---- loops that tell nobody ------------------------------------------------------------------------------------------
+
+// The compilers' hooks tell a trace of every basic block, but of an empty one: `while (true) {}` is a single jump.
+Watch::Watch(const Trace& trace) : trace(trace), watched(pthread_self()), thread([this] { look(); }) {}
+
+Watch::~Watch() {
+    {
+        std::lock_guard lock(mutex);
+        over = true;
+    }
+    changed.notify_one();
+    thread.join();
+}
+
+void Watch::look() {
+    clockid_t clock;
+    if (pthread_getcpuclockid(watched, &clock)) return;
+    auto milliseconds = [&] {
+        timespec used{};
+        clock_gettime(clock, &used);
+        return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+    };
+    uint64_t heard = trace_pulse(trace);
+    auto since = milliseconds();
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] { return over; })) {
+        const uint64_t now = trace_pulse(trace);
+        if (now != heard) {
+            heard = now;
+            since = milliseconds();
+        } else if (milliseconds() - since > 1000) {
+            pthread_kill(watched, look_signal);
+        }
+    }
+}
+
+// ---- signals ---------------------------------------------------------------------------------------------------------
 
 Handlers::Handlers() {
     std::lock_guard lock(handlers_mutex);
@@ -63,11 +129,13 @@ Handlers::Handlers() {
     struct sigaction ours {};
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     ours.sa_sigaction = on_fault;
-    for (int i = 0; i < 3; i++) sigaction(fault_signals[i], &ours, &before_fault[i]);
+    for (int i = 0; i < faults; i++) sigaction(fault_signals[i], &ours, &before_fault[i]);
     interrupted = false;
     sigaction(SIGINT, nullptr, &before_interrupt);
     bool handled = (before_interrupt.sa_flags & SA_SIGINFO) ||
                    (before_interrupt.sa_handler != SIG_DFL && before_interrupt.sa_handler != SIG_IGN);
+    ours.sa_sigaction = on_look;
+    sigaction(look_signal, &ours, &before_look);
     ours.sa_sigaction = on_interrupt;
     if (handled) sigaction(SIGINT, &ours, nullptr);
 }
@@ -75,7 +143,8 @@ Handlers::Handlers() {
 Handlers::~Handlers() {
     std::lock_guard lock(handlers_mutex);
     if (--launches_under_way) return;
-    for (int i = 0; i < 3; i++) sigaction(fault_signals[i], &before_fault[i], nullptr);
+    for (int i = 0; i < faults; i++) sigaction(fault_signals[i], &before_fault[i], nullptr);
+    sigaction(look_signal, &before_look, nullptr);
     sigaction(SIGINT, &before_interrupt, nullptr);
 }
 
@@ -149,6 +218,12 @@ std::string fault_message(const char* kernel, const Worker& w) {
         case wrong_mask: return "CUDA error: " + who + w.fault_text;
         case assertion: return "CUDA error: device-side assert triggered: " + who + "says that " + w.fault_text;
         case trapped: return "CUDA error: unspecified launch failure: " + who + "calls __trap";
+        case endless: return "CUDA error: " + who + "is in a loop that does nothing and never ends";
+        case host_function:
+            return "CUDA error: " + who + "calls " + w.fault_text + ", which only the host has";
+        case SIGILL:
+            return "CUDA error: a trap: " + who + "has come where the compiler was sure that nobody comes: a division by " +
+                   "zero, or a function that ends without a return";
         case SIGFPE: return "CUDA error: a trap: " + who + "divides a whole number by zero";
     }
     if (stack && w.fault_address >= stack && w.fault_address < stack + Fiber::guard_bytes())

@@ -273,13 +273,18 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
     Grid grid{name, launch, run_threads, kernel, blocks, tracing, workers};
     {
         Handlers handlers;
-        if (tracing) trace_launch_begins(*tracing, launch, run_threads);
+        std::unique_ptr<Watch> watch;
+        if (tracing) {
+            trace_launch_begins(*tracing, launch, run_threads);
+            watch = std::make_unique<Watch>(*tracing);
+        }
         std::unique_ptr<std::barrier<>> meeting;
         if (launch.cooperative) meeting = std::make_unique<std::barrier<>>(workers);
         std::vector<std::thread> helpers;
         for (uint64_t i = 1; i < workers; i++) helpers.emplace_back([&, i] { grid.work(i, meeting.get()); });
         grid.work(0, meeting.get());
         for (auto& helper : helpers) helper.join();
+        watch.reset();
         if (tracing) trace_launch_ends(*tracing);
     }
     std::stable_sort(grid.printed.begin(), grid.printed.end(),

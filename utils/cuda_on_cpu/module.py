@@ -7,7 +7,7 @@ import ctypes
 
 from utils import cache
 from utils.cuda_on_cpu import guard
-from utils.cuda_on_cpu.build import build_kernels, kernel_fingerprint
+from utils.cuda_on_cpu.build import build_kernels, expected_seconds, kernel_fingerprint
 from utils.cuda_on_cpu.translate import TranslationError
 from utils.diagnostics import refused, shorten
 from utils.toolchain import cache_folder
@@ -41,13 +41,13 @@ def modules(source, names, options=(), traced=False, verbose=False) -> "list[Mod
             except TranslationError as error:
                 raise refused("cuda_src", source, error.line, str(error)) from None
 
-    cache.build_once(folder, build, what, sources, 2, verbose)
+    cache.build_once(folder, build, what, sources, expected_seconds(), verbose)
     if library not in _loaded:
         try:
             _loaded[library] = _all_of(library, names)
         except OSError:  # the runtime's library was removed, or the file is damaged
             (folder / "complete").unlink(missing_ok=True)
-            cache.build_once(folder, build, what, sources, 2)
+            cache.build_once(folder, build, what, sources, expected_seconds())
             _loaded[library] = _all_of(library, names)
     return _loaded[library]
 

@@ -468,9 +468,11 @@ class Trace:
         line = self._line(p)
         quote = f" (`{_quote(self._text(line))}`)" if self._text(line) else ""
         where = f" in the loop at line {line}{quote}" if line else ""
-        steps = f"{p['index']:,} steps" if p.get("index") else "more steps than a trace allows"
-        hint = "Does what the loop asks for ever change? If the loop is right and only long, raise `max_steps`."
-        return f"{_who(p)} has run {steps}{where}: does it ever end?", hint
+        hint = "Does what the loop asks for ever change?"
+        if not p.get("index"):
+            return f"{_who(p)} goes round and round{where}, and does nothing there: does it ever end?", hint
+        hint += " If the loop is right and only long, raise `max_steps`."
+        return f"{_who(p)} has run {p['index']:,} steps{where}: does it ever end?", hint
 
     def _say_trap(self, p):
         return f"{_who(p)} stopped itself with __trap(){self._at(p)}", ""

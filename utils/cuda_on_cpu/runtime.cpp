@@ -525,3 +525,29 @@ int print(const char* format, ...) {
 }
 
 }  // namespace cuda_on_cpu
+
+// ---- functions that only the host has: the linker puts these in the place of those (build.py) -------------------------
+
+static void not_in_a_kernel(const char* function) {
+    using namespace cuda_on_cpu;
+    if (here && block().worker->in_kernel) fail(host_function, function);
+}
+
+extern "C" {
+void __wrap_exit(int status) {
+    not_in_a_kernel("exit");
+    exit(status);
+}
+void __wrap__Exit(int status) {
+    not_in_a_kernel("_Exit");
+    _Exit(status);
+}
+void __wrap_quick_exit(int status) {
+    not_in_a_kernel("quick_exit");
+    quick_exit(status);
+}
+void __wrap_abort() {
+    not_in_a_kernel("abort");
+    abort();
+}
+}

@@ -12,11 +12,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda_runtime.h"
@@ -140,7 +143,8 @@ struct Block : Position {
 enum class End { none, done, at_grid, left };
 
 // Why a launch ended early: a signal's number, or one of these.
-enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6 };
+enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
+             host_function = -7, endless = -8 };
 
 // What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
 struct Worker {
@@ -194,6 +198,21 @@ struct SignalStack {  // a signal that comes because a stack has run over needs 
     stack_t before;
     explicit SignalStack(Worker& w);
     ~SignalStack();
+};
+constexpr int look_signal = SIGURG;  // harmless to those who do not know it
+class Watch {  // of the kernel that this CPU thread traces: sends `look_signal` where it loops without a sign of life
+public:
+    explicit Watch(const Trace& trace);
+    ~Watch();
+
+private:
+    void look();
+    const Trace& trace;
+    pthread_t watched;
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool over = false;
+    std::thread thread;  // begins last, when all else is there
 };
 struct AtWork {  // this worker is told of an interruption
     std::atomic<Worker*>* slot = nullptr;

@@ -207,6 +207,7 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
 void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, bool is_struct,
                    uint32_t begun) {
     if (!in_thread()) return;
+    beat();
     Block& b = block();
     uintptr_t a = reinterpret_cast<uintptr_t>(address);
     const uintptr_t place = reinterpret_cast<uintptr_t>(code) * 4 + uintptr_t(op);
@@ -321,6 +322,7 @@ void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, u
 // A basic block begins.
 void Trace::step(const void* code) {
     if (!in_thread()) return;
+    beat();
     Block& b = block();
     TracedThread& t = b.traced->threads[b.running->number];
     if (interrupted) leave_block(*b.worker);
@@ -438,6 +440,13 @@ void constant_memory(const void* begin, const void* end) {
     if (!tracing) return;
     tracing->constant_begin = reinterpret_cast<uintptr_t>(begin);
     tracing->constant_end = reinterpret_cast<uintptr_t>(end);
+}
+
+uint64_t trace_pulse(const Trace& t) { return __atomic_load_n(&t.pulse, __ATOMIC_RELAXED); }
+
+bool trace_has_code(const Trace& t, const void* place) {
+    uintptr_t a = reinterpret_cast<uintptr_t>(place);
+    return a >= t.module_begin && a < t.module_end;
 }
 
 void trace_refused(Trace& t, const char* kernel, const std::string& why) {
@@ -610,10 +619,13 @@ void trace_fault(Trace& t, Worker& w) {
     Block& b = block();
     Problem p;
     p.kind = w.fault == wrong_mask ? "divergent_barrier"
+             : w.fault == endless ? "runaway"
              : w.fault == SIGSEGV || w.fault == SIGBUS ? "out_of_bounds"
                                                        : "trap";
-    p.text = fault_message("the kernel", w);
-    p.who = {reinterpret_cast<uintptr_t>(w.fault == wrong_mask ? b.running->code : nullptr), Op::load, b.block, b.thread,
+    if (w.fault != endless) p.text = fault_message("the kernel", w);
+    p.who = {reinterpret_cast<uintptr_t>(w.fault == wrong_mask ? b.running->code
+                                          : w.fault == endless  ? w.fault_address
+                                                                : nullptr), Op::load, b.block, b.thread,
              false};
     if (w.fault == SIGSEGV || w.fault == SIGBUS) p.offset = int64_t(reinterpret_cast<uintptr_t>(w.fault_address));
     t.add(std::move(p));

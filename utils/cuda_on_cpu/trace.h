@@ -8,6 +8,8 @@ namespace cuda_on_cpu {
 
 extern thread_local Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; none as a rule
 
+uint64_t trace_pulse(const Trace&);  // another number whenever the kernel has done something
+bool trace_has_code(const Trace&, const void* place);  // of the kernel
 void trace_refused(Trace&, const char* kernel, const std::string& why);
 void trace_launch_begins(Trace&, const Launch&, void (*code)(void*));
 void trace_launch_ends(Trace&);

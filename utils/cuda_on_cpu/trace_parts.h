@@ -93,6 +93,7 @@ public:
     std::vector<Problem> problems;
     std::map<std::tuple<std::string, uintptr_t, uintptr_t, std::string>, size_t> known;  // problems by kind and place
     uint64_t total = 0, threads = 0;
+    uint64_t pulse = 0;  // accesses and basic blocks; another thread looks on
     Requests requests;
     Order order;
     std::unordered_map<Block*, std::unique_ptr<TracedBlock>> blocks;
@@ -117,6 +118,7 @@ public:
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, uint32_t begun) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before);
     void step(const void* code);
+    void beat() { __atomic_store_n(&pulse, pulse + 1, __ATOMIC_RELAXED); }
     void call();
     void come_back();
     void outside_array(const char* type, int64_t index, const void* code);
