@@ -36,6 +36,8 @@ _USED_BEFORE = re.compile(r"^(\S[^:\n]*):(\d+):\d+:   (?:recursively )?required 
 _USED_BEHIND = re.compile(
     r"^(\S[^:\n]*):(\d+):\d+: note: (?:in instantiation of .* requested here|in expansion of macro)", re.MULTILINE
 )
+# A name of the engine that a compiler offers for one it does not know.
+_OUR_NAME = re.compile(r"[;,]? ?did you mean ['‘](?:::)?cuda_on_cpu::[^'’]*['’]\?")
 _USED_NVCC = re.compile(r"instantiation of .* at line (\d+)(?: of (\S+))?")
 # Why the only function of that name does not fit: clang++, then g++.
 _NO_FIT = re.compile(r"note: candidate .*not viable: (.*)|note:   ((?:no known conversion|candidate expects) .*)")
@@ -87,7 +89,7 @@ def _errors(log, sources):
         which, line, message = (
             Path(error["file"]).name,
             int(error["line"] or error["nvcc_line"]),
-            error["message"].strip(),
+            _OUR_NAME.sub("", error["message"]).strip(),
         )
         used = _USED_BEFORE.findall(before) + _USED_BEHIND.findall(behind)
         used += [(file or error["file"], at) for at, file in _USED_NVCC.findall(behind)]

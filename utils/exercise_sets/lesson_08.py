@@ -13,7 +13,9 @@ def _wrong_sectors(answer):
         return f"the answer is a dictionary with the keys {', '.join(map(str, _STRIDES))}, but yours is {answer!r}"
     for stride in _STRIDES:
         sectors = {4 * lane * stride // 32 for lane in range(32)}
-        if given(answer[stride]) != len(sectors):
+        if not isinstance(given(answer[stride]), int):
+            return f"for stride {stride} the answer is a whole number, but yours is {answer[stride]!r}"
+        if answer[stride] != len(sectors):
             where = f"each lane is {4 * stride} bytes behind the one before it, and the last one at byte {124 * stride}"
             return f"a request with stride {stride} does not touch {answer[stride]} sectors: {where}"
     return ""
