@@ -7,17 +7,19 @@ import re
 from functools import cache
 from pathlib import Path
 
-__all__ = ["cuda_begin", "functions", "host", "launched", "load", "names", "source"]
+__all__ = ["cuda_begin", "folder", "functions", "host", "launched", "load", "names", "source"]
 
-_FOLDER = Path(__file__).parent
+#: Where the sources and their headers are: `%%cuda -I{kernels.folder}` lets a cell include one.
+folder = Path(__file__).parent
+_HEADER = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 
 #: What a CUDA source of the lessons begins with: includes, CHECK_CUDA, CHECK_CONTIGUOUS, CHECK_INPUT and cdiv.
-cuda_begin = (_FOLDER / "cuda_begin.h").read_text()
+cuda_begin = (folder / "cuda_begin.h").read_text()
 
 
 def names():
     """The operations there are, sorted: every `name.cu` that has a `name.cpp` beside it."""
-    return sorted(path.stem for path in _FOLDER.glob("*.cu") if path.with_suffix(".cpp").exists())
+    return sorted(path.stem for path in folder.glob("*.cu") if path.with_suffix(".cpp").exists())
 
 
 def source(name):
@@ -32,12 +34,12 @@ def host(name):
 
 def functions(name):
     """The functions that `name.cpp` offers to Python, in the order of the file."""
-    return re.findall(r"^at::Tensor (\w+)\(", (_FOLDER / _checked(name, ".cpp")).read_text(), re.MULTILINE)
+    return re.findall(r"^at::Tensor (\w+)\(", (folder / _checked(name, ".cpp")).read_text(), re.MULTILINE)
 
 
 def launched(name):
     """The kernels that the launchers of `name.cu` start, as `compile_kernel` takes them: templates with arguments."""
-    return list(dict.fromkeys(re.findall(r"(\w+(?:<\w+>)?)<<<", source(name))))
+    return list(dict.fromkeys(re.findall(r"(\w+(?:<[\w, ]+>)?)<<<", source(name))))
 
 
 @cache
@@ -58,7 +60,16 @@ def _checked(name, suffix):
 
 
 def _text(name, suffix):
-    def paste(include):
-        return (_FOLDER / include[1]).read_text().rstrip("\n")
+    return _pasted((folder / _checked(name, suffix)).read_text())
 
-    return re.sub(r'^#include "(\w+\.h)"$', paste, (_FOLDER / _checked(name, suffix)).read_text(), flags=re.MULTILINE)
+
+def _pasted(text):
+    """The text with the headers of this folder in the place of their includes, each where it is first asked for."""
+    seen = set()
+
+    def paste(include):
+        new = include[1] not in seen
+        seen.add(include[1])
+        return _HEADER.sub(paste, (folder / include[1]).read_text().rstrip("\n")) if new else ""
+
+    return _HEADER.sub(paste, text)

@@ -391,6 +391,7 @@ def test_a_problem_leaves_the_module_and_torch_as_they_were(checked):
         torch.testing.assert_close(torch.empty(1000).fill_(2).sum(), torch.tensor(2000.0))
 
 
+@pytest.mark.alone
 def test_a_checked_call_can_be_interrupted(checked):
     # From another process: an extension's function holds Python's lock, and no other thread runs.
     sender = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -INT {os.getpid()}"])
@@ -444,6 +445,8 @@ ARGUMENTS = {  # of every function that kernels/ has, by height and width
     "matmul_tiled": matrices,
     "matmul_dynamic": lambda h, w: [*matrices(h, w), 7],
     "matmul_template": lambda h, w: [*matrices(h, w), 8],
+    **dict.fromkeys(kernels.functions("matmul_ladder") + ["matmul_fast"], matrices),
+    "matmul_narrow": lambda h, w: matrices(h, min(w, 16)),
     **dict.fromkeys(["square", "copy", "copy_vector"], lambda h, w: [torch.randn(h, w)]),
     **{f"transpose_{how}": lambda h, w: [torch.randn(h, w)] for how in TRANSPOSES},
 }
@@ -451,7 +454,7 @@ EXPECTED = {
     "square": torch.square,
     **dict.fromkeys(["copy", "copy_vector"], torch.clone),
     **{f"transpose_{how}": torch.t for how in TRANSPOSES},
-    **{f"matmul{how}": lambda m, n, *tile: m @ n for how in ("", "_tiled", "_dynamic", "_template")},
+    **{name: lambda m, n, *tile: m @ n for name in ARGUMENTS if name.startswith("matmul")},
 }
 SIZES = [(0, 5), (5, 0), (1, 1), (1, 17), (17, 1), (13, 19), (16, 16), (33, 40)]
 

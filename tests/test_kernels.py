@@ -16,9 +16,12 @@ GREY = {  # by the axis that the three colours have in the picture
     "rgb_to_grayscale_vector": 0,
     "rgb_to_grayscale_hwc": 2,
 }
+MATRIX_PRODUCTS = ["matmul", "matmul_fast", "matmul_ladder", "matmul_narrow"]
 TRANSPOSES = ["naive", "tiled", "padded", "swizzled", "fast"]
-MATMULS = [("matmul",), ("matmul_tiled",)]
-MATMULS += [("matmul_dynamic", tile) for tile in (1, 7, 16, 32)] + [("matmul_template", tile) for tile in (8, 16, 32)]
+MATMULS = [("matmul", "matmul"), ("matmul", "matmul_tiled")]  # the operation, its function, and a tile
+MATMULS += [("matmul", "matmul_dynamic", tile) for tile in (1, 7, 16, 32)]
+MATMULS += [("matmul", "matmul_template", tile) for tile in (8, 16, 32)]
+MATMULS += [(name, function) for name in ("matmul_ladder", "matmul_fast") for function in functions(name)]
 
 
 @pytest.fixture
@@ -57,16 +60,38 @@ def test_grayscale(module, backend, poison, function):
 
 
 @pytest.mark.parametrize(
-    "sizes", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (17, 1, 17), (5, 784, 10), (65, 100, 70), (31, 37, 41)]
+    "sizes",
+    [
+        *[(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (17, 1, 17), (5, 784, 10), (65, 100, 70), (31, 37, 41)],
+        *[(128, 64, 128), (130, 20, 260), (257, 9, 129), (66, 101, 68), (66, 100, 69)],  # around the larger tiles
+    ],
 )
 def test_matmul(module, backend, poison, sizes):
     h, k, w = sizes
-    m, n = torch.randn(h, k).to(backend), torch.randn(k, w).to(backend)
-    for function, *tile in MATMULS:
+    for m, n in zip(places(torch.randn(h, k).to(backend)), places(torch.randn(k, w).to(backend)), strict=True):
+        narrow = [("matmul_narrow", "matmul_narrow")] if w <= 16 else []
+        for name, function, *tile in MATMULS + narrow:
+            poison(h * w, torch.float32, backend)
+            out = getattr(module(name), function)(m, n, *tile)
+            assert (out.dtype, out.shape, out.device) == (torch.float32, (h, w), m.device)
+            assert_product(out, m, n)
+
+
+@pytest.mark.parametrize("w", range(1, 17))
+def test_narrow_products(module, backend, poison, w):
+    for h, k in ((1, 1), (33, 31), (129, 512), (130, 513), (65, 1100)):
+        m, n = torch.randn(h, k).to(backend), torch.randn(k, w).to(backend)
         poison(h * w, torch.float32, backend)
-        out = getattr(module("matmul"), function)(m, n, *tile)
-        assert (out.dtype, out.shape, out.device) == (torch.float32, (h, w), m.device)
-        assert_product(out, m, n)
+        assert_product(module("matmul_narrow").matmul_narrow(m, n), m, n)
+
+
+def test_products_that_fill_the_gpu_take_large_tiles(module, backend, poison):
+    """With a block of 256 x 128 for each SM, matmul_fast takes another kernel than for small matrices."""
+    sms = 132 if backend.type == "cpu" else torch.cuda.get_device_properties(backend).multi_processor_count
+    for w in (128 * sms, 128 * sms - 1):  # rows of n that begin at multiples of 16 bytes, and others
+        m, n = torch.randn(3, 17).to(backend), torch.randn(17, w).to(backend)
+        poison(3 * w, torch.float32, backend)
+        assert_product(module("matmul_fast").matmul_fast(m, n), m, n)
 
 
 def assert_product(out, m, n):
@@ -236,6 +261,27 @@ BAD = {
         ValueError,
         "tile must be 8, 16 or 32, but it is 12: matmul_dynamic takes others",
     ),
+    "17 columns": (
+        "matmul_narrow",
+        "matmul_narrow",
+        [torch.ones(2, 3), torch.ones(3, 17)],
+        ValueError,
+        "n may have 16 columns here, but it has 17: matmul_fast takes more",
+    ),
+    "columns beyond the grid": (
+        "matmul_ladder",
+        "matmul_uncoalesced",
+        [torch.ones(1, 1), torch.ones(1, 524_281)],
+        ValueError,
+        "n may have 524280 columns here, but it has 524281",
+    ),
+    "inner sizes, fast": (
+        "matmul_fast",
+        "matmul_fast",
+        [torch.ones(2, 3), torch.ones(4, 5)],
+        ValueError,
+        "m has 3 columns .*n has 4 rows",
+    ),
     "half": (
         "square",
         "square",
@@ -324,6 +370,20 @@ def matrices(tile, shared=0, more=()):
     return launch
 
 
+def tiles(rows, columns, threads, grid=lambda blocks: blocks):
+    """A launch of blocks that compute rows x columns of a product each."""
+
+    def launch(h, w, k):
+        blocks = (cdiv(w, columns), cdiv(h, rows))
+        return grid(blocks), threads, 0, floats(h, k), floats(k, w, seed=1), empty(h, w), h, w, k
+
+    return launch
+
+
+def turned(blocks):
+    return blocks[::-1]
+
+
 def grayscale_2d(h, w, _):
     return (cdiv(w, 16), cdiv(h, 16)), (16, 16), 0, bytes_(3, h, w), empty(h, w, dtype=torch.uint8), h, w
 
@@ -337,6 +397,7 @@ VECTORS = [(n, 0, 0) for n in (1, 3, 4, 17, 1031, 2048)]
 PIXELS = [(n, 0, 0) for n in (1, 17, 700)]
 MATRICES = [(1, 1, 0), (17, 1, 0), (31, 37, 0), (65, 100, 0)]
 PRODUCTS = [(1, 1, 1), (17, 5, 1), (31, 41, 37), (3, 2, 0)]
+LARGER = [(130, 68, 20), (65, 130, 17), (257, 132, 8)]
 LAUNCHES = {
     "square_kernel": (flat(lambda n: (floats(n), empty(n)), 256), VECTORS),
     "copy_kernel": (flat(lambda n: (floats(n), empty(n)), 256), VECTORS),
@@ -358,6 +419,17 @@ LAUNCHES = {
     "matmul_template_kernel<8>": (matrices(8), PRODUCTS),
     "matmul_template_kernel<16>": (matrices(16), PRODUCTS),
     "matmul_template_kernel<32>": (matrices(32), PRODUCTS),
+    "matmul_uncoalesced_kernel": (tiles(32, 8, (32, 8), turned), PRODUCTS),
+    "matmul_column_kernel<64, 64, 8, 8>": (tiles(64, 64, 512), PRODUCTS + LARGER),
+    "matmul_square_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
+    "matmul_vector_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
+    "matmul_banks_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
+    "matmul_warp_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
+    "matmul_pipelined_kernel<256, 128, 8, 8, 16, 3>": (tiles(256, 128, 256, product_of), PRODUCTS + LARGER),
+    "matmul_pipelined_kernel<64, 64, 8, 8, 8, 3>": (tiles(64, 64, 64, product_of), PRODUCTS + LARGER),
+    "matmul_narrow_kernel<4, 2>": (tiles(64, 4, 256, product_of), [(1, 1, 1), (130, 4, 513), (3, 2, 0)]),
+    "matmul_narrow_kernel<10, 4>": (tiles(128, 10, 256, product_of), [(1, 5, 1), (130, 10, 516), (3, 7, 0)]),
+    "matmul_narrow_kernel<16, 2>": (tiles(64, 16, 256, product_of), [(1, 11, 1), (66, 16, 513), (3, 13, 0)]),
 }
 
 
@@ -443,8 +515,44 @@ def test_what_tiles_save():
         assert tiled.bank_conflicts["shared", "load"] == 0 and tiled.bank_conflicts["shared", "store"] == 0
 
 
+# Reads of shared memory and passes for each FMA of a warp. A thread of matmul_square_kernel, say, takes 8 + 8 numbers
+# for 64 products; of those of n, 8 apart, four meet in a bank, and of those of m two.
+RUNGS = {
+    "matmul_column_kernel<64, 64, 8, 8>": (9 / 8, 9 / 8),
+    "matmul_square_kernel<128, 128, 8, 8, 8>": (16 / 64, (8 * 4 + 8 * 2) / 64),
+    "matmul_vector_kernel<128, 128, 8, 8, 8>": (4 / 64, (2 * 8 + 2 * 2) / 64),
+    "matmul_banks_kernel<128, 128, 8, 8, 8>": (4 / 64, (2 * 4 + 2 * 2) / 64),
+    "matmul_warp_kernel<128, 128, 8, 8, 8>": (4 / 64, (2 * 2 + 2 * 2) / 64),
+    "matmul_pipelined_kernel<64, 64, 8, 8, 8, 3>": (4 / 64, (2 * 2 + 2 * 2) / 64),
+    "matmul_pipelined_kernel<256, 128, 8, 8, 16, 3>": (6 / 128, (2 * 2 + 4 * 2) / 128),
+}
+
+
+@pytest.mark.parametrize("kernel", RUNGS)
+def test_what_a_rung_of_the_ladder_costs(kernel):
+    h, w, k = 256, 256, 64
+    cost, fmas = counted(kernel, h, w, k), h * w * k // 32
+    loads = cost.loc["shared", "load"]
+    assert (loads.requests / fmas, loads.wavefronts / fmas) == RUNGS[kernel]
+    free = kernel.split("_")[1] in ("column", "banks", "warp", "pipelined")
+    assert free == (cost.bank_conflicts.sum() == 0)
+    # A tile of BH x BW reads (BH + BW) * k elements, and every sector that is loaded or stored is used in full.
+    bh, bw = map(int, kernel.partition("<")[2].split(", ")[:2])
+    assert cost.sectors["global", "load"] == (h // bh) * (w // bw) * (bh + bw) * k // 8
+    assert (cost.sectors["global", "store"] == h * w // 8) == (kernel.split("_")[1] not in ("square", "vector"))
+
+
+def test_a_narrow_product_reads_its_large_matrix_once():
+    for kernel, w in (("matmul_narrow_kernel<4, 2>", 3), ("matmul_narrow_kernel<10, 4>", 10)):
+        h, k = 256, 512
+        cost = counted(kernel, h, w, k)
+        blocks = h // (64 if w < 5 else 128)
+        n_sectors = cdiv(k * w, 8)
+        assert h * k // 8 < cost.sectors["global", "load"] <= h * k // 8 + 2 * blocks * n_sectors
+
+
 def test_every_operation_is_two_files_and_says_what_it_offers():
-    assert names() == ["copy", "grayscale", "matmul", "square", "transpose"]
+    assert names() == ["copy", "grayscale", *MATRIX_PRODUCTS, "square", "transpose"]
     assert functions("grayscale") == list(GREY)
     assert functions("transpose") == [f"transpose_{way}" for way in TRANSPOSES]
     assert launched("matmul")[-2:] == ["matmul_template_kernel<16>", "matmul_template_kernel<32>"]
@@ -455,6 +563,6 @@ def test_every_operation_is_two_files_and_says_what_it_offers():
 
 def test_unknown_operation_names_those_there_are():
     with pytest.raises(
-        ValueError, match="no kernel 'greyscale': the course has copy, grayscale, matmul, square, transpose"
+        ValueError, match="no kernel 'greyscale': the course has copy, grayscale, matmul, matmul_fast, .*, transpose"
     ):
         kernels.source("greyscale")

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import kernels
 from tests.nvcc.sources import Source, course
 from utils.arguments import kernels_of
 from utils.extension import speaks_of_torch
@@ -80,7 +81,7 @@ def _compile(source: Source, nvcc) -> Compiled:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "cuda.cu").write_text(code)
         command = [nvcc, "-std=c++17", "-fatbin", "cuda.cu", "-o", "cuda.fatbin"]  # device code alone
-        command += ["-Werror=all-warnings", "--resource-usage", "--threads=0"]
+        command += ["-Werror=all-warnings", "--resource-usage", "--threads=0", f"-I{kernels.folder}"]
         command += [f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}" for arch in ARCHITECTURES]
         environment = {**os.environ, "LC_ALL": "C"}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)

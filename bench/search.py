@@ -1,0 +1,78 @@
+"""Which tile sizes are best for kernels/matmul_fast.cu and matmul_narrow.cu on this GPU:  python -m bench.search
+
+Compiles and times every choice of the template's sizes that a block has room for, beside PyTorch's `@` in the same run,
+and prints the best of each size of product. What is best on an H200 stands in the launchers. Every product is compared
+with one in float64 before its time counts. Takes some minutes, and needs a GPU.
+"""
+
+import itertools
+import sys
+
+import torch
+
+import kernels
+from utils.kernel import compile_kernel
+from utils.progress import progress
+from utils.simulator import cdiv
+from utils.timing import measure
+
+SHARED = 48 * 1024  # bytes of static shared memory that a block may have
+SHOWN = 8  # of the best
+PRODUCTS = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (512, 512, 512)]
+NARROW = [(50_000, 784, 10), (1_000_000, 256, 4), (100_000, 1024, 16)]
+
+
+def tiles():
+    """Every (BH, BW, BK, TH, TW, STAGES) of matmul_pipelined_kernel that fits together and into a block."""
+    sides, parts = (64, 128, 256), ((4, 8), (8, 8), (8, 16), (16, 8))
+    for bh, bw, bk, (th, tw), stages in itertools.product(sides, sides, (8, 16), parts, (2, 3, 4)):
+        threads = bh // th * (bw // tw)
+        whole_warps = bh % (8 * th) == 0 and bw % (4 * tw) == 0
+        whole_copies = bh * bk % (4 * threads) == 0 and bk * bw % (4 * threads) == 0
+        if whole_warps and whole_copies and 64 <= threads <= 512 and 4 * stages * bk * (bh + bw) <= SHARED:
+            yield bh, bw, bk, th, tw, stages
+
+
+def pipelined(sizes):
+    """The kernel with these sizes, and the launch that it needs for a product of h x w."""
+    bh, bw, _, th, tw, _ = sizes
+    kernel = compile_kernel(kernels.source("matmul_fast"), f"matmul_pipelined_kernel<{', '.join(map(str, sizes))}>")
+    return kernel, lambda h, w: (cdiv(h, bh) * cdiv(w, bw), bh // th * (bw // tw))
+
+
+def narrow(sizes):
+    """The same of matmul_narrow_kernel, for (WIDTH, ROWS)."""
+    kernel = compile_kernel(kernels.source("matmul_narrow"), f"matmul_narrow_kernel<{sizes[0]}, {sizes[1]}>")
+    return kernel, lambda h, w: (cdiv(h, 32 * sizes[1]), 256)
+
+
+def best(chosen, made, h, k, w):
+    """Seconds of each choice for a product of (h, k) by (k, w), the fastest first, and those of `@`."""
+    m, n = torch.randn(h, k, device="cuda"), torch.randn(k, w, device="cuda")
+    exact = (m.double() @ n.double()).float()
+    found = {}
+    for sizes in progress(list(chosen), f"{h} x {k} @ {k} x {w}"):
+        (kernel, launch), out = made(sizes), torch.full_like(exact, float("nan"))
+        timing = measure(kernel[launch(h, w)], m, n, out, h, w, k, repeat=20)
+        torch.testing.assert_close(out, exact, rtol=1e-4, atol=1e-3 * k**0.5)
+        found[sizes] = timing.seconds
+    return dict(sorted(found.items(), key=lambda item: item[1])), measure(torch.matmul, m, n, repeat=20).seconds
+
+
+def main() -> int:
+    if not torch.cuda.is_available():
+        print("There is no GPU here, and what is best on a CPU says nothing about one.", file=sys.stderr)
+        return 1
+    torch.backends.cuda.matmul.allow_tf32 = False
+    for h, k, w in PRODUCTS + NARROW:
+        chosen = tiles() if w > 16 else ((width, rows) for width in range(w, 17) for rows in (1, 2, 3, 4, 6, 8))
+        found, peer = best(chosen, pipelined if w > 16 else narrow, h, k, w)
+        rate, unit = (2 * h * w * k / 1e12, "TFLOP/s") if w > 16 else (4 * h * k / 1e9, "GB/s of m")
+        print(f"{h} x {k} @ {k} x {w}: {torch.cuda.get_device_name()}, `@` {rate / peer:,.1f} {unit}")
+        for sizes, seconds in itertools.islice(found.items(), SHOWN):
+            print(f"    {rate / seconds:8,.1f} {unit}  {peer / seconds:5.2f} of `@`  {sizes}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""Wrong answers to the exercises of lesson 09: (verdict, what stands in the solution, what stands there instead)."""
+
+WRONG = {
+    "09-median": [
+        ("wrong", "    f()\n    wait()\n    samples", "    samples"),  # cold
+        ("wrong", "    wait()\n    samples", "    samples"),  # the warm-up goes on in the first sample
+        ("wrong", "        f()\n        wait()\n", "        f()\n"),  # started, not finished
+        ("wrong", "        start = clock()\n        f()\n", "        f()\n        start = clock()\n"),
+        ("wrong", "statistics.median", "statistics.mean"),
+        ("wrong", "statistics.median", "min"),
+        ("wrong", "range(repeat)", "range(repeat + 1)"),
+        ("crashed", "range(repeat)", "range(0)"),
+    ],
+    "09-intensity": [
+        ("wrong", "2 * h * w * k\n", "h * w * k\n"),  # the additions are left out
+        ("wrong", " + h * w", ""),  # the result is stored, too
+        ("wrong", "4 * (", "("),  # numbers, not bytes
+        ("wrong", "h * k * (w / tile)", "h * k"),  # as if each number were loaded once
+        ("wrong", "k * w * (h / tile)", "k * w * (h / tile**2)"),
+        ("wrong", "return flops / moved", "return moved / flops"),
+    ],
+    "09-bound": [
+        ("wrong", "max(", "min("),
+        ("wrong", "max(arithmetic, memory)", "arithmetic + memory"),  # they go on at the same time
+        ("wrong", '"arithmetic" if', '"memory" if'),
+        ("wrong", "arithmetic > memory", "flops > bytes"),
+        ("wrong", "bytes / bandwidth", "bytes / peak"),
+        ("wrong", "flops / peak", "peak / flops"),
+        ("wrong", 'return max(arithmetic, memory), "arithmetic" if arithmetic > memory else "memory"', "return memory"),
+    ],
+    "09-hunt": [
+        ("wrong", '"compiles while the clock runs": 6', '"compiles while the clock runs": 5'),
+        ("wrong", '"stops too early": 9', '"stops too early": 4'),
+        ("wrong", '"fits into the cache": 1', '"fits into the cache": 2'),
+        ("wrong", '"checks nothing": 10', '"checks nothing": 3'),
+    ],
+}

@@ -1,0 +1,42 @@
+"""Wrong answers to the exercises of lesson 10: (verdict, what stands in the solution, what stands there instead)."""
+
+WRONG = {
+    "10-cycles": [
+        ("wrong", "max(fmas * (1 + reads) / 4, fmas * passes)", "fmas * (1 + reads) / 4 + fmas * passes"),
+        ("wrong", "(1 + reads)", "reads"),  # the FMAs themselves take turns as well
+        ("wrong", "/ 4, fmas", ", fmas"),  # one scheduler
+        ("wrong", "fmas * passes", "fmas * passes / 4"),  # one pass for each scheduler
+        ("wrong", "max(", "min("),
+    ],
+    "10-row": [
+        ("wrong", "m_tile[tr][i]", "m_tile[i][tr]"),
+        ("wrong", "i < 16", "i < 15"),
+        ("wrong", "n_tile[i][tc + 16 * u]", "n_tile[i][4 * tc + u]"),  # other columns than those that are stored
+        ("out of bounds", "n_tile[i][tc + 16 * u]", "n_tile[i][tc + 64 * u]"),
+        ("wrong", "sums[u] += a", "sums[u] = a"),
+        ("raced", "        }\n        __syncthreads();\n", "        }\n"),
+        ("right, but slow", "tc + 16 * u", "4 * tc + u"),  # a thread's columns side by side: lanes meet in banks
+    ],
+    "10-lanes": [
+        ("wrong", "lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane // 8, lane % 8"),  # row by row
+        ("wrong", "lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane % 4, lane // 4"),  # column by column
+        ("wrong", "lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane // 2 % 8, lane // 16 * 2 + lane % 2"),  # 8 x 4
+        ("wrong", "lane // 8 * 2 + lane % 2", "lane // 8"),  # two lanes in one place
+    ],
+    "10-pipeline": [
+        ("raced", "        __syncthreads();  // else a thread fills the buffer that others still read\n", ""),
+        (
+            "raced",
+            "        __pipeline_wait_prior(1);\n        __syncthreads();\n",
+            "        __pipeline_wait_prior(1);\n",
+        ),
+        ("uninitialized", "        __pipeline_wait_prior(1);\n", ""),
+        (
+            "wrong",  # the last tile is not waited for
+            "        __pipeline_commit();  // also where nothing was begun: an empty batch has come at once\n",
+            "        if (tile < 7) __pipeline_commit();\n",
+        ),
+        ("out of bounds", "tile < 7", "tile < 8"),
+        ("raced", "buffer[tile % 2]", "buffer[(tile + 1) % 2]"),
+    ],
+}

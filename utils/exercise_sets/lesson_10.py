@@ -1,0 +1,72 @@
+"""Lesson 10: the limit that counts give, registers, the order of the lanes, copies under way."""
+
+import torch
+
+from utils.exercises import Function, Kernel, Question, given, poison
+from utils.simulator import cdiv
+
+_TILES, _TILE = 8, 64  # of a block
+
+
+def _wrong_order(place_of):
+    places = [given(place_of(lane)) for lane in range(32)]
+    for lane, place in enumerate(places):
+        if not isinstance(place, tuple) or len(place) != 2:
+            return f"the place of a lane is its row and its column, but for lane {lane} it is {place!r}"
+        if place not in [(r, c) for r in range(4) for c in range(8)]:
+            return f"lane {lane} stands in {place}, which is none of the 4 rows and 8 columns"
+        if place in places[:lane]:
+            return f"lanes {places.index(place)} and {lane} both stand in {place}"
+    for number, which in enumerate(("row", "column")):
+        if not any(all(places[i][number] == places[i ^ by][number] for i in range(32)) for by in (1, 2)):
+            example = f"lanes 0, 1 and 2 have the {which}s {', '.join(str(places[i][number]) for i in range(3))}"
+            return (
+                f"a read by {which} takes four passes: not all pairs i and i ^ 1, or i and i ^ 2, share it ({example})"
+            )
+    return ""
+
+
+EXERCISES = [
+    Function(
+        "10-cycles",
+        cases=[
+            {"fmas": 1000, "reads": 2, "passes": 2},
+            {"fmas": 4000, "reads": 1, "passes": 0.25},
+            {"fmas": 4000, "reads": 0.5, "passes": 0.375},
+            lambda: dict(zip(("fmas", "reads", "passes"), (torch.rand(3) * 4).tolist(), strict=True)),
+        ],
+        expected=lambda fmas, reads, passes: max(fmas * (1 + reads) / 4, fmas * passes),
+    ),
+    Kernel(
+        "10-row",
+        sizes=[{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (17, 5, 65), (16, 33, 70), (32, 32, 128))],
+        arguments=lambda h, k, w: {
+            "m": torch.rand(h, k),
+            "n": torch.rand(k, w),
+            "out": poison(h, w),
+            "h": h,
+            "w": w,
+            "k": k,
+        },
+        outputs=("out",),
+        launch=lambda h, k, w: ((cdiv(w, 64), cdiv(h, 16)), (16, 16)),
+        expected=lambda m, n, out, h, w, k: m @ n,
+        cuda="matmul_row",
+        close={"rtol": 1e-4, "atol": 1e-4},
+        # For each block and step of 16: 8 warps store 1 + 4 passes into the tiles, and read 1 + 4 for each of 16.
+        traffic=lambda h, k, w: {"wavefronts": cdiv(w, 64) * cdiv(h, 16) * cdiv(k, 16) * 8 * (5 + 16 * 5)},
+    ),
+    Question("10-lanes", _wrong_order),
+    Kernel(
+        "10-pipeline",
+        sizes=[{"blocks": blocks} for blocks in (1, 2, 5)],
+        arguments=lambda blocks: {"x": torch.rand(blocks * _TILES * _TILE), "out": poison(blocks * _TILE)},
+        outputs=("out",),
+        launch=lambda blocks: (blocks, _TILE),
+        expected=lambda x, out: x.view(-1, _TILES, _TILE).sum(1).flip(1).flatten(),
+        cuda="tile_sums",
+        close={"rtol": 1e-4, "atol": 1e-4},
+        # Each number is loaded once by a copy: 2 warps, 8 tiles, and a store.
+        traffic=lambda blocks: {"sectors": blocks * 2 * (_TILES + 1) * 4},
+    ),
+]
