@@ -12,8 +12,8 @@ __global__ void __launch_bounds__(256)
                          size_t w, size_t k) {
     const int STEPS = 512;  // rows of n that are in shared memory at a time; 4 more keep columns in different banks
     __shared__ __align__(16) float n_tile[WIDTH][STEPS + 4];
-    int part = threadIdx.x % 8 * 4;
-    size_t r = (size_t(blockIdx.x) * 32 + threadIdx.x / 8) * ROWS;
+    int lane = threadIdx.x % 32, part = lane / 2 % 8 * 4;  // lane ^ 1 has other rows and the same part of n
+    size_t r = (size_t(blockIdx.x) * 32 + threadIdx.x / 32 * 4 + lane / 16 * 2 + lane % 2) * ROWS;
 
     float sums[ROWS][WIDTH] = {};
     float4 a[ROWS], next[ROWS];
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(256)
     for (int t = 0; t < ROWS; ++t)
         for (int c = 0; c < WIDTH; ++c) {
             float o = sums[t][c];
-            for (int other = 4; other > 0; other /= 2) o += __shfl_xor_sync(0xffffffff, o, other);
-            if (threadIdx.x % 8 == c % 8 && r + t < h && c < w) out[(r + t) * w + c] = o;  // guard
+            for (int other = 8; other > 1; other /= 2) o += __shfl_xor_sync(0xffffffff, o, other);
+            if (lane / 2 % 8 == c % 8 && r + t < h && c < w) out[(r + t) * w + c] = o;  // guard
         }
 }
 
