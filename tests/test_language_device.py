@@ -1304,6 +1304,8 @@ def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, be
     trace = compiled.trace[1, 64](x, torch.zeros(64), order=order)
     met = {problem.source.rpartition("// ")[2] for problem in trace.problems if problem.kind == "race"}
     assert bool(trace.problems) == races and met <= {"the copy", "the read"}, trace.problems
+    if kernel == "between_barriers":
+        assert "while that copy is under way" in trace.problems[0].message and "Let all wait" in trace.problems[0].hint
 
 
 # ---- the rest -------------------------------------------------------------------------------------------------------

@@ -388,6 +388,8 @@ class Trace:
         if same_block:
             who = f"threads {_triple(p['thread'])} and {_triple(other['thread'])} of block {_triple(p['block'])}"
             why = "and no barrier stands between"
+            if p.get("under_way"):
+                why = "while that copy is under way: it may write at any time until `__pipeline_wait_prior`"
         else:
             who, why = f"{_who(p)} and {_who(other)}", "and nothing orders blocks within a launch"
         name, ops = self._name(p), [p.get("op"), other.get("op")]
@@ -403,7 +405,9 @@ class Trace:
                 f"the other {_does(ops[1], 'it')}{self._in(other)}",
             )
             what = f"both touch {name}: {one}, {another}"
-        if not same_block:
+        if p.get("under_way") and same_block:
+            hint = "Let all wait for their copies, then `__syncthreads();`, before anybody touches what they fill."
+        elif not same_block:
             hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
         elif ops == ["store", "store"]:
             hint = "Let one thread write it, or use an atomic such as `atomicAdd`."

@@ -267,7 +267,7 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
     Record before = region->shadow.note(a - region->begin, bytes, me, op, as_atomic, since, shared, uninitialized,
                                         [&](const Record& x) { return ordered(x, me, tb.order, begun); });
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
-    if (before.time) race(b, a, bytes, op, code, region, before);
+    if (before.time) race(b, a, bytes, op, code, region, before, begun != 0);
     if (uninitialized && !tb.stopped) {
         Problem p;
         p.kind = "uninitialized";
@@ -287,8 +287,10 @@ bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, uint
     return x.time < begun || (x.block == me.block && x.thread == me.thread);
 }
 
-void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before) {
+void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
+                 bool under_way) {
     Problem p;
+    p.under_way = under_way;
     p.kind = "race";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;

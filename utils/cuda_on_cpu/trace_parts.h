@@ -47,7 +47,8 @@ struct Problem {
     std::string kind, text, type, region;
     Party who, other;
     bool has_other = false, in_region = false, has_index = false;
-    bool stuck = false;  // nobody of the block could go on
+    bool stuck = false;      // nobody of the block could go on
+    bool under_way = false;  // an asynchronous copy was
     Space space = Space::global;
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
     int64_t offset = 0, index = 0;
@@ -116,7 +117,8 @@ public:
     void piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
                uint32_t begun);
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, uint32_t begun) const;
-    void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before);
+    void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
+              bool under_way = false);
     void step(const void* code);
     void beat() { __atomic_store_n(&pulse, pulse + 1, __ATOMIC_RELAXED); }
     void call();

@@ -82,6 +82,7 @@ std::string Trace::json() const {
                    "\",\"block\":" + triple(p.other.block) + ",\"thread\":" + triple(p.other.thread) +
                    ",\"left\":" + (p.other.left ? "true" : "false") + "}";
         if (p.stuck) out += ",\"stuck\":true";
+        if (p.under_way) out += ",\"under_way\":true";
         out += "}";
     }
     out += "],\"shared\":[";
