@@ -1,0 +1,141 @@
+"""Builds csrc/ into the module my_kernels._C: by nvcc for a GPU, or by the C++ compiler for the CPU.
+
+For the GPU where there is one, else for the CPU; FORCE_CUDA=1 or FORCE_CPU=1 decides instead. TORCH_CUDA_ARCH_LIST=9.0
+chooses the GPU architecture. On the CPU, the kernels run by the engine of the CUDA course, which is needed for that
+build alone; CUDA_COURSE=folder says where the course is, if it is not installed.
+"""
+
+import os
+import sys
+import sysconfig
+from importlib import util
+from pathlib import Path
+
+from setuptools import setup
+
+try:
+    import torch
+    from torch.utils import cpp_extension
+except ImportError as error:
+    sys.exit(f"{error}: install torch first, and this with `pip install . --no-build-isolation`, so that torch is seen")
+
+HERE = Path(__file__).parent
+MODULE = "my_kernels._C"
+API, KERNELS = "csrc/api.cpp", ["csrc/vector_add.cu", "csrc/square.cu", "csrc/matmul.cu"]
+HEADERS = ["csrc/common.h"]
+
+
+def for_cuda() -> bool:
+    """Whether to build for a GPU."""
+    forced = [name for name in ("FORCE_CUDA", "FORCE_CPU") if os.environ.get(name, "0") != "0"]
+    if len(forced) == 2:
+        sys.exit("FORCE_CUDA and FORCE_CPU are both set: unset one")
+    return forced == ["FORCE_CUDA"] if forced else torch.cuda.is_available()
+
+
+def cuda_extension():
+    """The extension by nvcc. Without a GPU to ask, it is built for some usual architectures."""
+    cpp_extension.CUDA_HOME = home = cuda_home()
+    if not torch.cuda.is_available():
+        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "7.5;8.0;8.6;9.0+PTX")  # T4, A100, RTX 30, H100 and later
+    return cpp_extension.CUDAExtension(
+        MODULE,
+        [API, *KERNELS],
+        depends=HEADERS,
+        library_dirs=cudart_folder(home),
+        extra_compile_args={
+            "cxx": ["-O2", "-g0"],
+            "nvcc": ["-O3", "-lineinfo"],
+        },  # -lineinfo: ncu shows the source's lines
+    )
+
+
+def cuda_home() -> str:
+    """The folder of CUDA's toolkit: $CUDA_HOME, the pip wheel's, the one that torch finds, or the usual place."""
+    if torch.version.cuda is None:
+        sys.exit(f"torch {torch.__version__} was built without CUDA: install one with it, or set FORCE_CPU=1")
+    wheels, generation = util.find_spec("nvidia"), f"cu{torch.version.cuda.split('.')[0]}"
+    places = [os.environ.get("CUDA_HOME")]
+    places += [f"{folder}/{generation}" for folder in wheels.submodule_search_locations] if wheels else []
+    places += [cpp_extension.CUDA_HOME, "/usr/local/cuda"]
+    for place in filter(None, places):
+        headers = [*Path(place).glob("include/cuda_runtime.h"), *Path(place).glob("targets/*/include/cuda_runtime.h")]
+        if headers and Path(place, "bin/nvcc").exists():  # an nvcc without them is a script that calls another one
+            return place
+    sys.exit(
+        f"there is no nvcc: pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]=={torch.version.cuda}.*', "
+        "or set CUDA_HOME to a toolkit's folder, or build for the CPU with FORCE_CPU=1"
+    )
+
+
+def cudart_folder(home) -> list[str]:
+    """Where the linker finds libcudart.so. The pip wheel has libcudart.so.13 alone: then a link in build/ to it."""
+    folders = [folder for name in ("lib64", "lib", "targets/*/lib") for folder in Path(home).glob(name)]
+    libraries = [path for folder in folders for path in folder.glob("libcudart.so*")]
+    if not libraries or any(path.name == "libcudart.so" for path in libraries):
+        return []
+    link = HERE / "build" / "cudart" / "libcudart.so"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(libraries[0])
+    return [str(link.parent)]
+
+
+def cpu_extension():
+    """The extension by the C++ compiler: the kernels translated to C++, and the engine that runs them."""
+    translate, engine = course_engine()
+    sources = [API]
+    for kernel in KERNELS:
+        text = f'#include <cuda_runtime.h>\n#line 1 "{kernel}"\n' + translate((HERE / kernel).read_text())
+        sources.append(written(f"build/cpu/{Path(kernel).stem}.cpp", text))
+    for path in sorted(engine.glob("*.cpp")):  # copied: setuptools takes no sources from outside of this folder
+        sources.append(written(f"build/cpu/engine/{path.name}", path.read_text()))
+    flags = ["-std=c++20", "-O2", "-g0", "-DKERNELS_ON_CPU", "-fno-semantic-interposition", "-fno-math-errno"]
+    flags += ["-U_FORTIFY_SOURCE"]  # it takes the engine's jumps from stack to stack for an attack
+    if cpp_extension.check_compiler_is_gcc(cpp_extension.get_cxx_compiler()):
+        flags += ["-fno-gnu-unique"]  # else two packages built from these sources would share variables in one process
+    stand_ins = engine / "include"  # for CUDA's headers and torch's of CUDA: they come first
+    return cpp_extension.CppExtension(
+        MODULE,
+        sources,
+        depends=HEADERS,
+        include_dirs=[str(stand_ins), str(engine), str(HERE / "csrc")],
+        extra_compile_args=flags,
+        extra_link_args=["-pthread"],
+    )
+
+
+def course_engine():
+    """The function that translates CUDA C++ to C++, and the folder of the engine's sources."""
+    if os.environ.get("CUDA_COURSE"):
+        sys.path.insert(0, os.environ["CUDA_COURSE"])
+    try:
+        from utils import cuda_on_cpu
+        from utils.cuda_on_cpu.translate import translate
+    except ImportError:
+        place = os.environ.get("CUDA_COURSE")
+        missing = f"which is not in CUDA_COURSE={place}" if place else "which is not installed"
+        sys.exit(
+            f"the build for the CPU needs the CUDA course, {missing}: set CUDA_COURSE to its folder (the one with "
+            "kernels/ and utils/), or `pip install -e` that folder; with nvcc, FORCE_CUDA=1 builds for a GPU without it"
+        )
+    return translate, Path(cuda_on_cpu.__file__).parent
+
+
+def written(place, text) -> str:
+    """Write `text` to `place`, where it is not there yet: an untouched file is not compiled again."""
+    path = HERE / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+    return place
+
+
+# ninja compiles side by side, and only what changed. Its program may lie beside this Python and not on PATH.
+os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+minor = ".".join(torch.__version__.split(".")[:2])
+setup(
+    ext_modules=[cuda_extension() if for_cuda() else cpu_extension()],
+    cmdclass={"build_ext": cpp_extension.BuildExtension},
+    install_requires=[f"torch=={minor}.*"],  # torch's C++ interface changes from version to version
+)
