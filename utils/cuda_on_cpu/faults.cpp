@@ -76,7 +76,7 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
         leave_block(*block().worker);
 }
 
-// The trace has heard nothing of the kernel for a while (see Watch).
+// The trace has heard nothing of the kernel for a while (see Watch). It tells this fault in its own words.
 static void on_look(int, siginfo_t*, void* context) {
     if (!here || !block().worker->in_kernel || !block().worker->trace || !in_learners_code(context)) return;
     Worker& w = *block().worker;
@@ -218,7 +218,6 @@ std::string fault_message(const char* kernel, const Worker& w) {
         case wrong_mask: return "CUDA error: " + who + w.fault_text;
         case assertion: return "CUDA error: device-side assert triggered: " + who + "says that " + w.fault_text;
         case trapped: return "CUDA error: unspecified launch failure: " + who + "calls __trap";
-        case endless: return "CUDA error: " + who + "is in a loop that does nothing and never ends";
         case host_function:
             return "CUDA error: " + who + "calls " + w.fault_text + ", which only the host has";
         case SIGILL:

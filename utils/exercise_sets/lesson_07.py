@@ -19,6 +19,11 @@ def _neighbours(x, out, n):
     return padded[:-2] + padded[1:-1] + padded[2:]
 
 
+def factors(h, k, w):
+    """The arguments of a kernel that multiplies m (h, k) and n (k, w)."""
+    return {"m": torch.rand(h, k), "n": torch.rand(k, w), "out": poison(h, w), "h": h, "w": w, "k": k}
+
+
 EXERCISES = [
     Kernel(
         "07-sum",
@@ -44,14 +49,7 @@ EXERCISES = [
     Kernel(
         "07-rectangle",
         sizes=[{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (8, 8, 32), (9, 17, 33), (65, 100, 70))],
-        arguments=lambda h, k, w: {
-            "m": torch.rand(h, k),
-            "n": torch.rand(k, w),
-            "out": poison(h, w),
-            "h": h,
-            "w": w,
-            "k": k,
-        },
+        arguments=factors,
         outputs=("out",),
         launch=lambda h, k, w: ((cdiv(w, 32), cdiv(h, 8)), (32, 8)),
         expected=lambda m, n, out, h, w, k: m @ n,

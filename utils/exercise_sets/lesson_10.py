@@ -2,6 +2,7 @@
 
 import torch
 
+from utils.exercise_sets.lesson_07 import factors
 from utils.exercises import Function, Kernel, Question, given, poison
 from utils.simulator import cdiv
 
@@ -40,14 +41,7 @@ EXERCISES = [
     Kernel(
         "10-row",
         sizes=[{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (17, 5, 65), (16, 33, 70), (32, 32, 128))],
-        arguments=lambda h, k, w: {
-            "m": torch.rand(h, k),
-            "n": torch.rand(k, w),
-            "out": poison(h, w),
-            "h": h,
-            "w": w,
-            "k": k,
-        },
+        arguments=factors,
         outputs=("out",),
         launch=lambda h, k, w: ((cdiv(w, 64), cdiv(h, 16)), (16, 16)),
         expected=lambda m, n, out, h, w, k: m @ n,
