@@ -368,6 +368,7 @@ def outputs(wanted: Iterable[str] = (), root: Path = ROOT) -> int:
 
     paths, start = lessons(wanted, root), time.perf_counter()
     headless(root)
+    os.environ["COURSE_RECORD"] = "1"  # utils.bench.recorded keeps what is measured on a GPU
     short = places(root)
 
     def keep(path: Path, result: Result) -> None:
