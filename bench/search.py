@@ -28,22 +28,44 @@ def tiles():
     for bh, bw, bk, (th, tw), stages in itertools.product(sides, sides, (8, 16), parts, (2, 3, 4)):
         threads = bh // th * (bw // tw)
         whole_warps = bh % (8 * th) == 0 and bw % (4 * tw) == 0
-        whole_copies = bh * bk % (4 * threads) == 0 and bk * bw % (4 * threads) == 0
-        if whole_warps and whole_copies and 64 <= threads <= 512 and 4 * stages * bk * (bh + bw) <= SHARED:
+        m_piece, n_rows = bh * bk // threads, 4 * threads // bw
+        whole_copies = bh * bk % threads == 0 and bk % m_piece == 0 and 4 * threads % bw == 0 and bk % n_rows == 0
+        if whole_warps and whole_copies and 64 <= threads <= 512 and 4 * stages * bk * (bh + 4 + bw) <= SHARED:
             yield bh, bw, bk, th, tw, stages
 
 
 def pipelined(sizes):
-    """The kernel with these sizes, and the launch that it needs for a product of h x w."""
+    """The kernel with these sizes, and the launch that it needs for a product of h x w, with w a multiple of 4."""
     bh, bw, _, th, tw, _ = sizes
-    kernel = compile_kernel(kernels.source("matmul_fast"), f"matmul_pipelined_kernel<{', '.join(map(str, sizes))}>")
-    return kernel, lambda h, w: (cdiv(h, bh) * cdiv(w, bw), bh // th * (bw // tw))
+    name = f"matmul_pipelined_kernel<{', '.join(map(str, sizes))}, true>"
+    return compile_kernel(kernels.source("matmul_fast"), name), lambda h, w: (
+        cdiv(h, bh) * cdiv(w, bw),
+        bh // th * (bw // tw),
+    )
+
+
+def queues(w):
+    """Every (WIDTH, ROWS, STAGES, THREADS, STEPS) of matmul_narrow_kernel that an SM has room for."""
+    for rows, stages, threads, turns in itertools.product((2, 3, 4), (2, 3, 4), (128, 256, 384, 512), (4, 9)):
+        sizes = w, rows, stages, threads, 32 * stages * turns
+        if narrow_bytes(*sizes) <= 112 * 1024 and threads * (rows * (w + 4) + 32) <= 65536:
+            yield sizes
+
+
+def narrow_bytes(width, rows, stages, threads, steps):
+    """Bytes of shared memory that matmul_narrow_kernel needs."""
+    return 16 * stages * rows * threads + 4 * width * (steps + 4)
 
 
 def narrow(sizes):
-    """The same of matmul_narrow_kernel, for (WIDTH, ROWS)."""
-    kernel = compile_kernel(kernels.source("matmul_narrow"), f"matmul_narrow_kernel<{sizes[0]}, {sizes[1]}>")
-    return kernel, lambda h, w: (cdiv(h, 32 * sizes[1]), 256)
+    """The kernel with these sizes, and its launch for a k that is a multiple of 4."""
+    _, rows, _, threads, _ = sizes
+    name = f"matmul_narrow_kernel<{', '.join(map(str, sizes))}, true>"
+    return compile_kernel(kernels.source("matmul_narrow"), name), lambda h, w: (
+        cdiv(h, threads // 8 * rows),
+        threads,
+        narrow_bytes(*sizes),
+    )
 
 
 def best(chosen, made, h, k, w):
@@ -65,8 +87,7 @@ def main() -> int:
         return 1
     torch.backends.cuda.matmul.allow_tf32 = False
     for h, k, w in PRODUCTS + NARROW:
-        chosen = tiles() if w > 16 else ((width, rows) for width in range(w, 17) for rows in (1, 2, 3, 4, 6, 8))
-        found, peer = best(chosen, pipelined if w > 16 else narrow, h, k, w)
+        found, peer = best(tiles() if w > 16 else queues(w), pipelined if w > 16 else narrow, h, k, w)
         rate, unit = (2 * h * w * k / 1e12, "TFLOP/s") if w > 16 else (4 * h * k / 1e9, "GB/s of m")
         print(f"{h} x {k} @ {k} x {w}: {torch.cuda.get_device_name()}, `@` {rate / peer:,.1f} {unit}")
         for sizes, seconds in itertools.islice(found.items(), SHOWN):

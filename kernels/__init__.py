@@ -39,7 +39,7 @@ def functions(name):
 
 def launched(name):
     """The kernels that the launchers of `name.cu` start, as `compile_kernel` takes them: templates with arguments."""
-    return list(dict.fromkeys(re.findall(r"(\w+(?:<[\w, ]+>)?)<<<", source(name))))
+    return list(dict.fromkeys(re.findall(r"(\w+(?:<[\w, ]+>)?)\s*<<<", source(name))))
 
 
 @cache

@@ -33,7 +33,7 @@ __all__ = ["GROUPS", "WrongResult", "fill", "measured", "recorded", "table"]
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "bench"
 SAMPLES, LAUNCHES = 30, 4  # a sample is the mean of so many launches, so that Python's own time is hidden
-LONG, BUDGET = 10e-3, 5.0  # seconds: from LONG on a launch is a sample; an operation's samples take about BUDGET
+LONG, BUDGET = 10e-3, 2.0  # seconds: from LONG on a launch is a sample; an operation's samples take about BUDGET
 SHORT = 50e-6  # seconds: a launch from Python takes 11 µs (utils/timing.py), so from here on a CUDA graph launches
 ROWS = 2048  # that are checked at once: the reference takes eight bytes an element
 LARGE = 2**28  # floats in an array that is read at the full speed of the memory
@@ -415,7 +415,7 @@ def file_of(name) -> Path:
 
 
 def recorded(name, measure) -> tuple[object, str]:
-    """What `measure()` returns on a GPU, and the GPU's name. Without one: what it returned on the GPU where the lessons'
+    """What `measure()` returns on a GPU, and the GPU's name. Without one: what it returned where the lessons'
     outputs were made, and that GPU's name.
 
     The figures must fit into JSON. `make outputs` keeps them in bench/, in the device's file, under 'lessons'. Raises

@@ -658,6 +658,19 @@ add(
     shared_bytes=2 * 16 * 16 * 4,
 )
 
+# The ladder of lesson 10, as it stands in kernels/: what each rung costs, on 128 x 64 times 64 x 128.
+LADDER = kernels.source("matmul_ladder")
+for rung, grid, block in [
+    ("uncoalesced", (4, 16), (32, 8)),
+    ("column<64, 64, 8, 8>", (2, 2), 512),
+    ("square<128, 128, 8, 8, 8>", 1, 256),
+    ("vector<128, 128, 8, 8, 8>", 1, 256),
+    ("banks<128, 128, 8, 8, 8>", 1, 256),
+    ("warp<128, 128, 8, 8, 8>", 1, 256),
+]:
+    name, sizes = rung.partition("<")[0], "".join(rung.partition("<")[1:])
+    add(f"rung_{name}", LADDER, f"matmul_{name}_kernel{sizes}", grid, block, matrices(128, 128, 64), [2])
+
 TRANSPOSE = r"""
 __global__ void transpose_naive(const float* x, float* out, int h, int w) {
     int c = blockIdx.x * blockDim.x + threadIdx.x;
