@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILES = [(64, 64, 16, 4), (128, 64, 8, 4), (128, 128, 8, 8), (128, 128, 16, 8)]  # BH, BW, BK and warps
+TILES = [(64, 64, 16, 4), (128, 64, 16, 4), (128, 128, 16, 8), (128, 128, 32, 8)]  # BH, BW, BK and warps
 
 
 @triton.autotune(

@@ -1,4 +1,4 @@
-"""Takes the counters that lesson 08 shows from the recording in tests/nsight/: `python images/make_counters.py`.
+"""Takes the counters that lessons 08 to 10 show from the recording in tests/nsight/: `python images/make_counters.py`.
 
 The recording holds every launch of tests/nsight/cases.py, as Nsight Compute counted it on a GPU. The lesson needs a
 few of them, and reads nothing of the tests.
@@ -15,6 +15,7 @@ LAUNCHES = ["copy_float", "shifted_load_1", "shifted_load_8", "shifted_load_31"]
 LAUNCHES += [f"stride_{s}" for s in (1, 2, 4, 8, 17, 32)]
 LAUNCHES += ["member_of_16", "copy_unsigned_char", "copy_uchar4", "copy_float4", "grayscale", "grayscale_hwc"]
 LAUNCHES += ["transpose_naive", "transpose_32x32", "transpose_32x33", "transpose_swizzled"]
+LAUNCHES += [f"rung_{name}" for name in ("uncoalesced", "column", "square", "vector", "banks", "warp")]
 COUNTERS = ["global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors"]
 COUNTERS += ["shared_load_wavefronts", "shared_store_wavefronts"]
 

@@ -5,9 +5,9 @@
 #include "tiles.h"
 
 // A block computes BH x BW elements of out, each warp of it 8 * TH x 4 * TW, each thread TH x TW: rows and columns in
-// pieces of 4. While it multiplies one pair of tiles, the next STAGES - 1 pairs are on their way to shared memory. The two
-// of a pair lie side by side in one array: behind a column of m stands the row of n that it is multiplied with. The first
-// pair has the k % BK steps that are left over, so that all others are whole. WIDE: rows of n go 16 bytes at a time.
+// pieces of 4. While it multiplies one pair of tiles, the next STAGES - 1 pairs are on their way to shared memory. m's
+// tile lies transposed, that of n behind it. The first pair has the k % BK steps that are left over, so that all others
+// are whole. WIDE: rows of n go 16 bytes at a time.
 template <int BH, int BW, int BK, int TH, int TW, int STAGES, bool WIDE>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_pipelined_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
@@ -16,8 +16,8 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     const int M_PIECE = BH * BK / THREADS, N_PIECE = WIDE ? 4 : 1;    // neighbours in a row that a thread copies
     const int N_ROWS = N_PIECE * THREADS / BW;                        // rows of n that all threads copy at once
     static_assert(BK % M_PIECE == 0 && N_PIECE * THREADS % BW == 0 && BK % N_ROWS == 0, "each thread copies as much");
-    const int LENGTH = BH + 4 + BW, STAGE = BK * LENGTH;
-    __shared__ __align__(16) float tiles[STAGES][BK][LENGTH];
+    const int LENGTH = BH + 4, STAGE = BK * (LENGTH + BW);
+    __shared__ __align__(16) float tiles[STAGES][STAGE];
     unsigned int blocks_across = (w + BW - 1) / BW;
     size_t r0 = size_t(blockIdx.x / blocks_across) * BH, c0 = size_t(blockIdx.x % blocks_across) * BW;
 
@@ -26,14 +26,15 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     int n_i = threadIdx.x * N_PIECE / BW, n_c = threadIdx.x * N_PIECE % BW;
     const float* m_from = m + (r0 + m_r < h ? r0 + m_r : h - 1) * k + m_i;
     const float* n_from = n + n_i * w + (c0 + n_c < w ? c0 + n_c : w - N_PIECE);
-    float *m_to = &tiles[0][m_i][m_r], *n_to = &tiles[0][n_i][BH + 4 + n_c];
+    float *m_to = &tiles[0][m_i * LENGTH + m_r], *n_to = &tiles[0][BK * LENGTH + n_i * BW + n_c];
     auto begin_copies = [&](int to, int steps) {
 #pragma unroll
         for (int i = 0; i < M_PIECE; ++i)
-            __pipeline_memcpy_async(m_to + to + i * LENGTH, m_from + i, 4, m_i + i < steps ? 0 : 4);
+            __pipeline_memcpy_async(m_to + to + i * LENGTH, m_from + i, 4, steps == BK || m_i + i < steps ? 0 : 4);
 #pragma unroll
         for (int i = 0; i < BK; i += N_ROWS)
-            __pipeline_memcpy_async(n_to + to + i * LENGTH, n_from + i * w, 4 * N_PIECE, n_i + i < steps ? 0 : 4 * N_PIECE);
+            __pipeline_memcpy_async(n_to + to + i * BW, n_from + i * w, 4 * N_PIECE,
+                                    steps == BK || n_i + i < steps ? 0 : 4 * N_PIECE);
         m_from += steps, n_from += steps * w;
     };
     unsigned int left = (k + BK - 1) / BK;  // pairs of tiles
@@ -47,12 +48,12 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int lane_r = lane / 2 % 8, lane_c = lane / 16 * 2 + lane % 2;  // as in matmul_warp_kernel
     int tr = warp / ACROSS * 8 * TH + lane_r * 4, tc = warp % ACROSS * 4 * TW + lane_c * 4;
-    const float *a_from = &tiles[0][0][tr], *b_from = &tiles[0][0][BH + 4 + tc];
+    const float *a_from = &tiles[0][tr], *b_from = &tiles[0][BK * LENGTH + tc];
     __align__(16) float sums[TH][TW] = {}, a[2][TH], b[2][TW];
-    int from = 0, to = (STAGES - 1) * STAGE, last = (left < STAGES ? int(left) - 1 : STAGES - 1) * STAGE;
+    int from = 0, to = (STAGES - 1) * STAGE;
     auto load = [&](int i) {  // what step i multiplies
         for (int t = 0; t < TH; t += 4) copy4(a[i % 2] + t, a_from + from + i * LENGTH + 8 * t);
-        for (int u = 0; u < TW; u += 4) copy4(b[i % 2] + u, b_from + from + i * LENGTH + 4 * u);
+        for (int u = 0; u < TW; u += 4) copy4(b[i % 2] + u, b_from + from + i * BW + 4 * u);
     };
     __pipeline_wait_prior(STAGES - 2);
     __syncthreads();
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
                 __pipeline_wait_prior(STAGES - 2);  // this thread's copies for the next pair have come,
                 __syncthreads();                    // and those of the others; and nobody needs this pair any more
                 to = from;
-                from = from == last ? 0 : from + STAGE;
+                if (left > 1) from = from == (STAGES - 1) * STAGE ? 0 : from + STAGE;
             }
             load((i + 1) % BK);  // on its way while this step is multiplied
 #pragma unroll
@@ -79,11 +80,10 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
         }
     }
     for (int t = 0; t < TH; ++t)
-        for (int u = 0; u < TW; u += 4) {
-            __align__(16) float stored[4];  // copies, so that the sums may be in any registers
-            for (int v = 0; v < 4; ++v) stored[v] = sums[t][u + v] + 0.0f;
-            store4(out, r0 + tr + t / 4 * 32 + t % 4, c0 + tc + 4 * u, h, w, stored);
-        }
+        for (int u = 0; u < TW; ++u) sums[t][u] += 0.0f;  // makes copies to store, so that sums may be in any registers
+    for (int t = 0; t < TH; ++t)
+        for (int u = 0; u < TW; u += 4)
+            store4(out, r0 + tr + t / 4 * 32 + t % 4, c0 + tc + 4 * u, h, w, &sums[t][u]);
 }
 
 #ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone

@@ -455,13 +455,14 @@ def main() -> int:
                 found[group] = parts if len(parts) > 1 else parts[0]
                 on_engine = ", on the CPU engine" if device().type == "cpu" else ""
                 print(f"{group}{on_engine}\n\n{table(group, found)}\n")
+                if device().type == "cuda":  # at once: a later group may fail
+                    path.write_text(json.dumps(found, indent=1) + "\n")
         except WrongResult as wrong:
             print(f"No time is told of a wrong result: {wrong}", file=sys.stderr)
             return 1
         if device().type == "cpu":
             print("There is no GPU here: the times are the CPU engine's, and are kept nowhere.")
             return 0
-        path.write_text(json.dumps(found, indent=1) + "\n")
         print(f"written to {path.relative_to(ROOT)}")
     for changed in fill(found):
         print(f"filled in {changed.relative_to(ROOT)}")
