@@ -38,6 +38,8 @@ WRONG = {
         ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "a.new_empty((a.shape[0], b.shape[0]), device='cpu')"),
         ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() != 1"),
         ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() != 1 and b.dim() != 1"),
+        ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() != b.dim()"),  # takes two matrices
+        ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() > 1 or b.dim() > 1"),  # a number has no shape[0]
         ("crashed", "a.new_empty((a.shape[0], b.shape[0]))", "a.new_tensor([[p - q for q in b] for p in a.tolist()])"),
         ("not yet", "a.new_empty((a.shape[0], b.shape[0]))", "None"),
     ],

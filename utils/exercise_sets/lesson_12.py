@@ -58,13 +58,16 @@ def _wrong_fake(answer):
         ):
             if got != wanted:
                 return f"the {what} should be {wanted}, but yours is {got} ({case})"
-    vector, matrix = torch.empty(3, device="meta"), torch.empty(3, 2, device="meta")
-    for a, b in ((matrix, vector), (vector, matrix)):
+    number, vector, matrix = (torch.empty(size, device="meta") for size in ((), (3,), (3, 2)))
+    for a, b in ((matrix, vector), (vector, matrix), (matrix, matrix), (number, vector), (vector, number)):
         try:
             answer(a, b)
+            said = "takes them"
         except ValueError:
             continue
-        return f"sizes {list(a.shape)} and {list(b.shape)} should raise a ValueError, but yours takes them"
+        except (TypeError, IndexError, RuntimeError) as error:
+            said = f"raises a {type(error).__name__}"
+        return f"sizes {list(a.shape)} and {list(b.shape)} should raise a ValueError, but yours {said}"
     return ""
 
 
