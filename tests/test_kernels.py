@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import kernels
+from bench.search import narrow_bytes
 from kernels import functions, host, launched, load, names, source
 from tests.launches import bytes_, empty, floats
 from utils.kernel import Tracer
@@ -396,7 +397,7 @@ def product_of(blocks):
 
 def narrow(width, rows, stages, threads, steps):
     """A launch of matmul_narrow_kernel with these template arguments."""
-    shared = 16 * stages * rows * threads + 4 * width * (steps + 4)
+    shared = narrow_bytes(width, rows, stages, threads, steps)
     return tiles(threads // 8 * rows, width, threads, product_of, shared)
 
 

@@ -1,12 +1,6 @@
 """The figures are drawn, hold the right numbers, and refuse what they cannot show."""
 
 import matplotlib
-
-matplotlib.use("Agg")
-
-import io
-import warnings
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -14,27 +8,10 @@ import pytest
 import torch
 from matplotlib.patches import Rectangle
 
+from tests.figures import clean, drawn  # noqa: F401  clean runs by itself
 from utils import plots
 from utils.plots import plot_speed, show_img, show_matmul, show_threads, show_tiles
 from utils.timing import Timing, speed_table
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    """One figure a test at most, no warnings while it is drawn, and nothing left open."""
-    plt.close("all")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-    plt.close("all")
-
-
-def drawn():
-    """The axes of the one figure, after it has been drawn in full."""
-    assert len(plt.get_fignums()) == 1
-    plt.gcf().savefig(io.BytesIO(), format="png")
-    (ax,) = plt.gcf().axes
-    return ax
 
 
 def texts(ax):

@@ -1,14 +1,8 @@
 """The timeline and the roofline are drawn from the right numbers, and what Nsight Compute prints is read."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import importlib.util
-import io
 import json
 import os
-import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -18,27 +12,16 @@ import torch
 from matplotlib.text import Text
 
 import kernels
+from tests.figures import clean, drawn  # noqa: F401  clean runs by itself
 from utils import compile_kernel, plots, profiling
 from utils.profiling import Bar, bars_of, counted, short, show_roofline, show_trace
 
 ROOT = Path(profiling.__file__).parents[1]
 
 
-@pytest.fixture(autouse=True)
-def clean():
-    """One figure a test at most, no warnings of matplotlib while it is drawn, and nothing left open."""
-    plt.close("all")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        yield
-    plt.close("all")
-
-
-def drawn():
-    """The axes of the one figure, after it has been drawn in full."""
-    assert len(plt.get_fignums()) == 1
-    plt.gcf().savefig(io.BytesIO(), format="png")
-    (ax,) = plt.gcf().axes
+def readable():
+    """The axes of the one figure, after it has been drawn in full: no text in it is too small."""
+    ax = drawn()
     found = [text for text in plt.gcf().findobj(Text) if text.get_text() and text.get_visible()]
     assert min(text.get_fontsize() for text in found if not text.get_text().startswith("$")) >= plots.TEXT
     return ax
@@ -93,7 +76,7 @@ def test_bars_have_a_row_for_each_thread_and_stream_and_lanes_for_what_is_called
 
 def test_the_timeline_shows_the_bars(example):
     assert show_trace(example) is None
-    ax = drawn()
+    ax = readable()
     assert [label.get_text() for label in ax.get_yticklabels()] == ["thread 1", "thread 2", "stream 7"]
     boxes = [path.get_extents() for drawn in ax.collections for path in drawn.get_paths()]
     assert len(boxes) == len(bars_of(example))
@@ -122,7 +105,7 @@ def test_a_trace_of_this_torch_can_be_drawn(tmp_path):
     lanes = {bar.name: bar.lane for bar in bars_of(path) if bar.name in ("mine", "aten::linear", "aten::addmm")}
     assert lanes == {"mine": 0, "aten::linear": 1, "aten::addmm": 2}
     show_trace(path)
-    drawn()
+    readable()
 
 
 def test_the_profiler_is_quiet(capfd):
@@ -154,7 +137,7 @@ def test_short_names(name, expected):
 def test_the_roof_and_the_dots_stand_where_they_should():
     points = {"square": (0.125, None), "naive": ((0.5, 40.0), 3e12), "product": (500, None), "gray": (1.25, 2e12)}
     assert show_roofline(60e12, 4e12, points, title="a machine") is None
-    ax = drawn()
+    ax = readable()
     roof = ax.lines[0].get_xydata()
     np.testing.assert_allclose(roof[:, 1], np.minimum(60e12, 4e12 * roof[:, 0]))
     assert roof[0, 0] < 0.125 and roof[-1, 0] > 500
@@ -178,7 +161,7 @@ def test_the_roof_and_the_dots_stand_where_they_should():
 
 def test_a_roof_without_kernels():
     show_roofline(1e11, 2e10, {})
-    assert "100 GFLOP/s, 20 GB/s, ridge at 5" in drawn().get_title()
+    assert "100 GFLOP/s, 20 GB/s, ridge at 5" in readable().get_title()
 
 
 @pytest.mark.parametrize(
