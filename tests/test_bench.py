@@ -319,3 +319,47 @@ def test_the_recorded_figures_are_those_of_the_pages(monkeypatch, tmp_path):
     assert run(monkeypatch, "--fill", "h200.json") == 0
     for path in pages:
         assert (tmp_path / path.relative_to(ROOT)).read_text() == path.read_text(), path.name
+
+
+# ---- figures of lessons ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch):
+    on_a_gpu(monkeypatch)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: GPU["device"])
+
+
+def test_what_a_lesson_measures_on_a_gpu_is_kept_if_outputs_are_made(fake_gpu, monkeypatch, tmp_path):
+    file = tmp_path / "bench" / "fake.json"
+    monkeypatch.delenv("COURSE_RECORD", raising=False)
+    assert bench.recorded("curve", lambda: {"a": [1, 2.5]}) == ({"a": [1, 2.5]}, "NVIDIA Fake")
+    assert not file.exists()
+    file.write_text(json.dumps(GPU | {"narrow": 7, "lessons": {"curve": 0, "other": 3}}))
+    monkeypatch.setenv("COURSE_RECORD", "1")
+    assert bench.recorded("curve", lambda: {"a": [1, 2.5]}) == ({"a": [1, 2.5]}, "NVIDIA Fake")
+    assert json.loads(file.read_text()) == GPU | {"narrow": 7, "lessons": {"curve": {"a": [1, 2.5]}, "other": 3}}
+
+
+def test_without_a_gpu_a_lesson_gets_what_a_gpu_measured(tmp_path):
+    def never():
+        raise AssertionError("it should not measure")
+
+    with pytest.raises(LookupError, match="no GPU has measured 'curve' yet"):
+        bench.recorded("curve", never)
+    (tmp_path / "bench" / "a.json").write_text(json.dumps(GPU | {"device": "another"}))
+    (tmp_path / "bench" / "b.json").write_text(json.dumps(GPU | {"lessons": {"curve": [3, 4]}}))
+    assert bench.recorded("curve", never) == ([3, 4], "NVIDIA Fake")
+
+
+def test_a_group_that_fails_does_not_take_the_figures_of_another(fake_gpu, monkeypatch, tmp_path):
+    def measured(group, size):
+        if group == "matmul":
+            raise bench.WrongResult("it is wrong by up to 3")
+        return {"size": size, "rows": [figures("all", 0.5, bytes=4)]}
+
+    monkeypatch.setattr(bench, "where", lambda: dict(GPU))
+    monkeypatch.setattr(bench, "measured", measured)
+    assert run(monkeypatch) == 1
+    kept = json.loads((tmp_path / "bench" / "fake.json").read_text())
+    assert kept["bandwidth"]["rows"][0]["name"] == "all" and "matmul" not in kept
