@@ -7,16 +7,21 @@ with one in float64 before its time counts. Takes some minutes, and needs a GPU.
 
 import itertools
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 
 import torch
 
 import kernels
+from utils import bench
 from utils.kernel import compile_kernel
 from utils.progress import progress
 from utils.simulator import cdiv
-from utils.timing import measure
 
 SHARED = 48 * 1024  # bytes of static shared memory that a block may have
+REGISTERS = 65536  # of an SM
+AHEAD = 16 * 1024  # bytes that a block copies ahead, at least: fewer do not keep the memory busy
 SHOWN = 8  # of the best
 PRODUCTS = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (512, 512, 512)]
 NARROW = [(50_000, 784, 10), (1_000_000, 256, 4), (100_000, 1024, 16)]
@@ -45,21 +50,26 @@ def pipelined(sizes):
 
 
 def queues(w):
-    """Every (WIDTH, ROWS, STAGES, THREADS, STEPS) of matmul_narrow_kernel that an SM has room for."""
-    for rows, stages, threads, turns in itertools.product((2, 3, 4), (2, 3, 4), (128, 256, 384, 512), (4, 9)):
-        sizes = w, rows, stages, threads, 32 * stages * turns
-        if narrow_bytes(*sizes) <= 112 * 1024 and threads * (rows * (w + 4) + 32) <= 65536:
+    """Every (WIDTH, ROWS, STAGES, THREADS, STEPS, SPAN) of matmul_narrow_kernel that an SM has room for, and whose
+    blocks have enough of m on its way."""
+    room = torch.cuda.get_device_properties("cuda").shared_memory_per_block_optin
+    for rows, stages, threads, span, steps in itertools.product(
+        (2, 3, 4, 6), (2, 3), (128, 256, 384, 512), (32, 64, 128), (384, 1024)
+    ):
+        sizes = w, rows, stages, threads, cdiv(steps, span * stages) * span * stages, span
+        registers, ahead = threads * (rows * (w + 4) + 32), threads // 32 * (stages - 1) * 4 * rows * span * 4
+        if narrow_bytes(*sizes) <= room and registers <= REGISTERS and ahead >= AHEAD:
             yield sizes
 
 
-def narrow_bytes(width, rows, stages, threads, steps):
+def narrow_bytes(width, rows, stages, threads, steps, span):
     """Bytes of shared memory that matmul_narrow_kernel needs."""
-    return 16 * stages * rows * threads + 4 * width * (steps + 4)
+    return threads // 32 * stages * 4 * rows * span * 4 + steps // 4 * (width | 1) * 16
 
 
 def narrow(sizes):
     """The kernel with these sizes, and its launch for a k that is a multiple of 4."""
-    _, rows, _, threads, _ = sizes
+    _, rows, _, threads, *_ = sizes
     name = f"matmul_narrow_kernel<{', '.join(map(str, sizes))}, true>"
     return compile_kernel(kernels.source("matmul_narrow"), name), lambda h, w: (
         cdiv(h, threads // 8 * rows),
@@ -68,17 +78,28 @@ def narrow(sizes):
     )
 
 
+def build(made, sizes):
+    made(sizes)  # which leaves it in the cache
+
+
 def best(chosen, made, h, k, w):
     """Seconds of each choice for a product of (h, k) by (k, w), the fastest first, and those of `@`."""
-    m, n = torch.randn(h, k, device="cuda"), torch.randn(k, w, device="cuda")
-    exact = (m.double() @ n.double()).float()
-    found = {}
-    for sizes in progress(list(chosen), f"{h} x {k} @ {k} x {w}"):
-        (kernel, launch), out = made(sizes), torch.full_like(exact, float("nan"))
-        timing = measure(kernel[launch(h, w)], m, n, out, h, w, k, repeat=20)
-        torch.testing.assert_close(out, exact, rtol=1e-4, atol=1e-3 * k**0.5)
-        found[sizes] = timing.seconds
-    return dict(sorted(found.items(), key=lambda item: item[1])), measure(torch.matmul, m, n, repeat=20).seconds
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as others:
+        for built in progress([others.submit(build, made, sizes) for sizes in chosen], "compiling"):
+            built.result()
+
+    def product(sizes, m, n):
+        (kernel, launch), out = made(sizes), torch.empty(h, w, device="cuda")
+        kernel[launch(h, w)](m, n, out, h, w, k)
+        return out
+
+    def seconds(name, run):
+        return bench.row(bench.product(name, run, h, k, w))["seconds"]
+
+    found = {
+        sizes: seconds(str(sizes), partial(product, sizes)) for sizes in progress(chosen, f"{h} x {k} @ {k} x {w}")
+    }
+    return dict(sorted(found.items(), key=lambda item: item[1])), seconds("@", torch.matmul)
 
 
 def main() -> int:
@@ -87,7 +108,7 @@ def main() -> int:
         return 1
     torch.backends.cuda.matmul.allow_tf32 = False
     for h, k, w in PRODUCTS + NARROW:
-        found, peer = best(tiles() if w > 16 else queues(w), pipelined if w > 16 else narrow, h, k, w)
+        found, peer = best(list(tiles() if w > 16 else queues(w)), pipelined if w > 16 else narrow, h, k, w)
         rate, unit = (2 * h * w * k / 1e12, "TFLOP/s") if w > 16 else (4 * h * k / 1e9, "GB/s of m")
         print(f"{h} x {k} @ {k} x {w}: {torch.cuda.get_device_name()}, `@` {rate / peer:,.1f} {unit}")
         for sizes, seconds in itertools.islice(found.items(), SHOWN):

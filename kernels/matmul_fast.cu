@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     __align__(16) float sums[TH][TW] = {}, a[2][TH], b[2][TW];
     int from = 0, to = (STAGES - 1) * STAGE;
     auto load = [&](int i) {  // what step i multiplies
-        for (int t = 0; t < TH; t += 4) copy4(a[i % 2] + t, a_from + from + i * LENGTH + 8 * t);
         for (int u = 0; u < TW; u += 4) copy4(b[i % 2] + u, b_from + from + i * BW + 4 * u);
+        for (int t = 0; t < TH; t += 4) copy4(a[i % 2] + t, a_from + from + i * LENGTH + 8 * t);
     };
     __pipeline_wait_prior(STAGES - 2);
     __syncthreads();

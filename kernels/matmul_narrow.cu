@@ -3,37 +3,36 @@
 #include <cuda_pipeline.h>
 
 #include "cdiv.h"
-#include "tiles.h"
 
-// 8 threads share ROWS rows of m: each multiplies 4 of 32 elements, and 8 copy 128 bytes of a row. A thread copies for
-// itself alone, STAGES - 1 pieces ahead, into places of its own in shared memory: it waits for no other thread. Room for
-// STEPS rows of n, WIDTH columns, lies behind them, transposed, so that 16 bytes of a column serve 4 * ROWS products. In
-// the end the 8 add up what they have. WIDE: rows of m go 16 bytes at a time.
-template <int WIDTH, int ROWS, int STAGES, int THREADS, int STEPS, bool WIDE>
+// A warp takes 4 * ROWS rows of m and copies SPAN elements of each for itself, STAGES - 1 pieces ahead: it waits for no
+// other warp. 8 lanes share ROWS rows; each multiplies 4 of 32 elements, and in the end the 8 add up what they have. Room
+// for STEPS rows of n lies behind the pieces. Of n 4 rows lie together, WIDTH times 16 bytes that serve 4 * WIDTH * ROWS
+// products. WIDE: rows of m, and an n with WIDTH columns, go 16 bytes at a time.
+template <int WIDTH, int ROWS, int STAGES, int THREADS, int STEPS, int SPAN, bool WIDE>
 __global__ void __launch_bounds__(THREADS)
     matmul_narrow_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
                          size_t w, size_t k) {
-    static_assert(STEPS % (32 * STAGES) == 0, "the first piece of each STEPS is in place 0");
+    static_assert(STEPS % (SPAN * STAGES) == 0, "the first piece of each STEPS is in place 0");
+    const int HEIGHT = 4 * ROWS, PIECE = WIDE ? 4 : 1;
+    const int LENGTH = WIDTH | 1;  // 16 bytes each; odd, so that what 8 lanes read lies in different banks
     extern __shared__ float4 shared[];
-    float4(*pieces)[ROWS][THREADS] = (float4(*)[ROWS][THREADS])shared;
-    float(*n_tile)[STEPS + 4] = (float(*)[STEPS + 4])(shared + STAGES * ROWS * THREADS);  // + 4: columns in other banks
-    int part = threadIdx.x % 8 * 4;
-    size_t r = (size_t(blockIdx.x) * (THREADS / 8) + threadIdx.x / 8) * ROWS;
-    const float* from[ROWS];  // rows that are outside repeat the last one: nobody stores their sums
-    for (int t = 0; t < ROWS; ++t) from[t] = m + (r + t < h ? r + t : h - 1) * k + part;
-    auto begin_copies = [&](int step, size_t left, int stage) {  // left: elements of a row behind this thread's first
-        if (step + part < left)
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = lane / 8 * ROWS, part = lane % 8;
+    float4(*pieces)[HEIGHT][SPAN / 4] = (float4(*)[HEIGHT][SPAN / 4])shared + warp * STAGES;
+    float4(*n_tile)[LENGTH] = (float4(*)[LENGTH])(shared + THREADS / 32 * STAGES * HEIGHT * (SPAN / 4));
+    size_t r0 = (size_t(blockIdx.x) * (THREADS / 32) + warp) * HEIGHT;
+    int last = r0 + HEIGHT < h ? HEIGHT - 1 : r0 < h ? h - 1 - r0 : 0;  // rows outside repeat it: nobody stores their sums
+    const float* from = m + (r0 < h ? r0 : h - 1) * k;
+    auto begin_copies = [&](int step, size_t left, int stage) {  // left: elements of a row behind `from`
+        if (step < left)
 #pragma unroll
-            for (int t = 0; t < ROWS; ++t)
-                if (WIDE)
-                    __pipeline_memcpy_async(&pieces[stage][t][threadIdx.x], from[t] + step, 16);
-                else
-                    for (int u = 0; u < 4; ++u)
-                        __pipeline_memcpy_async((float*)&pieces[stage][t][threadIdx.x] + u, from[t] + step + u, 4,
-                                                step + part + u < left ? 0 : 4);
+            for (int i = lane * PIECE; i < HEIGHT * SPAN; i += 32 * PIECE) {
+                int r = i / SPAN, c = i % SPAN;
+                __pipeline_memcpy_async((float*)pieces[stage][r] + c, from + (r < last ? r : last) * k + step + c,
+                                        4 * PIECE, step + c < left ? 0 : 4 * PIECE);
+            }
         __pipeline_commit();
     };
-    for (int stage = 0; stage < STAGES - 1; ++stage) begin_copies(32 * stage, k, stage);
+    for (int stage = 0; stage < STAGES - 1; ++stage) begin_copies(SPAN * stage, k, stage);
 
     float sums[ROWS][WIDTH] = {};
     __align__(16) float a[ROWS][4], b[4];
@@ -41,32 +40,41 @@ __global__ void __launch_bounds__(THREADS)
         size_t left = k - start;
         int steps = left < STEPS ? left : STEPS;
         if (start > 0) __syncthreads();  // else a thread fills n_tile anew while others still read
-        for (int s = threadIdx.x; s < (steps + 3) / 4 * 4; s += THREADS)
-#pragma unroll
-            for (int c = 0; c < WIDTH; ++c)
-                __pipeline_memcpy_async(&n_tile[c][s], n + (start + s) * w + c, 4, s < steps && c < w ? 0 : 4);
+        if (WIDE && w == WIDTH && size_t(n) % 16 == 0)
+            for (int i = threadIdx.x; i < steps / 4 * WIDTH; i += THREADS)
+                __pipeline_memcpy_async(&n_tile[i / WIDTH][i % WIDTH], n + start * w + 4 * i, 16);
+        else
+            for (int i = threadIdx.x; i < (steps + 3) / 4 * 4 * WIDTH; i += THREADS) {
+                int s = i / WIDTH, c = i % WIDTH;
+                __pipeline_memcpy_async((float*)n_tile[s / 4] + s % 4 * WIDTH + c, n + (start + s) * w + c, 4,
+                                        s < steps && c < w ? 0 : 4);
+            }
         __pipeline_commit();
         __pipeline_wait_prior(0);
         __syncthreads();  // else a thread reads elements that other threads have not loaded yet
-        for (int round = 0; round < steps; round += 32 * STAGES)
+        for (int round = 0; round < steps; round += SPAN * STAGES)
 #pragma unroll
             for (int stage = 0; stage < STAGES; ++stage) {
-                int step = round + 32 * stage;
+                int step = round + SPAN * stage;
                 if (step >= steps) break;
-                begin_copies(step + 32 * (STAGES - 1), left, (stage + STAGES - 1) % STAGES);
-                __pipeline_wait_prior(STAGES - 1);
-                if (step + part >= steps) continue;
-                for (int t = 0; t < ROWS; ++t) *(float4*)a[t] = pieces[stage][t][threadIdx.x];
+                __pipeline_wait_prior(STAGES - 2);  // this lane's copies of the piece have come,
+                __syncwarp();                       // and those of the others; and nobody needs the piece before
+                begin_copies(step + SPAN * (STAGES - 1), left, (stage + STAGES - 1) % STAGES);
 #pragma unroll
-                for (int c = 0; c < WIDTH; ++c) {
-                    copy4(b, &n_tile[c][step + part]);
+                for (int i = part; i < SPAN / 4; i += 8) {
+                    if (step + 4 * i >= steps) break;
+                    for (int t = 0; t < ROWS; ++t) *(float4*)a[t] = pieces[stage][first + t][i];
 #pragma unroll
-                    for (int t = 0; t < ROWS; ++t)
+                    for (int c = 0; c < WIDTH; ++c) {
+                        *(float4*)b = n_tile[step / 4 + i][c];
 #pragma unroll
-                        for (int u = 0; u < 4; ++u) sums[t][c] += a[t][u] * b[u];
+                        for (int t = 0; t < ROWS; ++t)
+#pragma unroll
+                            for (int u = 4 * c; u < 4 * c + 4; ++u) sums[t][u % WIDTH] += a[t][u / WIDTH] * b[u % 4];
+                    }
                 }
             }
-        for (int t = 0; t < ROWS; ++t) from[t] += STEPS;
+        from += STEPS;
     }
 
     // Of 8 columns each thread gives away the sums of 4 and keeps those of 4, then 2, then 1.
@@ -82,13 +90,13 @@ __global__ void __launch_bounds__(THREADS)
             for (int half = 4; half > 0; half /= 2)
 #pragma unroll
                 for (int c = 0; c < half; ++c) {
-                    bool upper = threadIdx.x & half;
+                    bool upper = part & half;
                     float given = upper ? kept[c] : kept[c + half];
                     if (c0 + c < WIDTH)
                         kept[c] = (upper ? kept[c + half] : kept[c]) + __shfl_xor_sync(0xffffffff, given, half);
                 }
-            int c = c0 + threadIdx.x % 8;
-            if (r + t < h && c < w) out[(r + t) * w + c] = kept[0];  // guard
+            int c = c0 + part;
+            if (r0 + first + t < h && c < w) out[(r0 + first + t) * w + c] = kept[0];  // guard
         }
 }
 
@@ -96,35 +104,38 @@ __global__ void __launch_bounds__(THREADS)
 #include <cuda_runtime.h>
 
 // Bytes of shared memory that the kernel needs.
-static constexpr int narrow_bytes(int width, int rows, int stages, int threads, int steps) {
-    return 16 * stages * rows * threads + 4 * width * (steps + 4);
+static constexpr int narrow_bytes(int width, int rows, int stages, int threads, int steps, int span) {
+    return threads / 32 * stages * 4 * rows * span * 4 + steps / 4 * (width | 1) * 16;
 }
 
-// More than 48 KB a block must be asked for, and not every GPU has them: a T4 has 64. Then fewer rows of n lie there.
+// More than 48 KB a block must be asked for, and not every GPU has them. Where it has not, and for rows of m that do not
+// begin at multiples of 16 bytes, elements go one by one, and fewer rows of n lie in shared memory.
 void launch_matmul_narrow(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
                           cudaStream_t stream) {
-    bool wide = k % 4 == 0 && size_t(m) % 16 == 0;
-    auto allowed = [](auto kernel, int bytes) {
+    auto allowed = [&](auto kernel, int bytes) {
+        if (k % 4 || size_t(m) % 16) return false;
         bool given = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) == cudaSuccess;
         cudaGetLastError();  // the answer "no" is no error
         return given;
     };
-    const int ten = narrow_bytes(10, 2, 3, 512, 864), sixteen = narrow_bytes(16, 4, 3, 256, 384);
-    if (w <= 4 && wide)
-        matmul_narrow_kernel<4, 3, 3, 256, 384, true>
-            <<<cdiv(h, 96), 256, narrow_bytes(4, 3, 3, 256, 384), stream>>>(m, n, out, h, w, k);
+    const int four = narrow_bytes(4, 4, 3, 256, 384, 64), four_small = narrow_bytes(4, 3, 2, 128, 384, 64);
+    const int ten = narrow_bytes(10, 6, 2, 256, 896, 64), ten_small = narrow_bytes(10, 3, 2, 128, 512, 64);
+    const int sixteen = narrow_bytes(16, 6, 2, 256, 1024, 64), sixteen_small = narrow_bytes(16, 2, 2, 128, 384, 64);
+    if (w <= 4 && allowed(matmul_narrow_kernel<4, 4, 3, 256, 384, 64, true>, four))
+        matmul_narrow_kernel<4, 4, 3, 256, 384, 64, true><<<cdiv(h, 128), 256, four, stream>>>(m, n, out, h, w, k);
     else if (w <= 4)
-        matmul_narrow_kernel<4, 3, 3, 256, 384, false>
-            <<<cdiv(h, 96), 256, narrow_bytes(4, 3, 3, 256, 384), stream>>>(m, n, out, h, w, k);
-    else if (w <= 10 && wide && allowed(matmul_narrow_kernel<10, 2, 3, 512, 864, true>, ten))
-        matmul_narrow_kernel<10, 2, 3, 512, 864, true><<<cdiv(h, 128), 512, ten, stream>>>(m, n, out, h, w, k);
+        matmul_narrow_kernel<4, 3, 2, 128, 384, 64, false>
+            <<<cdiv(h, 48), 128, four_small, stream>>>(m, n, out, h, w, k);
+    else if (w <= 10 && allowed(matmul_narrow_kernel<10, 6, 2, 256, 896, 64, true>, ten))
+        matmul_narrow_kernel<10, 6, 2, 256, 896, 64, true><<<cdiv(h, 192), 256, ten, stream>>>(m, n, out, h, w, k);
     else if (w <= 10)
-        matmul_narrow_kernel<10, 2, 3, 256, 480, false>
-            <<<cdiv(h, 64), 256, narrow_bytes(10, 2, 3, 256, 480), stream>>>(m, n, out, h, w, k);
-    else if (wide && allowed(matmul_narrow_kernel<16, 4, 3, 256, 384, true>, sixteen))
-        matmul_narrow_kernel<16, 4, 3, 256, 384, true><<<cdiv(h, 128), 256, sixteen, stream>>>(m, n, out, h, w, k);
+        matmul_narrow_kernel<10, 3, 2, 128, 512, 64, false>
+            <<<cdiv(h, 48), 128, ten_small, stream>>>(m, n, out, h, w, k);
+    else if (allowed(matmul_narrow_kernel<16, 6, 2, 256, 1024, 64, true>, sixteen))
+        matmul_narrow_kernel<16, 6, 2, 256, 1024, 64, true>
+            <<<cdiv(h, 192), 256, sixteen, stream>>>(m, n, out, h, w, k);
     else
-        matmul_narrow_kernel<16, 2, 3, 256, 288, false>
-            <<<cdiv(h, 64), 256, narrow_bytes(16, 2, 3, 256, 288), stream>>>(m, n, out, h, w, k);
+        matmul_narrow_kernel<16, 2, 2, 128, 384, 64, false>
+            <<<cdiv(h, 32), 128, sixteen_small, stream>>>(m, n, out, h, w, k);
 }
 #endif

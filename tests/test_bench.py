@@ -89,11 +89,14 @@ def test_without_a_roof_there_is_no_column_of_it():
     assert "| 0.00100 | 1.00 |" in table and "roof" not in table and "Best of 30" in table
 
 
-def test_the_foot_names_what_a_graph_launched():
+def test_the_foot_tells_what_a_graph_launched():
     rows = [figures("sum", 0.02, bytes=4e9), figures("short", 1e-5, bytes=4e4, graph=True)]
     table = bench.table("narrow", GPU | {"narrow": {"size": 50_000, "rows": rows}})
     assert table.startswith("| 50,000 x 784 @ 784 x 10 | time | GB/s | of `m.sum()` |")
-    assert table.endswith("Launched by a CUDA graph, since Python's launches would show: short.")
+    rule = "What takes less than 1.00 ms was launched by a CUDA graph"
+    assert table.endswith(f"{rule}: Python's would show.")
+    rows.append(figures("stubborn", 2e-5, bytes=4e4))
+    assert f"{rule} (but for stubborn)" in bench.table("narrow", GPU | {"narrow": {"size": 50_000, "rows": rows}})
 
 
 def test_the_roof_is_that_of_the_device(monkeypatch):
@@ -252,6 +255,7 @@ def test_launches_take_the_inputs_by_turns(monkeypatch):
     monkeypatch.setattr(bench, "captured", captured)
     timing, graph = bench.timed(operation, [(i, i) for i in range(3)])
     assert used == [i % 3 for i in range(len(used))] and graph and len(graphs) == 1
+    assert len(used) == 1 + 3 + 21 * (1 + bench.SAMPLES)  # at least 20, and as many of each
     assert len(timing.samples) == bench.SAMPLES and timing.device == "cuda"
     used.clear()
     monkeypatch.setattr(bench, "SHORT", 0)

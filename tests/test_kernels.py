@@ -395,10 +395,10 @@ def product_of(blocks):
     return blocks[0] * blocks[1]
 
 
-def narrow(width, rows, stages, threads, steps):
+def narrow(*sizes):
     """A launch of matmul_narrow_kernel with these template arguments."""
-    shared = narrow_bytes(width, rows, stages, threads, steps)
-    return tiles(threads // 8 * rows, width, threads, product_of, shared)
+    width, rows, _, threads, *_ = sizes
+    return tiles(threads // 8 * rows, width, threads, product_of, narrow_bytes(*sizes))
 
 
 # Every kernel: its launch by (h, w, k), flat ones take h as their n, and the sizes it is launched with.
@@ -439,19 +439,25 @@ LAUNCHES = {
     "matmul_pipelined_kernel<128, 256, 8, 16, 8, 3, false>": (tiles(128, 256, 256, product_of), PRODUCTS + LARGER),
     "matmul_pipelined_kernel<64, 128, 8, 4, 8, 4, true>": (tiles(64, 128, 256, product_of), WIDE_N),
     "matmul_pipelined_kernel<64, 128, 8, 4, 8, 4, false>": (tiles(64, 128, 256, product_of), PRODUCTS + LARGER),
-    "matmul_narrow_kernel<4, 3, 3, 256, 384, true>": (narrow(4, 3, 3, 256, 384), [(1, 1, 4), (130, 4, 516), (3, 2, 0)]),
-    "matmul_narrow_kernel<4, 3, 3, 256, 384, false>": (
-        narrow(4, 3, 3, 256, 384),
+    "matmul_narrow_kernel<4, 4, 3, 256, 384, 64, true>": (
+        narrow(4, 4, 3, 256, 384, 64),
+        [(1, 1, 4), (130, 4, 516), (3, 2, 0)],
+    ),
+    "matmul_narrow_kernel<4, 3, 2, 128, 384, 64, false>": (
+        narrow(4, 3, 2, 128, 384, 64),
         [(1, 1, 1), (130, 4, 517), (3, 2, 0)],
     ),
-    "matmul_narrow_kernel<10, 2, 3, 512, 864, true>": (narrow(10, 2, 3, 512, 864), [(1, 5, 4), (130, 10, 900)]),
-    "matmul_narrow_kernel<10, 2, 3, 256, 480, false>": (
-        narrow(10, 2, 3, 256, 480),
+    "matmul_narrow_kernel<10, 6, 2, 256, 896, 64, true>": (narrow(10, 6, 2, 256, 896, 64), [(1, 5, 4), (200, 10, 900)]),
+    "matmul_narrow_kernel<10, 3, 2, 128, 512, 64, false>": (
+        narrow(10, 3, 2, 128, 512, 64),
         [(1, 5, 1), (130, 10, 515), (3, 7, 0)],
     ),
-    "matmul_narrow_kernel<16, 4, 3, 256, 384, true>": (narrow(16, 4, 3, 256, 384), [(1, 11, 4), (130, 16, 516)]),
-    "matmul_narrow_kernel<16, 2, 3, 256, 288, false>": (
-        narrow(16, 2, 3, 256, 288),
+    "matmul_narrow_kernel<16, 6, 2, 256, 1024, 64, true>": (
+        narrow(16, 6, 2, 256, 1024, 64),
+        [(1, 11, 4), (200, 16, 1028)],
+    ),
+    "matmul_narrow_kernel<16, 2, 2, 128, 384, 64, false>": (
+        narrow(16, 2, 2, 128, 384, 64),
         [(1, 11, 1), (66, 16, 513), (3, 13, 0)],
     ),
 }
@@ -571,12 +577,13 @@ def test_what_a_rung_of_the_ladder_costs(kernel):
 
 
 def test_a_narrow_product_reads_its_large_matrix_once():
-    for sizes, w in (((4, 3, 3, 256, 384), 3), ((10, 2, 3, 512, 864), 10), ((16, 4, 3, 256, 384), 16)):
+    for sizes, w in (((4, 4, 3, 256, 384, 64), 3), ((10, 6, 2, 256, 896, 64), 10), ((16, 6, 2, 256, 1024, 64), 16)):
         h, k = 384, 512
         requests = traced(f"matmul_narrow_kernel<{', '.join(map(str, sizes))}, true>", h, w, k)[0].requests
-        of_m = requests[(requests.space == "global") & (requests.op == "load") & (requests.bytes == 16)]
-        assert of_m.sectors.sum() == h * k // 8 and of_m.requests.sum() == h * k // 128
-        assert requests.bank_conflicts.sum() == 0
+        loads = requests[(requests.op == "load") & (requests.bytes == 16)]
+        of_m = loads[(loads.space == "global") & (loads.line == loads.line.min())]  # its copies stand first
+        assert of_m.sectors.tolist() == [h * k // 8] and of_m.requests.tolist() == [h * k // 128]
+        assert loads[loads.space == "shared"].bank_conflicts.tolist() == [0, 0]  # of m's pieces and of n
 
 
 def test_every_operation_is_two_files_and_says_what_it_offers():

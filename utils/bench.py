@@ -32,9 +32,9 @@ __all__ = ["GROUPS", "WrongResult", "fill", "measured", "recorded", "table"]
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "bench"
-SAMPLES, LAUNCHES = 30, 4  # a sample is the mean of so many launches, so that Python's own time is hidden
+SAMPLES, LAUNCHES, REPLAYED = 30, 4, 20  # a sample is the mean of 4 launches from Python, or of 20 in a CUDA graph
 LONG, BUDGET = 10e-3, 2.0  # seconds: from LONG on a launch is a sample; an operation's samples take about BUDGET
-SHORT = 50e-6  # seconds: a launch from Python takes 11 µs (utils/timing.py), so from here on a CUDA graph launches
+SHORT = 1e-3  # seconds: what takes less is launched by a CUDA graph, since a launch from Python takes 11 µs (timing.py)
 ROWS = 2048  # that are checked at once: the reference takes eight bytes an element
 LARGE = 2**28  # floats in an array that is read at the full speed of the memory
 
@@ -237,7 +237,8 @@ def timed(operation, sets) -> tuple[Timing, bool]:
         return out
 
     once = measure(run, repeat=len(sets)).seconds
-    launches = 1 if once > LONG else -(-LAUNCHES // len(sets)) * len(sets)
+    at_once = REPLAYED if once < SHORT else LAUNCHES
+    launches = 1 if once > LONG else -(-at_once // len(sets)) * len(sets)
     replay = captured(lambda: run(launches)) if once < SHORT else None
     repeat = max(5, min(SAMPLES, int(BUDGET / (launches * once))))
     timing = measure(replay or (lambda: run(launches)), repeat=repeat)
@@ -351,8 +352,10 @@ def _foot(kind, parts, found) -> str:
     text += "Median of " if "cuda" in found else "Best of "
     text += " to ".join(str(number) for number in sorted({min(samples), max(samples)})) + " samples"
     text += f"{' and, in brackets, the quartiles' if len(parts) == 1 else ''}. {unit} counts {counted}."
-    if graphs := dict.fromkeys(row["name"] for row in rows if row.get("graph")):
-        text += f" Launched by a CUDA graph, since Python's launches would show: {'; '.join(graphs)}."
+    if any(row.get("graph") for row in rows):
+        without = dict.fromkeys(row["name"] for row in rows if not row.get("graph") and row["seconds"] < SHORT)
+        but = f" (but for {'; '.join(without)})" if without else ""
+        text += f" What takes less than {format_seconds(SHORT)} was launched by a CUDA graph{but}: Python's would show."
     if limits := parts[0].get("roof"):
         dense = " and ".join(f"{part['rows'][0]['flops'] / part['rows'][0]['bytes']:,.0f}" for part in parts)
         text += f" The roof is the lower of two: {limits['peak'] / 1e12:.1f} TFLOP/s ({limits['peak_is']}), and "
