@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "bench"
 SAMPLES, LAUNCHES, REPLAYED = 30, 4, 20  # a sample is the mean of 4 launches from Python, or of 20 in a CUDA graph
 LONG, BUDGET = 10e-3, 2.0  # seconds: from LONG on a launch is a sample; an operation's samples take about BUDGET
-SHORT = 200e-6  # seconds: what takes less is launched by a CUDA graph, for Python takes 11 µs a launch (utils/timing.py)
+SHORT = 200e-6  # seconds: what takes less is launched by a CUDA graph: Python takes 11 µs a launch (utils/timing.py)
 ROWS = 2048  # that are checked at once: the reference takes eight bytes an element
 LARGE = 2**28  # floats in an array that is read at the full speed of the memory
 

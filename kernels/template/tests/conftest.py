@@ -28,3 +28,12 @@ def gpu():
     if not HAS_GPU:
         pytest.skip("needs a GPU, and a build for it")
     return torch.device("cuda")
+
+
+@pytest.fixture
+def second_gpu(gpu):
+    """The second GPU, while the first is the current one; without a second, the test is skipped."""
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    assert torch.cuda.current_device() == 0
+    return torch.device("cuda:1")

@@ -92,3 +92,11 @@ def test_the_function_itself(kernel_device):
     assert_product(_C.matmul(m, n), m, n)
     with pytest.raises(RuntimeError, match="records no gradients: call my_kernels.matmul"):
         _C.matmul(m.requires_grad_(), n)
+
+
+def test_second_device(second_gpu):
+    m, n = matrices(65, 100, 70, second_gpu, requires_grad=True)
+    out = my_kernels.matmul(m, n)
+    assert_product(out, m, n)
+    expected = torch.autograd.grad((m @ n).sum(), (m, n))
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), (m, n)), expected, rtol=1e-4, atol=1e-4)

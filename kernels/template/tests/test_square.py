@@ -64,3 +64,11 @@ def test_the_function_itself(kernel_device):
     torch.testing.assert_close(_C.square(x.detach()), x.detach() ** 2)
     with pytest.raises(TypeError, match="incompatible function arguments"):
         _C.square(3)
+
+
+def test_second_device(second_gpu):
+    x = torch.randn(1000, device=second_gpu, requires_grad=True)
+    out = my_kernels.square(x)
+    assert out.device == second_gpu
+    torch.testing.assert_close(out, x * x)
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), x)[0], 2 * x)

@@ -132,11 +132,8 @@ def test_current_stream(gpu):
     assert bool((out == 3).all())
 
 
-def test_second_device(gpu):
-    if torch.cuda.device_count() < 2:
-        pytest.skip("needs two GPUs")
-    a, b = pair(1000, "cuda:1")
-    assert torch.cuda.current_device() == 0
+def test_second_device(second_gpu):
+    a, b = pair(1000, second_gpu)
     torch.testing.assert_close(my_kernels.vector_add(a, b), a + b)
     with pytest.raises(RuntimeError, match="a is on cuda:1, but b is on cuda:0"):
         my_kernels.vector_add(a, b.to("cuda:0"))
