@@ -8,7 +8,6 @@ with one in float64 before its time counts. Takes some minutes, and needs a GPU.
 import itertools
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from multiprocessing import get_context
 
 import torch
@@ -88,17 +87,20 @@ def best(chosen, made, h, k, w):
         for built in progress([others.submit(build, made, sizes) for sizes in chosen], "compiling"):
             built.result()
 
-    def product(sizes, m, n):
-        (kernel, launch), out = made(sizes), torch.empty(h, w, device="cuda")
-        kernel[launch(h, w)](m, n, out, h, w, k)
-        return out
-
     def seconds(name, run):
         return bench.row(bench.product(name, run, h, k, w))["seconds"]
 
-    found = {
-        sizes: seconds(str(sizes), partial(product, sizes)) for sizes in progress(chosen, f"{h} x {k} @ {k} x {w}")
-    }
+    def of(sizes):
+        kernel, launch = made(sizes)
+
+        def run(m, n):
+            out = torch.empty(h, w, device="cuda")
+            kernel[launch(h, w)](m, n, out, h, w, k)
+            return out
+
+        return seconds(str(sizes), run)
+
+    found = {sizes: of(sizes) for sizes in progress(chosen, f"{h} x {k} @ {k} x {w}")}
     return dict(sorted(found.items(), key=lambda item: item[1])), seconds("@", torch.matmul)
 
 
