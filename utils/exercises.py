@@ -12,6 +12,7 @@ To add an exercise, write it into `EXERCISES` of utils/exercise_sets/lesson_NN.p
   `expected(**arguments)` is what must be in the output, or a dictionary of several tensors by name. `traffic(**sizes)`
   is what a good kernel needs: a dictionary of columns of `trace.requests` (utils/cuda_on_cpu/report.py), for which
   `once` and `like` exist. It is looked at for the last of the sizes, and more than 1.5 times as much is called slow.
+  `slow_by(source)` says why CUDA source that is right is slow although its counts are good, or "".
 
 The notebook holds the rest: a sentence that says what is asked, a cell with the stub and `check(...)`, and under it,
 folded, hints and the solution, which stands nowhere else. tests/exercises/lesson_NN.py holds wrong answers.
@@ -161,6 +162,7 @@ class Kernel:
     source: Callable[[str], str] | None = None
     close: dict = field(default_factory=dict)
     traffic: Callable[..., dict] | None = None
+    slow_by: Callable[[str], str] | None = None
 
     def judge(self, answer):
         answer = getattr(answer, "source", answer)  # of a kernel that %%cuda or compile_kernel has made
@@ -261,6 +263,8 @@ class Kernel:
             yield Verdict("not yet")
         if self.traffic and trace.ok:
             yield from self._slow(_traffic(trace), sizes, case)
+        if trace.ok and self.slow_by and (why := self.slow_by(source)):
+            yield Verdict("right, but slow", why)
         if trace.ok:
             yield from self._on_gpu(source)
 

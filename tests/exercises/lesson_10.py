@@ -38,5 +38,19 @@ WRONG = {
         ),
         ("out of bounds", "tile < 7", "tile < 8"),
         ("raced", "buffer[tile % 2]", "buffer[(tile + 1) % 2]"),
+        ("right, but slow", "__pipeline_wait_prior(1)", "__pipeline_wait_prior(0)"),
+        (
+            "right, but slow",  # loads, no copies
+            """    __pipeline_memcpy_async(&buffer[0][t], mine + t, 4);
+    __pipeline_commit();
+    for (int tile = 0; tile < 8; ++tile) {
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();  // also where nothing was begun: an empty batch has come at once
+        __pipeline_wait_prior(1);
+""",
+            """    for (int tile = 0; tile < 8; ++tile) {
+        buffer[tile % 2][t] = mine[64 * tile + t];
+""",
+        ),
     ],
 }

@@ -1,5 +1,7 @@
 """Lesson 10: the limit that counts give, registers, the order of the lanes, copies under way."""
 
+import re
+
 import torch
 
 from utils.exercise_sets.lesson_07 import factors
@@ -24,6 +26,16 @@ def _wrong_order(place_of):
             return (
                 f"a read by {which} takes four passes: not all pairs i and i ^ 1, or i and i ^ 2, share it ({example})"
             )
+    return ""
+
+
+def _waits_for_all(source):
+    code = re.sub(r"//.*", "", source)
+    waits = re.findall(r"__pipeline_wait_prior\(\s*(.*?)\s*\)", code)
+    if "__pipeline_memcpy_async" not in code:
+        return "no copy is under way while a tile is added: begin each with __pipeline_memcpy_async"
+    if all(left == "0" for left in waits):
+        return "every wait is for all copies, so none is under way while a tile is added"
     return ""
 
 
@@ -62,5 +74,6 @@ EXERCISES = [
         close={"rtol": 1e-4, "atol": 1e-4},
         # Each number is loaded once by a copy: 2 warps, 8 tiles, and a store.
         traffic=lambda blocks: {"sectors": blocks * 2 * (_TILES + 1) * 4},
+        slow_by=_waits_for_all,
     ),
 ]
