@@ -20,6 +20,8 @@ WRONG = {
     "12-schema": [
         ("wrong", "Tensor(a!) out", "Tensor out"),
         ("wrong", "Tensor a,", "Tensor(a!) a,"),
+        ("wrong", "Tensor a,", "Tensor(b) a,"),
+        ("wrong", "float factor=1.0", "*, float factor=1.0"),
         ("wrong", "-> ()", "-> Tensor"),
         ("wrong", "float factor=1.0", "float factor"),
         ("wrong", "float factor=1.0", "float factor=2.0"),

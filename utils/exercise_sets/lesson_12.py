@@ -36,6 +36,10 @@ def _wrong_schema(answer):
         changes = argument.alias_info is not None and argument.alias_info.is_write
         if changes != written:
             return f"yours says that {name} {'is written to' if changes else 'is only read'}, but it is not so"
+        if argument.alias_info is not None and not written:
+            return f"yours says that {name} shares memory with what is returned, but nothing is"
+        if argument.kwarg_only:
+            return f"the call is scaled_add(a, b, out, factor), but yours takes {name} by its name alone"
     factor = schema.arguments[-1]
     if not factor.has_default_value() or factor.default_value != 1:
         return "factor is 1 if it is left out, but yours does not say so"
