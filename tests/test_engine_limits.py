@@ -29,6 +29,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc, which is Linux's")
 
 SOURCE = r"""
+#include <cuda_pipeline.h>
 __global__ void plain(int* x, int n) {
     long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i < n) x[i] += 1;
@@ -73,12 +74,15 @@ __device__ long long deep(long long n) {
 }
 // One thread goes wrong, in its own way; those after it wait.
 __global__ void stray(int* x, long long wrong, int kind) {
+    extern __shared__ __align__(16) int room[];
     __syncthreads();
     if (blockIdx.x == 2 && threadIdx.x == 5) {
         if (kind == 0) x[wrong] = 1;
         if (kind == 1) x[0] = 7 / int(wrong);
         if (kind == 2) x[0] = deep(wrong);
         if (kind == 3) x[0] = 7 % int(wrong);
+        if (kind == 4) room[wrong] = 1;
+        if (kind == 5) __pipeline_memcpy_async(room, (char*)x + wrong, 16);
     }
     __syncthreads();
 }
@@ -320,13 +324,16 @@ def test_an_interruption_ends_a_kernel_and_the_next_runs(interruptions, case):
 ACCIDENTS = r"""
 def message(kernel, *launch):
     try:
-        kernel[4, 32](*launch)
+        kernel[4, 32, shared](*launch)
     except RuntimeError as error:
         return str(error)
 stray, deadlock = compile_kernel(SOURCE, "stray"), compile_kernel(SOURCE, "deadlock")
 works()
-for case, kind, wrong in (("far", 0, 1 << 40), ("far below", 0, -(1 << 40)), ("division", 1, 0), ("remainder", 3, 0),
-                          ("recursion", 2, 0)):
+shared = 0
+for case, kind, wrong, shared in (
+    ("far", 0, 1 << 40, 0), ("far below", 0, -(1 << 40), 0), ("division", 1, 0, 0), ("remainder", 3, 0, 0),
+    ("recursion", 2, 0, 0), ("no shared", 4, 0, 0), ("behind shared", 4, 50_000, 100_000),
+    ("before shared", 4, -20_000, 128), ("misaligned copy", 5, 4, 16)):
     for _ in range(10):
         message(stray, x, wrong, kind)
     before = kilobytes()
@@ -354,6 +361,10 @@ def accidents():
         ("division", "{who} divides a whole number by zero"),
         ("remainder", "{who} divides a whole number by zero"),
         ("recursion", "{who} needs more than 256 KB for its local variables"),
+        ("no shared", "{who} writes dynamic shared memory, but this launch has none"),
+        ("behind shared", "{who} writes 100000 bytes behind the 100000 bytes of dynamic shared memory"),
+        ("before shared", "{who} writes before the start of shared memory"),
+        ("misaligned copy", "{who} begins a copy of 16 bytes from an address that is no multiple of 16"),
     ],
 )
 def test_a_hundred_faults_are_a_hundred_exceptions(accidents, case, message):

@@ -148,13 +148,14 @@ def run(commands, say) -> str:
             running[subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)] = output
         while running:
             for process in [p for p in running if p.poll() is not None]:
-                output = running.pop(process)
-                output.seek(0)
-                if process.returncode:
-                    return output.read() or f"{shlex.join(process.args)} ended with {process.returncode}"
+                with running.pop(process) as output:
+                    output.seek(0)
+                    if process.returncode:
+                        return output.read() or f"{shlex.join(process.args)} ended with {process.returncode}"
             time.sleep(0.01)
         return ""
     finally:  # also where the learner interrupts: leave no compiler behind
-        for process in running:
+        for process, output in running.items():
             process.kill()
             process.wait()
+            output.close()

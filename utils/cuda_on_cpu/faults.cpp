@@ -197,6 +197,17 @@ std::string damage_message(const char* kernel) {
            ": run it under .trace (load_cuda: with check=True) to see which thread";
 }
 
+// Where an address around a block's shared memory lies, and what to do.
+static std::string beside_shared(const Block& b, const char* address) {
+    const char* begin = reinterpret_cast<char*>(b.arena.get()) + dynamic_offset(*b.worker);
+    const std::string bytes = std::to_string(b.dynamic_bytes), ask = ": a trace of this launch tells the line";
+    if (address < begin) return "before the start of shared memory" + ask;
+    if (!b.dynamic_bytes)
+        return "dynamic shared memory, but this launch has none: kernel[blocks, threads, bytes] gives it some";
+    return std::to_string(address - begin - b.dynamic_bytes) + " bytes behind the " + bytes +
+           " bytes of dynamic shared memory that this launch has" + ask;
+}
+
 // What is told to the learner. It begins as CUDA's own message for the same mistake does.
 std::string fault_message(const char* kernel, const Worker& w) {
     const Block& b = block();
@@ -215,6 +226,7 @@ std::string fault_message(const char* kernel, const Worker& w) {
         case stuck:
             return "CUDA error: this launch would never end: " + who + "waits at " + w.fault_text +
                    " for threads that wait elsewhere";
+        case wrong_copy:
         case wrong_mask: return "CUDA error: " + who + w.fault_text;
         case assertion: return "CUDA error: device-side assert triggered: " + who + "says that " + w.fault_text;
         case trapped: return "CUDA error: unspecified launch failure: " + who + "calls __trap";
@@ -230,6 +242,8 @@ std::string fault_message(const char* kernel, const Worker& w) {
     else if (Place found; find_tensor(w.fault_address, found) && !found.inside())
         snprintf(what, sizeof what, "%s %s: compare its index with the size, or ask a trace of this launch",
                  w.fault_verb, beside(found).c_str());
+    else if (b.arena.around(w.fault_address))
+        snprintf(what, sizeof what, "%s %s", w.fault_verb, beside_shared(b, w.fault_address).c_str());
     else if (w.fault_address)
         snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size, %s",
                  (const void*)w.fault_address, "or ask a trace of this launch");

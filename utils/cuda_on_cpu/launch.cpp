@@ -160,7 +160,7 @@ void Grid::tell(Worker& w, const Block& b) {
 void Grid::run_in_turn(Worker& w) {
     if (w.blocks.empty()) w.blocks.push_back(std::make_unique<Block>());
     Block& b = *w.blocks[0];
-    b.make_arena(dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
+    b.arena.make(dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
     b.variables.clear();
     b.dynamic = {};
     b.static_bytes = b.static_end = 0;
@@ -185,7 +185,7 @@ void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
     for (uint64_t i = index; i < blocks; i += workers) {
         mine.push_back(std::make_unique<Block>());
         Block& b = *mine.back();
-        b.make_arena(dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
+        b.arena.make(dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
         b.dynamic_bytes = launch.shared_bytes;
         set_up_block(w, b, trace ? trace_block(*trace, i, blocks) : i, launch);
     }

@@ -34,6 +34,27 @@ Fiber::Fiber() {
 
 Fiber::~Fiber() { munmap(stack, stack_bytes); }
 
+void Arena::make(size_t bytes) {
+    const size_t page = sysconf(_SC_PAGESIZE), wanted = (bytes + page - 1) / page * page;
+    if (wanted > room) {
+        this->~Arena();
+        begin = nullptr;
+        open = 0;
+        room = std::max<size_t>(wanted, 1024 * 1024);
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        void* pages = mmap(nullptr, room + 2 * guard, PROT_NONE, flags, -1, 0);
+        if (pages == MAP_FAILED) throw std::bad_alloc();
+        begin = static_cast<unsigned char*>(pages) + guard;
+    }
+    if (wanted > open) mprotect(begin + open, wanted - open, PROT_READ | PROT_WRITE);
+    if (wanted < open) mprotect(begin + wanted, open - wanted, PROT_NONE);
+    open = wanted;
+}
+
+Arena::~Arena() {
+    if (begin) munmap(begin - guard, room + 2 * guard);
+}
+
 // Never inlined: an idle fiber may wake on another CPU thread, so nothing read from `here` may outlive a switch.
 __attribute__((noinline)) static Block& my_block() {
     asm volatile("");
@@ -436,6 +457,16 @@ void async_copy(void* to, const void* from, size_t bytes, size_t zeros, const vo
     Worker& w = *block().worker;
     w.in_kernel = 0;
     watch(block());  // the fiber knows its thread
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes)
+        fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + " bytes, " + std::to_string(zeros) +
+                             " of them zeros: it takes 4, 8 or 16, and no more zeros than bytes");
+    for (const void* address : {from, static_cast<const void*>(to)})
+        if (size_t(address) % bytes) {
+            if (w.trace) trace_misaligned(*w.trace, address, bytes, address == from ? Access::load : Access::store, code);
+            fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + (address == from ? " bytes from" : " bytes to") +
+                                 " an address that is no multiple of " + std::to_string(bytes) +
+                                 ": a trace of this launch tells which");
+        }
     if (w.trace && bytes > zeros) touch(from, bytes - zeros, Access::load, code);
     uint32_t begun = w.trace ? trace_copy_begins(*w.trace, block(), to, bytes, code) : 0;
     Fiber& me = *block().running;

@@ -111,6 +111,23 @@ struct Warp {
 
 struct Worker;
 
+// The shared memory of a block: static, then dynamic. It begins with bank 0, and nobody may touch the pages around it.
+class Arena {
+public:
+    Arena() = default;
+    ~Arena();
+    Arena(const Arena&) = delete;
+    void make(size_t bytes);  // exactly so many pages as these need
+    unsigned char* get() const { return begin; }
+    size_t size() const { return open; }
+    bool around(const void* p) const { return p >= begin - guard && p < begin + room + guard; }
+
+private:
+    static constexpr size_t guard = 1024 * 1024;
+    unsigned char* begin = nullptr;
+    size_t open = 0, room = 0;  // bytes that may be touched, and that there is space for
+};
+
 // The running block. Device code finds its Position in `here`, which points to one of these.
 struct Block : Position {
     Worker* worker;
@@ -127,15 +144,7 @@ struct Block : Position {
     std::vector<Variable> variables;  // the shared memory
     size_t static_bytes = 0, dynamic_bytes = 0, static_end = 0;
     SharedVariable dynamic{};         // the one dynamic variable, where a trace has met it
-    struct Free { void operator()(unsigned char* p) const { free(p); } };
-    std::unique_ptr<unsigned char[], Free> arena;  // static, then dynamic; begins with bank 0
-    size_t arena_bytes = 0;
-    void make_arena(size_t bytes) {
-        if (arena_bytes >= bytes) return;
-        arena_bytes = (bytes + 1023) / 1024 * 1024;
-        arena.reset(static_cast<unsigned char*>(aligned_alloc(1024, arena_bytes)));
-        if (!arena) throw std::bad_alloc();
-    }
+    Arena arena;
 
     Warp& warp_of(unsigned int thread) { return warps[thread / 32]; }
 };
@@ -144,7 +153,7 @@ enum class End { none, done, at_grid, left };
 
 // Why a launch ended early: a signal's number, or one of these.
 enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
-             host_function = -7, endless = -8 };
+             host_function = -7, endless = -8, wrong_copy = -9 };
 
 // What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
 struct Worker {

@@ -169,7 +169,7 @@ Region* Trace::find(Block& b, uintptr_t a, size_t bytes, bool& ignore) {
     if ((a >= block_begin && a < block_begin + sizeof(Block)) || a == reinterpret_cast<uintptr_t>(&here)) return nullptr;
     ignore = false;
     uintptr_t arena = reinterpret_cast<uintptr_t>(b.arena.get());
-    if (a >= arena && a < arena + b.arena_bytes) return find_shared(b, a, bytes);
+    if (a >= arena && a < arena + b.arena.size()) return find_shared(b, a, bytes);
     for (auto& r : regions)
         if (r->holds(a, bytes)) return r.get();
     if (Region* r = variable_at(a, bytes)) return r;
@@ -300,6 +300,10 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     p.has_other = true;
     place_in(p, region, a);
     add(std::move(p));
+}
+
+void trace_misaligned(Trace& t, const void* address, size_t needs, Access access, const void* code) {
+    t.misaligned(address, needs, Op(int(access)), code);
 }
 
 uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, size_t bytes, const void* code) {

@@ -31,6 +31,7 @@ void trace_fence(Trace&, Block&);
 // An asynchronous copy writes at some time between the two. The first gives the time at which it began.
 uint32_t trace_copy_begins(Trace&, Block&, const void* to, size_t bytes, const void* code);
 void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
+void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);
 bool trace_go_on(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
 
 }  // namespace cuda_on_cpu

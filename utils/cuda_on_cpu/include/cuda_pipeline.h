@@ -18,8 +18,6 @@ CUDA_ON_CPU_OPAQUE void pipeline_copy(void* to, const void* from, size_t bytes, 
 
 // 4, 8 or 16 bytes from global to shared memory, both aligned to that many; the last `zeros` of them become 0.
 __forceinline__ void __pipeline_memcpy_async(void* to, const void* from, size_t bytes, size_t zeros = 0) {
-    bool fits = (bytes == 4 || bytes == 8 || bytes == 16) && zeros <= bytes;
-    if (!fits || (size_t)to % bytes || (size_t)from % bytes) ::cuda_on_cpu::trap();
     ::cuda_on_cpu::pipeline_copy(to, from, bytes, zeros);
 }
 __forceinline__ void __pipeline_commit() { ::cuda_on_cpu::async_commit(); }
