@@ -586,6 +586,21 @@ def test_a_narrow_product_reads_its_large_matrix_once():
         assert loads[loads.space == "shared"].bank_conflicts.tolist() == [0, 0]  # of m's pieces and of n
 
 
+@pytest.mark.parametrize("order", ["forward", "reversed"])
+def test_blocks_that_do_the_same_cost_the_same(order):
+    """The asynchronous copies of a loop, of another loop and of the code before them are not mixed up."""
+    name, sizes = "matmul_narrow_kernel<10, 6, 2, 256, 896, 64, true>", (10, 6, 2, 256, 896, 64)
+    kernel, costs = Tracer(source("matmul_narrow"), name), []
+    for blocks in (1, 3):
+        h, k, w = 192 * blocks, 80, 10  # rows that end within a piece
+        grid, block, shared, *args = narrow(*sizes)(h, w, k)
+        requests = kernel[grid, block, shared](*args, outputs=args[2:3], order=order).requests
+        costs.append(requests.set_index(["line", "space", "op"])[["requests", "wavefronts"]])
+        copies = requests[requests.bytes == 16].groupby(["line", "op"]).requests.sum().unstack()
+        assert (copies.load == copies.store)[copies.store.notna()].all()  # each load of a copy is stored
+    assert (costs[1] == 3 * costs[0]).all(axis=None)
+
+
 def test_every_operation_is_two_files_and_says_what_it_offers():
     assert names() == ["copy", "grayscale", *MATRIX_PRODUCTS, "square", "transpose"]
     assert functions("grayscale") == list(GREY)

@@ -159,7 +159,14 @@ void touch(const void* address, size_t bytes, Access access, const void* code);
 #define CUDA_ON_CPU_TOUCH(address, bytes, access) \
     ::cuda_on_cpu::touch(address, bytes, ::cuda_on_cpu::Access::access, __builtin_return_address(0))
 // A function whose own accesses the hooks must not see, and whose caller's line is the one to name.
+// Its basic blocks are none of the caller's way either: the ways from all its callers would meet there.
+#ifdef __clang__
+#define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread"), no_sanitize("coverage")))
+#elif __has_attribute(no_sanitize_coverage)
+#define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread"), no_sanitize_coverage))
+#else  // g++ 11
 #define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread")))
+#endif
 #else
 #define CUDA_ON_CPU_TOUCH(address, bytes, access) ((void)0)
 #define CUDA_ON_CPU_OPAQUE inline
