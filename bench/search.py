@@ -1,8 +1,8 @@
 """Which tile sizes are best for kernels/matmul_fast.cu and matmul_narrow.cu on this GPU:  python -m bench.search
 
-Compiles and times every choice of the template's sizes that a block has room for, beside PyTorch's `@` in the same run,
-and prints the best of each size of product. What is best on an H200 stands in the launchers. Every product is compared
-with one in float64 before its time counts. Takes some minutes, and needs a GPU.
+Compiles and times the choices of the template's sizes below that a block has room for, beside PyTorch's `@` in the same
+run, and prints the best of each size of product. What is best on an H200 stands in the launchers. Every product is
+compared with one in float64 before its time counts. Takes about ten minutes, and needs a GPU.
 """
 
 import itertools
@@ -53,7 +53,7 @@ def queues(w):
     blocks have enough of m on its way."""
     room = torch.cuda.get_device_properties("cuda").shared_memory_per_block_optin
     for rows, stages, threads, span, steps in itertools.product(
-        (2, 3, 4, 6), (2, 3), (128, 256, 384, 512), (32, 64, 128), (384, 1024)
+        (2, 3, 4, 6), (2, 3), (128, 256, 384, 512), (32, 64, 128), (384, 896)
     ):
         sizes = w, rows, stages, threads, cdiv(steps, span * stages) * span * stages, span
         registers, ahead = threads * (rows * (w + 4) + 32), threads // 32 * (stages - 1) * 4 * rows * span * 4

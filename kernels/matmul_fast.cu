@@ -15,6 +15,7 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     const int THREADS = BH / TH * (BW / TW), ACROSS = BW / (4 * TW);  // ACROSS: warps side by side
     const int M_PIECE = BH * BK / THREADS, N_PIECE = WIDE ? 4 : 1;    // neighbours in a row that a thread copies
     const int N_ROWS = N_PIECE * THREADS / BW;                        // rows of n that all threads copy at once
+    static_assert(BH % (8 * TH) == 0 && BW % (4 * TW) == 0 && STAGES > 1, "whole warps, and a pair that is on its way");
     static_assert(BK % M_PIECE == 0 && N_PIECE * THREADS % BW == 0 && BK % N_ROWS == 0, "each thread copies as much");
     const int LENGTH = BH + 4, STAGE = BK * (LENGTH + BW);
     __shared__ __align__(16) float tiles[STAGES][STAGE];

@@ -4,15 +4,16 @@
 
 #include "cdiv.h"
 
-// A warp takes 4 * ROWS rows of m and copies SPAN elements of each for itself, STAGES - 1 pieces ahead: it waits for no
-// other warp. 8 lanes share ROWS rows; each multiplies 4 of 32 elements, and in the end the 8 add up what they have. Room
-// for STEPS rows of n lies behind the pieces. Of n 4 rows lie together, WIDTH times 16 bytes that serve 4 * WIDTH * ROWS
-// products. WIDE: rows of m, and an n with WIDTH columns, go 16 bytes at a time.
+// A warp takes 4 * ROWS rows of m and copies SPAN elements of each for itself, STAGES - 1 pieces ahead: between pieces
+// it waits for no other warp. 8 lanes share ROWS rows; each multiplies 4 of 32 elements, and in the end the 8 add up what
+// they have. Behind the pieces lie up to STEPS rows of n, which all warps fetch together. 4 rows of n make a line of
+// WIDTH times 16 bytes, which serves 4 * WIDTH * ROWS products. WIDE: rows of m, and an n with WIDTH columns, go 16 bytes
+// at a time.
 template <int WIDTH, int ROWS, int STAGES, int THREADS, int STEPS, int SPAN, bool WIDE>
 __global__ void __launch_bounds__(THREADS)
     matmul_narrow_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
                          size_t w, size_t k) {
-    static_assert(STEPS % (SPAN * STAGES) == 0, "the first piece of each STEPS is in place 0");
+    static_assert(STEPS % (SPAN * STAGES) == 0 && STAGES > 1, "the first piece of each STEPS is in place 0");
     const int HEIGHT = 4 * ROWS, PIECE = WIDE ? 4 : 1;
     const int LENGTH = WIDTH | 1;  // 16 bytes each; odd, so that what 8 lanes read lies in different banks
     extern __shared__ float4 shared[];
@@ -20,7 +21,7 @@ __global__ void __launch_bounds__(THREADS)
     float4(*pieces)[HEIGHT][SPAN / 4] = (float4(*)[HEIGHT][SPAN / 4])shared + warp * STAGES;
     float4(*n_tile)[LENGTH] = (float4(*)[LENGTH])(shared + THREADS / 32 * STAGES * HEIGHT * (SPAN / 4));
     size_t r0 = (size_t(blockIdx.x) * (THREADS / 32) + warp) * HEIGHT;
-    int last = r0 + HEIGHT < h ? HEIGHT - 1 : r0 < h ? h - 1 - r0 : 0;  // rows outside repeat it: nobody stores their sums
+    int last = r0 + HEIGHT < h ? HEIGHT - 1 : r0 < h ? h - 1 - r0 : 0;  // others repeat it: nobody stores their sums
     const float* from = m + (r0 < h ? r0 : h - 1) * k;
     auto begin_copies = [&](int step, size_t left, int stage) {  // left: elements of a row behind `from`
         if (step < left)
@@ -108,8 +109,8 @@ static constexpr int narrow_bytes(int width, int rows, int stages, int threads, 
     return threads / 32 * stages * 4 * rows * span * 4 + steps / 4 * (width | 1) * 16;
 }
 
-// More than 48 KB a block must be asked for, and not every GPU has them. Where it has not, and for rows of m that do not
-// begin at multiples of 16 bytes, elements go one by one, and fewer rows of n lie in shared memory.
+// More than 48 KB a block must be asked for, and not every GPU has them. Where it has not, and for rows of m that do
+// not begin at multiples of 16 bytes, elements go one by one, and fewer rows of n lie in shared memory.
 void launch_matmul_narrow(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
                           cudaStream_t stream) {
     auto allowed = [&](auto kernel, int bytes) {

@@ -79,7 +79,7 @@ def test_two_sizes_stand_side_by_side_below_the_roof():
         "",
         "NVIDIA Fake, torch 9.9, CUDA 99.0. Median of 5 to 30 samples. TFLOP/s counts 2 n³ operations, in float32 "
         "without TF32. The roof is the lower of two: 10.0 TFLOP/s (so many lanes), and 83 and 3,333 FLOP a byte x "
-        "6 GB/s, as a copy has.",
+        "6 GB/s, as a copy had in the same run.",
     ]
 
 
@@ -94,7 +94,7 @@ def test_the_foot_tells_what_a_graph_launched():
     table = bench.table("narrow", GPU | {"narrow": {"size": 50_000, "rows": rows}})
     assert table.startswith("| 50,000 x 784 @ 784 x 10 | time | GB/s | of `m.sum()` |")
     rule = "What takes less than 200 µs was launched by a CUDA graph"
-    assert table.endswith(f"{rule}: Python's would show.")
+    assert table.endswith(f"{rule}, as a launch from Python would show.")
     rows.append(figures("stubborn", 2e-5, bytes=4e4))
     assert f"{rule} (but for stubborn)" in bench.table("narrow", GPU | {"narrow": {"size": 50_000, "rows": rows}})
 

@@ -355,11 +355,12 @@ def _foot(kind, parts, found) -> str:
     if any(row.get("graph") for row in rows):
         without = dict.fromkeys(row["name"] for row in rows if not row.get("graph") and row["seconds"] < SHORT)
         but = f" (but for {'; '.join(without)})" if without else ""
-        text += f" What takes less than {format_seconds(SHORT)} was launched by a CUDA graph{but}: Python's would show."
+        text += f" What takes less than {format_seconds(SHORT)} was launched by a CUDA graph{but}, "
+        text += "as a launch from Python would show."
     if limits := parts[0].get("roof"):
         dense = " and ".join(f"{part['rows'][0]['flops'] / part['rows'][0]['bytes']:,.0f}" for part in parts)
         text += f" The roof is the lower of two: {limits['peak'] / 1e12:.1f} TFLOP/s ({limits['peak_is']}), and "
-        text += f"{dense} FLOP a byte x {limits['copied'] / 1e9:,.0f} GB/s, as a copy has."
+        text += f"{dense} FLOP a byte x {limits['copied'] / 1e9:,.0f} GB/s, as a copy had in the same run."
     return text
 
 
@@ -445,6 +446,8 @@ def main() -> int:
     parser.add_argument("--fill", metavar="FILE", help="measure nothing: fill the tables from this file of bench/")
     asked = parser.parse_args()
     if asked.fill:
+        if not (FOLDER / asked.fill).is_file():
+            parser.error(f"there is no {asked.fill} in bench/, only {', '.join(p.name for p in FOLDER.glob('*.json'))}")
         found = json.loads((FOLDER / asked.fill).read_text())
     else:
         groups = [asked.only] if asked.only else list(GROUPS)
