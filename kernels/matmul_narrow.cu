@@ -5,10 +5,10 @@
 #include "cdiv.h"
 
 // A warp takes 4 * ROWS rows of m and copies SPAN elements of each for itself, STAGES - 1 pieces ahead: between pieces
-// it waits for no other warp. 8 lanes share ROWS rows; each multiplies 4 of 32 elements, and in the end the 8 add up what
-// they have. Behind the pieces lie up to STEPS rows of n, which all warps fetch together. 4 rows of n make a line of
-// WIDTH times 16 bytes, which serves 4 * WIDTH * ROWS products. WIDE: rows of m, and an n with WIDTH columns, go 16 bytes
-// at a time.
+// it waits for no other warp. 8 lanes share ROWS rows; each multiplies 4 of 32 elements, and in the end the 8 add up
+// what they have. Behind the pieces lie up to STEPS rows of n, which all warps fetch together. 4 rows of n make a line
+// of WIDTH times 16 bytes, which serves 4 * WIDTH * ROWS products. WIDE: rows of m, and an n with WIDTH columns, go 16
+// bytes at a time.
 template <int WIDTH, int ROWS, int STAGES, int THREADS, int STEPS, int SPAN, bool WIDE>
 __global__ void __launch_bounds__(THREADS)
     matmul_narrow_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
