@@ -1,10 +1,12 @@
 """load_cuda: what it builds, what it keeps, and what it says when something is wrong."""
 
+import gc
 import multiprocessing
 import os
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import kernels
 import utils.compile
 from utils import CompileError, load_cuda, toolchain
 from utils.cuda_on_cpu.build import Builder
+from utils.extension import run
 from utils.toolchain import ToolchainError
 
 CPP = "torch::Tensor twice(torch::Tensor x);"
@@ -110,6 +113,17 @@ def _build(queue):
     Builder.__call__ = lambda *a, **k: (built.append(1), call(*a, **k))[1]
     x = torch.arange(3.0)
     queue.put((len(built), load_cuda(CUDA, CPP, ["twice"]).twice(x).tolist(), len(built)))
+
+
+def test_what_compilers_print_is_not_left_open(monkeypatch):
+    open_files = []
+    monkeypatch.setattr(sys, "unraisablehook", open_files.append)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run([["true"], ["true"]], lambda _: None) == ""
+        assert run([["sleep", "60"], ["false"]], lambda _: None) == "false ended with 1"
+        gc.collect()
+    assert open_files == []
 
 
 def test_of_several_processes_one_builds_and_all_get_it(fresh, on_cpu):

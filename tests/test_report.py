@@ -233,6 +233,22 @@ def test_race(here, there, expected):
     assert (found.thread, found.other_thread, found.other_block) == ((3, 0, 0), (4, 0, 0), (0, 0, 0))
 
 
+@pytest.mark.parametrize(
+    ("barrier", "hint"),
+    [
+        ("", "Put `__syncthreads();` between lines 2 and 4; in a loop, also one at its end."),
+        ("// __syncthreads();", "Put `__syncthreads();` between lines 2 and 4; in a loop, also one at its end."),
+        ("__syncthreads();", "Put another `__syncthreads();` at the end of the loop: one thread is in its next round"),
+    ],
+)
+def test_a_barrier_that_stands_between_is_no_cure(barrier, hint):
+    source = f"for (;;) {{\n    s[i] = 1;\n    {barrier}\n    x[i] = s[i + 1];\n}}"
+    place = {"block": [0, 0, 0], "thread": [3, 0, 0], "op": "store"}
+    other = {"pc": at(4), "op": "load", "block": [0, 0, 0], "thread": [4, 0, 0]}
+    (found,) = traced(shared("race", 2, **place, other=other), source=source).problems
+    assert found.hint.startswith(hint)
+
+
 def test_race_between_blocks():
     other = {"pc": at(7), "op": "store", "block": [1, 0, 0], "thread": [0, 0, 0]}
     place = {"block": [0, 0, 0], "thread": [0, 0, 0], "op": "store", "region": "y", "offset": 0}
