@@ -1249,6 +1249,23 @@ __global__ void filled(const float* x, float* out, int n) {
     assert trace.problems[0].kind == "out_of_bounds" and "reads x[100]" in str(trace.problems[0])
 
 
+@pytest.mark.parametrize(("from_", "to", "where"), [(1, 0, "reads 16 bytes at x[1]"), (0, 1, "writes 16 bytes at s[1")])
+def test_a_copy_needs_both_places_at_a_multiple_of_its_size(from_, to, where):
+    source = """
+#include <cuda_pipeline.h>
+__global__ void copied(const float* x, float* out, int from, int to) {
+    __shared__ __align__(16) float s[8];
+    __pipeline_memcpy_async(s + to, x + from, 16);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    out[0] = s[to];
+}
+"""
+    trace = compile_kernel(source, "copied").trace[1, 1](torch.ones(8), torch.zeros(1), from_, to)
+    assert trace.problems[0].kind == "misaligned" and trace.problems[0].line == 5
+    assert where in trace.problems[0].message and "a multiple of 16" in trace.problems[0].message
+
+
 UNDER_WAY = r"""
 #include <cuda_pipeline.h>
 __global__ void tiles(const float* x, float* out) {
