@@ -2,7 +2,7 @@
 
 Compiles and times the choices of the template's sizes below that a block has room for, beside PyTorch's `@` in the same
 run, and prints the best of each size of product. What is best on an H200 stands in the launchers. Every product is
-compared with one in float64 before its time counts. Takes about ten minutes, and needs a GPU.
+compared with one in float64 before its time counts. Takes many minutes, and needs a GPU.
 """
 
 import itertools
