@@ -2,7 +2,7 @@
 
 memcheck looks for accesses outside of a tensor, racecheck for races in shared memory, each on the launches that
 tests/test_kernels.py traces. Ends non-zero if one of them finds something. Needs compute-sanitizer (of the CUDA
-Toolkit), no network, and about two minutes.
+Toolkit), no network, and about a minute.
 """
 
 import os

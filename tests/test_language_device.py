@@ -1205,6 +1205,13 @@ __global__ void together(const int* x, int* out, int n) {
     cooperative_groups::wait(block);
     for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = s[n - 1 - i];
 }
+__global__ void bytes_together(const signed char* x, signed char* out, int n) {
+    __shared__ signed char s[64];
+    auto block = cooperative_groups::this_thread_block();
+    cooperative_groups::memcpy_async(block, s + 1, x + 1, n - 1);
+    cooperative_groups::wait(block);
+    for (int i = 1 + threadIdx.x; i < n; i += blockDim.x) out[i] = s[i];
+}
 """
 
 
@@ -1221,6 +1228,23 @@ def test_asynchronous_copies(backend):
     x, out = x.to(backend), torch.zeros_like(x, device=backend)
     kernel[1, 32, 4 * 77](x, out, 77)
     assert out.tolist() == list(range(76, -1, -1))
+    x = torch.arange(61, dtype=torch.int8)
+    _, out = run(backend, COPIES, "bytes_together", 1, 32, x, torch.zeros_like(x), 61)
+    same(out, x)
+
+
+def test_copies_of_another_size_are_refused_with_it(monkeypatch):
+    monkeypatch.setattr("utils.kernel.device", lambda: torch.device("cpu"))
+    source = """
+#include <cuda_pipeline.h>
+__global__ void copied(const float* x, float* out, int bytes, int zeros) {
+    __shared__ __align__(16) float s[8];
+    __pipeline_memcpy_async(s, x, bytes, zeros);
+}
+"""
+    for bytes_, zeros in ((12, 0), (4, 8)):
+        with pytest.raises(RuntimeError, match=f"begins a copy of {bytes_} bytes, {zeros} of them zeros: it takes 4"):
+            run(torch.device("cpu"), source, "copied", 1, 1, torch.ones(8), torch.zeros(1), bytes_, zeros)
 
 
 def test_a_copy_is_done_at_the_wait(monkeypatch):

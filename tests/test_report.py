@@ -1,23 +1,20 @@
 """What a trace tells a learner: every kind's sentence, the table, the pictures, and that nothing odd breaks them."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import io
 import json
 import pickle
 import subprocess
 import sys
-import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
 from matplotlib.patches import Polygon, Rectangle
 from matplotlib.text import Text
 
+from tests.figures import clean  # noqa: F401  runs by itself
 from utils.cuda_on_cpu.picture import GREEN, RED
 from utils.cuda_on_cpu.report import KernelProblem, Problem, Trace
 
@@ -36,12 +33,8 @@ __global__ void kernel(const float* x, float* y, int n) {
 
 
 @pytest.fixture(autouse=True)
-def clean():
-    """No warnings while a figure is drawn, and nothing left open."""
-    plt.close("all")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+def nothing_left_open(clean):  # noqa: F811
+    yield
     assert plt.get_fignums() == []
 
 
@@ -238,7 +231,7 @@ def test_race(here, there, expected):
     [
         ("", "Put `__syncthreads();` between lines 2 and 4; in a loop, also one at its end."),
         ("// __syncthreads();", "Put `__syncthreads();` between lines 2 and 4; in a loop, also one at its end."),
-        ("__syncthreads();", "Put another `__syncthreads();` at the end of the loop: one thread is in its next round"),
+        ("__syncthreads();", "A barrier stands between lines 2 and 4. In a loop, put another at its end: one"),
     ],
 )
 def test_a_barrier_that_stands_between_is_no_cure(barrier, hint):
@@ -516,7 +509,7 @@ def panel_words(ax):
 
 
 def fills(ax, kind=Rectangle):
-    return [matplotlib.colors.to_hex(patch.get_facecolor()).upper() for patch in ax.patches if isinstance(patch, kind)]
+    return [to_hex(patch.get_facecolor()).upper() for patch in ax.patches if isinstance(patch, kind)]
 
 
 @pytest.mark.parametrize(

@@ -419,7 +419,8 @@ class Trace:
             first, last = sorted((here, there))
             hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
             if any("__syncthreads" in self._text(line).partition("//")[0] for line in range(first + 1, last)):
-                hint = "Put another `__syncthreads();` at the end of the loop: one thread is in its next round already."
+                hint = f"A barrier stands between lines {first} and {last}. In a loop, put another at its end: "
+                hint += "one thread may be in the next round already."
         return f"{who} {what}, {why}", hint
 
     def _say_divergent_barrier(self, p):

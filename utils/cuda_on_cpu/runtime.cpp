@@ -37,9 +37,7 @@ Fiber::~Fiber() { munmap(stack, stack_bytes); }
 void Arena::make(size_t bytes) {
     const size_t page = sysconf(_SC_PAGESIZE), wanted = (bytes + page - 1) / page * page;
     if (wanted > room) {
-        this->~Arena();
-        begin = nullptr;
-        open = 0;
+        release();
         room = std::max<size_t>(wanted, 1024 * 1024);
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         void* pages = mmap(nullptr, room + 2 * guard, PROT_NONE, flags, -1, 0);
@@ -51,8 +49,10 @@ void Arena::make(size_t bytes) {
     open = wanted;
 }
 
-Arena::~Arena() {
+void Arena::release() {
     if (begin) munmap(begin - guard, room + 2 * guard);
+    begin = nullptr;
+    open = room = 0;
 }
 
 // Never inlined: an idle fiber may wake on another CPU thread, so nothing read from `here` may outlive a switch.
@@ -453,13 +453,11 @@ void fence() {
 
 // ---- asynchronous copies: done when they are waited for, and not before ---------------------------------------------
 
-void async_copy(void* to, const void* from, size_t bytes, size_t zeros, const void* code) {
+void async_copy(void* to, const void* from, size_t bytes, size_t zeros) {
+    const void* code = __builtin_return_address(0);
     Worker& w = *block().worker;
     w.in_kernel = 0;
     watch(block());  // the fiber knows its thread
-    if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes)
-        fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + " bytes, " + std::to_string(zeros) +
-                             " of them zeros: it takes 4, 8 or 16, and no more zeros than bytes");
     for (const void* address : {from, static_cast<const void*>(to)})
         if (size_t(address) % bytes) {
             if (w.trace) trace_misaligned(*w.trace, address, bytes, address == from ? Access::load : Access::store, code);
@@ -472,6 +470,11 @@ void async_copy(void* to, const void* from, size_t bytes, size_t zeros, const vo
     Fiber& me = *block().running;
     me.copies.push_back({to, from, bytes, zeros, code, me.group, begun});
     enter_kernel(w);
+}
+
+void wrong_size_of_copy(size_t bytes, size_t zeros) {
+    fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + " bytes, " + std::to_string(zeros) +
+                         " of them zeros: it takes 4, 8 or 16, and no more zeros than bytes");
 }
 
 void async_commit() { block().running->group++; }

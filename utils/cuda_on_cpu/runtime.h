@@ -115,8 +115,9 @@ struct Worker;
 class Arena {
 public:
     Arena() = default;
-    ~Arena();
+    ~Arena() { release(); }
     Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
     void make(size_t bytes);  // exactly so many pages as these need
     unsigned char* get() const { return begin; }
     size_t size() const { return open; }
@@ -126,6 +127,7 @@ private:
     static constexpr size_t guard = 1024 * 1024;
     unsigned char* begin = nullptr;
     size_t open = 0, room = 0;  // bytes that may be touched, and that there is space for
+    void release();
 };
 
 // The running block. Device code finds its Position in `here`, which points to one of these.

@@ -5,20 +5,18 @@
 #include "cuda_on_cpu/device_functions.h"
 
 namespace cuda_on_cpu {
-// In runtime.cpp. `code` is the place that asked for the copy: a trace names its line.
-void async_copy(void* to, const void* from, size_t bytes, size_t zeros, const void* code);
+// In runtime.cpp: who returns from there is the place that a trace names.
+void async_copy(void* to, const void* from, size_t bytes, size_t zeros);
+[[noreturn]] void wrong_size_of_copy(size_t bytes, size_t zeros);
 void async_commit();
 void async_wait(size_t prior);
-
-template <class = void>
-CUDA_ON_CPU_OPAQUE void pipeline_copy(void* to, const void* from, size_t bytes, size_t zeros) {
-    async_copy(to, from, bytes, zeros, __builtin_return_address(0));
-}
 }  // namespace cuda_on_cpu
 
 // 4, 8 or 16 bytes from global to shared memory, both aligned to that many; the last `zeros` of them become 0.
 __forceinline__ void __pipeline_memcpy_async(void* to, const void* from, size_t bytes, size_t zeros = 0) {
-    ::cuda_on_cpu::pipeline_copy(to, from, bytes, zeros);
+    bool fits = (bytes == 4 || bytes == 8 || bytes == 16) && zeros <= bytes;
+    if (!fits) ::cuda_on_cpu::wrong_size_of_copy(bytes, zeros);
+    ::cuda_on_cpu::async_copy(to, from, bytes, zeros);
 }
 __forceinline__ void __pipeline_commit() { ::cuda_on_cpu::async_commit(); }
 // Waits for all that this thread has committed but the last `prior` batches.

@@ -11,7 +11,7 @@ __forceinline__ void memcpy_async(const Group& group, void* to, const void* from
     size_t odd = (size_t)to | (size_t)from | bytes;
     size_t piece = odd % 16 == 0 ? 16 : odd % 8 == 0 ? 8 : odd % 4 == 0 ? 4 : 1;
     for (size_t at = group.thread_rank() * piece; at < bytes; at += group.size() * piece)
-        ::cuda_on_cpu::pipeline_copy((char*)to + at, (const char*)from + at, piece, 0);
+        ::cuda_on_cpu::async_copy((char*)to + at, (const char*)from + at, piece, 0);
     __pipeline_commit();
 }
 template <class Group, class To, class From>
