@@ -325,6 +325,25 @@ def test_the_recorded_figures_are_those_of_the_pages(monkeypatch, tmp_path):
         assert (tmp_path / path.relative_to(ROOT)).read_text() == path.read_text(), path.name
 
 
+def test_what_the_pages_say_of_the_recorded_figures_holds():
+    """Lesson 10 puts into words what its tables show; another recording may ask for other words."""
+    for size in RECORDED["matmul"]:
+        rates = {row["name"]: row["flops"] / row["seconds"] for row in size["rows"]}
+        assert max(rates, key=rates.get).endswith("`matmul_fast`")  # ahead of the library's
+    reading, *_, narrow = (row["bytes"] / row["seconds"] for row in RECORDED["narrow"]["rows"])
+    assert narrow > 0.9 * reading
+    lessons = RECORDED["lessons"]
+    orders, tiles, ladder = (lessons[name] for name in ("orders of products", "tiles", "ladder"))
+    as_it_is, other_order, tied = orders.values()
+    assert tied < other_order < as_it_is and as_it_is - other_order < other_order - tied
+    assert list(tiles)[-1] == max(tiles, key=tiles.get)
+    *steps, library = ladder.values()
+    assert steps == sorted(steps) and steps[-2] < library < steps[-1]
+    pieces, _ = lessons["pieces of a narrow product"]
+    short, long = pieces.values()
+    assert all(long[rows] < short[rows] for rows in long) and min(long, key=long.get) == "6 rows"
+
+
 # ---- figures of lessons ---------------------------------------------------------------------------------------------
 
 
