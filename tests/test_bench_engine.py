@@ -61,8 +61,8 @@ def test_matmul_trace_and_launches_follow_their_targets(limits):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_that_is_held_counts():
     before = engine.memory()
-    held = bytearray(os.urandom(1)) * 30_000_000
-    assert 29e6 < engine.memory() - before < 60e6 and len(held)
+    held = bytearray(os.urandom(1)) * 100_000_000  # above 32 MB malloc always takes new pages, never freed ones
+    assert 99e6 < engine.memory() - before < 130e6 and len(held)
 
 
 def test_what_computes_wrongly_is_not_timed(monkeypatch):
