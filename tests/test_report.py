@@ -49,10 +49,10 @@ def lines(positions):
     return [position // 100 or None for position in positions]
 
 
-def traced(*problems, sites=(), source=SOURCE, **report):
+def traced(*problems, sites=(), source=SOURCE, kernel="kernel", **report):
     total = sum(problem.get("count", 1) for problem in problems)
     report = {"sites": sites, "problems": problems, "total": total, "threads": 1024, "shared": [], **report}
-    return Trace("kernel", source, json.loads(json.dumps(report)), lines)
+    return Trace(kernel, source, json.loads(json.dumps(report)), lines)
 
 
 def problem(kind, line, **fields):
@@ -566,6 +566,31 @@ def test_banks_are_judged(offsets, size, expected):
     assert expected in found and "shared store of s:  " in found
     colours = any(text.startswith("lanes 0") for text in found)
     assert colours == ("32 passes" in expected)  # too low for numbers: a legend of colours instead
+
+
+@pytest.mark.parametrize(
+    "size, cost, expected",
+    [
+        (4, 1, "no bank conflict, 1 pass"),
+        (4, 16, "16 passes instead of 1: lanes come from the same banks"),
+        (8, 2, "no bank conflict, 2 passes"),
+        (16, 0, "an asynchronous copy past the cache, no pass"),
+    ],
+)
+def test_an_asynchronous_copy_is_judged_by_both_of_its_ends(size, cost, expected):
+    copy = site(9, "shared", "store", size, [size * lane for lane in LANES], region="s")
+    copy["example"]["cost_of_copy"] = cost
+    assert expected in words(traced(sites=[copy]).plot())
+    load = site(9, "global", "load", size, [size * lane for lane in LANES])
+    load["example"]["cost_of_copy"] = size + 3  # it fills the middles of sectors of shared memory
+    assert any(text.startswith(f"{size + 3} sectors for 1 request, ") for text in words(traced(sites=[load]).plot()))
+
+
+def test_a_long_title_fits():
+    for name in ("square", "matmul_pipelined_kernel<128, 256, 8, 16, 8, 3, true, and more of this kind, 1, 2, 3>"):
+        figure = traced(sites=[site(7, "global", "load", 4, [0])], kernel=name).plot()
+        (title,) = figure.texts[:1]
+        assert name in title.get_text() and title.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_lanes_that_share_a_word_share_a_cell():

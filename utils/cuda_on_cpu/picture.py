@@ -24,7 +24,8 @@ class Access:
 
     `lanes` are pairs (lane, offset in bytes from the region's first byte), `base` is that byte's address modulo 512,
     `element` the bytes of the region's elements, `warp` says which warp it is, `size` the region's bytes where they are
-    known, `cost` what the whole launch pays for this access, in sectors or wavefronts.
+    known, `cost` what the whole launch pays for this access, in sectors or wavefronts. `cost_of_copy` is what this
+    request pays if it is one end of an asynchronous copy: that depends on the other end as well.
     """
 
     line: int | None
@@ -39,6 +40,7 @@ class Access:
     warp: str
     size: int | None = None
     cost: int = 0
+    cost_of_copy: int | None = None
 
     def is_outside(self, offset):
         return self.size is not None and (offset < 0 or offset + self.bytes > self.size)
@@ -55,7 +57,8 @@ def draw(title, accesses):
     fig = plt.figure(figsize=(WIDTH, height))
     warps = {access.warp for access in shown}
     title = f"{title}: what {warps.pop() if len(warps) == 1 else 'one warp'} touches"
-    fig.text(LEFT / WIDTH, 1 - 0.15 / height, title, va="top", fontsize=20, parse_math=False)
+    size = min(20, 20 * 72 / len(title))  # of 20 points, 72 letters have room
+    fig.text(LEFT / WIDTH, 1 - 0.15 / height, title, va="top", fontsize=size, parse_math=False)
     y = height - top
     for panel in panels:
         y -= panel.height + HEADING
@@ -127,12 +130,12 @@ class _Sectors:
 
     @property
     def verdict(self):
-        sectors, least = len(self.touched), math.ceil(len(self.used) / SECTOR)
+        sectors, least = self.access.cost_of_copy or len(self.touched), math.ceil(len(self.used) / SECTOR)
         text = f"{sectors} sector{'s' if sectors > 1 else ''} for 1 request, "
         if self.outside:
             lanes = f"{len(self.outside)} lanes" if len(self.outside) > 1 else f"lane {self.outside[0]}"
             return text + f"{lanes} outside {self.access.region}", RED
-        if sectors == least:
+        if sectors <= least:
             return text + "the best there is", GREEN
         return text + f"{sectors / least:.3g} times the least", RED if sectors >= 2 * least else "black"
 
@@ -232,6 +235,11 @@ class _Banks:
     @property
     def verdict(self):
         passes = f"{self.passes} pass{'es' if self.passes > 1 else ''}"
+        copy = self.access.cost_of_copy
+        if copy == 0:
+            return "an asynchronous copy past the cache, no pass", GREEN
+        if copy and copy > max(self.least, self.passes):
+            return f"{copy} passes instead of {self.least}: lanes come from the same banks", RED
         if self.ways > 1:
             return f"{self.ways}-way bank conflict, {passes} instead of {self.least}", RED
         shared = ", lanes share a word" if any(len(lanes) > 1 for lanes in self.cells.values()) else ""

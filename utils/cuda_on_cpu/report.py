@@ -553,6 +553,7 @@ def _lanes(example):
         "base": base,
         "lanes": lanes,
         "warp": warp,
+        "cost_of_copy": example.get("cost_of_copy"),
     }
 
 

@@ -14,9 +14,10 @@ namespace cuda_on_cpu {
 
 void Requests::forget_memory() { std::fill(memory.begin(), memory.end(), Memory{}); }
 
-uint16_t Requests::look_up(uintptr_t code, Space space, Op op, size_t bytes, const std::string& name, uintptr_t base,
-                           size_t element) {
-    uint64_t key = uint64_t(code) << 12 ^ uint64_t(bytes) << 4 ^ uint64_t(op) << 2 ^ uint64_t(space);
+uint16_t Requests::look_up(uintptr_t code, Space space, Op op, size_t bytes, size_t copy, const std::string& name,
+                           uintptr_t base, size_t element) {
+    uint64_t key = uint64_t(code) << 17 ^ uint64_t(copy) << 12 ^ uint64_t(bytes) << 4 ^ uint64_t(op) << 2 ^
+                   uint64_t(space);
     auto [place, is_new] = numbers.try_emplace(key, uint16_t(std::min<size_t>(sites.size(), 65535)));
     if (is_new && sites.size() <= 65535) {
         Site s;
@@ -24,12 +25,13 @@ uint16_t Requests::look_up(uintptr_t code, Space space, Op op, size_t bytes, con
         s.space = space;
         s.op = op;
         s.bytes = bytes;
+        s.copy = copy;
         s.name = name;
         s.base = base;
         s.element = element;
         sites.push_back(s);
     }
-    recent[code % recent_places] = {code, space, op, uint32_t(bytes), place->second};
+    recent[code % recent_places] = {code, space, op, uint32_t(bytes), uint32_t(copy), place->second};
     return place->second;
 }
 
@@ -60,6 +62,7 @@ void Requests::count(Lane* (&lanes)[32], unsigned int may_go_on, uint64_t block,
         unsigned int rest = together & ((uint32_t(first) != 0) ? ~0u : 0u);  // where a block begins nothing is touched
         while (rest) {  // the lanes may differ in the kind of memory that they touch there
             uint64_t address[32];
+            uint16_t other[32];
             unsigned int same = 0;
             const Event& one = lanes[__builtin_ctz(rest)]->events[at[__builtin_ctz(rest)]];
             for (unsigned int others = rest; others; others &= others - 1) {
@@ -67,9 +70,10 @@ void Requests::count(Lane* (&lanes)[32], unsigned int may_go_on, uint64_t block,
                 const Event& e = lanes[i]->events[at[i]];
                 if (e.site != one.site) continue;
                 address[i] = e.address;
+                other[i] = e.other;
                 same |= 1u << i;
             }
-            if (one.site) request(sites[one.site], address, same, block, warp, arena);
+            if (one.site) request(sites[one.site], address, other, same, block, warp, arena);
             rest &= ~same;
         }
         for (unsigned int moved = together; moved; moved &= moved - 1) {
@@ -101,6 +105,37 @@ static unsigned int sectors_of(const uint64_t (&address)[32], unsigned int lanes
     return std::unique(sectors, sectors + n) - sectors;
 }
 
+// An asynchronous copy of 16 bytes goes past the L1 cache. What it asks for is counted by where it goes: a sector for each
+// 32 bytes of shared memory and each line of 128 bytes of global memory that it comes from.
+static unsigned int sectors_past_cache(const uint64_t (&address)[32], const uint16_t (&to)[32], unsigned int lanes) {
+    std::pair<uint64_t, uint16_t> pieces[32];
+    unsigned int n = 0;
+    for (; lanes; lanes &= lanes - 1) {
+        int i = __builtin_ctz(lanes);
+        pieces[n++] = {address[i] / 128, uint16_t(to[i] / 8)};
+    }
+    std::sort(pieces, pieces + n);
+    return std::unique(pieces, pieces + n) - pieces;
+}
+
+// The passes of an asynchronous copy through the cache: a lane waits for all others that come from a bank of its own, or
+// go to one, even where they want the same word. A whole warp of 4 bytes each, or half a warp of 8.
+static unsigned int passes_of_copy(const uint64_t (&address)[32], const uint16_t (&from)[32], unsigned int lanes,
+                                   unsigned int words, uint64_t arena) {
+    unsigned int out[32] = {}, in[32] = {};  // which lanes come from a bank, and which go to it
+    auto each = [&](auto what) {
+        for (unsigned int rest = lanes; rest; rest &= rest - 1)
+            for (unsigned int i = __builtin_ctz(rest), w = 0; w < words; w++)
+                what(i, (from[i] + w) % 32, ((address[i] - arena) / 4 + w) % 32);
+    };
+    each([&](unsigned int i, unsigned int f, unsigned int t) { out[f] |= 1u << i, in[t] |= 1u << i; });
+    unsigned int meets[32] = {};
+    each([&](unsigned int i, unsigned int f, unsigned int t) { meets[i] |= out[f] | in[t]; });
+    int most = 0;
+    for (unsigned int m : meets) most = std::max(most, __builtin_popcount(m));
+    return most;
+}
+
 // One pass serves every bank once, with one word of 4 bytes each; lanes that want the same word share it.
 static unsigned int passes(const uint64_t (&address)[32], unsigned int lanes, unsigned int words, uint64_t arena) {
     uint64_t wanted[32][32];
@@ -130,19 +165,28 @@ static bool pairs(const uint64_t (&address)[32], unsigned int lanes) {
     return first || second;
 }
 
-void Requests::request(Site& s, const uint64_t (&address)[32], unsigned int lanes, uint64_t block, unsigned int warp,
-                       uintptr_t arena) {
-    uint64_t cost;
+// The rules were found with counters of an H200: tests/nsight.
+void Requests::request(Site& s, const uint64_t (&address)[32], const uint16_t (&other)[32], unsigned int lanes,
+                       uint64_t block, unsigned int warp, uintptr_t arena) {
+    uint64_t cost = 0;
     s.accesses += __builtin_popcount(lanes);
     s.requests++;
     if (s.space == Space::global) {
-        s.sectors += cost = sectors_of(address, lanes, s.bytes);
+        cost = s.copy == 16 ? sectors_past_cache(address, other, lanes) : sectors_of(address, lanes, s.bytes);
+        s.sectors += cost;
+    } else if (s.copy) {
+        const unsigned int words = s.copy / 4, size = 32 / words;
+        for (unsigned int from = 0; s.copy < 16 && from < 32; from += size) {  // past the cache there are no passes
+            unsigned int some = lanes & ~0u >> (32 - size) << from;
+            cost += passes_of_copy(address, other, some, words, arena);
+            s.least_wavefronts += some != 0;
+        }
+        s.wavefronts += cost;
     } else {
         // Lanes that want 8 bytes each are served by halves of the warp, and 16 bytes by quarters; two halves, or the two
-        // quarters of a half, together where neighbours want the same. (Found with counters of an H200: tests/nsight.)
+        // quarters of a half, together where neighbours want the same.
         const unsigned int words = std::max(1u, s.bytes / 4);
         const unsigned int size = s.space == Space::constant || words == 1 ? 32 : 32 / words;
-        cost = 0;
         auto serve = [&](unsigned int some) {
             if (!some) return;
             cost += passes(address, some, words, arena);

@@ -17,7 +17,8 @@ enum class Op : uint8_t { load, store, atomic, none };  // none: a basic block b
 
 // What a thread did, in its order.
 struct Event {
-    uint64_t address;
+    uint64_t address : 48;
+    uint64_t other : 16;  // of an asynchronous copy: where its other end lies, in words of 4 bytes, without what is above
     uint32_t code;  // where, from the beginning of the module
     uint16_t site;  // of an access; for a basic block its number in the flow
     uint8_t bytes;
@@ -30,6 +31,7 @@ struct Site {
     Space space = Space::global;
     Op op = Op::load;
     unsigned int bytes = 0;
+    unsigned int copy = 0;  // the bytes of the asynchronous copy whose one end this is
     std::string name;  // of the tensor or variable that it touched first,
     uintptr_t base = 0;  // its address,
     size_t element = 1;  // and the size of its elements
@@ -49,11 +51,11 @@ public:
     std::vector<Site> sites{1};  // number 0 is none
     Flow flow;
 
-    uint16_t site(uintptr_t code, Space space, Op op, size_t bytes, const std::string& name, uintptr_t base,
-                  size_t element) {
+    uint16_t site(uintptr_t code, Space space, Op op, size_t bytes, size_t copy, const std::string& name,
+                  uintptr_t base, size_t element) {
         Recent& r = recent[code % recent_places];
-        if (r.code == code && r.space == space && r.op == op && r.bytes == bytes) return r.site;
-        return look_up(code, space, op, bytes, name, base, element);
+        if (r.code == code && r.space == space && r.op == op && r.bytes == bytes && r.copy == copy) return r.site;
+        return look_up(code, space, op, bytes, copy, name, base, element);
     }
     // The memory that was touched last at a place of the code, where it was noted.
     void* last_memory(uintptr_t place) const {
@@ -77,7 +79,7 @@ private:
         uintptr_t code = 0;
         Space space;
         Op op;
-        uint32_t bytes;
+        uint32_t bytes, copy;
         uint16_t site;
     };
     struct Memory {
@@ -88,10 +90,10 @@ private:
     std::vector<Memory> memory{recent_places};
     std::unordered_map<uint64_t, uint16_t> numbers;
 
-    uint16_t look_up(uintptr_t code, Space space, Op op, size_t bytes, const std::string& name, uintptr_t base,
-                     size_t element);
-    void request(Site& site, const uint64_t (&address)[32], unsigned int lanes, uint64_t block, unsigned int warp,
-                 uintptr_t arena);
+    uint16_t look_up(uintptr_t code, Space space, Op op, size_t bytes, size_t copy, const std::string& name,
+                     uintptr_t base, size_t element);
+    void request(Site& site, const uint64_t (&address)[32], const uint16_t (&other)[32], unsigned int lanes,
+                 uint64_t block, unsigned int warp, uintptr_t arena);
 };
 
 }  // namespace cuda_on_cpu

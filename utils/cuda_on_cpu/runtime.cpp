@@ -465,8 +465,7 @@ void async_copy(void* to, const void* from, size_t bytes, size_t zeros) {
                                  " an address that is no multiple of " + std::to_string(bytes) +
                                  ": a trace of this launch tells which");
         }
-    if (w.trace && bytes > zeros) touch(from, bytes - zeros, Access::load, code);
-    uint32_t begun = w.trace ? trace_copy_begins(*w.trace, block(), to, bytes, code) : 0;
+    uint32_t begun = w.trace ? trace_copy_begins(*w.trace, block(), to, from, bytes, zeros, code) : 0;
     Fiber& me = *block().running;
     me.copies.push_back({to, from, bytes, zeros, code, me.group, begun});
     enter_kernel(w);

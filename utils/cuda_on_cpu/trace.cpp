@@ -205,7 +205,7 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
 }
 
 void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, bool is_struct,
-                   uint32_t begun) {
+                   const Copy* copy) {
     if (!in_thread()) return;
     beat();
     Block& b = block();
@@ -213,7 +213,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     const uintptr_t place = reinterpret_cast<uintptr_t>(code) * 4 + uintptr_t(op);
     // A struct takes as many accesses as its alignment makes necessary.
     auto width = [&](const Region& r) {
-        bool split = is_struct || (bytes == 16 && r.alignment == 8 && r.element >= 16);
+        bool split = is_struct || (!copy && bytes == 16 && r.alignment == 8 && r.element >= 16);
         return split ? std::min<size_t>(16, r.alignment) : bytes;
     };
     Region* region = static_cast<Region*>(requests.last_memory(place));
@@ -226,7 +226,8 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
             b.traced->threads[b.running->number].array_type = nullptr;
             bool harmless = out_of_bounds(b, a, bytes, op, code, region);
             for (size_t at = 0; region && at < bytes; at += width(*region))  // a GPU makes them too, and they count
-                keep(b, a + at, std::min(width(*region), bytes - at), op, code, region);
+                keep(b, a + at, std::min(width(*region), bytes - at), op, code, *region,
+                     copy && copy->begun ? nullptr : copy);
             if (!harmless) stop_thread(b);
             return;
         }
@@ -234,40 +235,43 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     }
     if (b.traced->threads[b.running->number].array_type) tell_array(b, region, a, bytes, op);
     for (size_t at = 0; at < bytes; at += width(*region))
-        piece(b, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, begun);
+        piece(b, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, copy);
+}
+
+uint16_t Trace::site(size_t bytes, Op op, const void* code, const Region& region, const Copy* copy) {
+    return requests.site(reinterpret_cast<uintptr_t>(code), region.space, op, bytes, copy ? copy->bytes : 0,
+                         region.name, region.begin + region.shift, region.element);
 }
 
 // Keeps it for counting.
-void Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
+void Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region,
+                 const Copy* copy) {
     TracedThread& t = b.traced->threads[b.running->number];
-    uintptr_t c = reinterpret_cast<uintptr_t>(code);
-    uintptr_t begin = region->begin + region->shift;
-    uint16_t site = requests.site(c, region->space, op, bytes, region->name, begin, region->element);
-    a += region->shift;
-    t.events.push_back({a, uint32_t(c - module_begin), site, uint8_t(bytes), uint8_t(unsigned(op) | t.depth << 2)});
+    uint32_t place = reinterpret_cast<uintptr_t>(code) - module_begin;
+    t.events.push_back({a + region.shift, copy ? copy->other : 0u, place, site(bytes, op, code, region, copy),
+                        uint8_t(bytes), uint8_t(unsigned(op) | t.depth << 2)});
 }
 
 void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
-                  uint32_t begun) {
+                  const Copy* copy) {
     TracedBlock& tb = *b.traced;
     unsigned int number = b.running->number;
     TracedThread& t = tb.threads[number];
-    keep(b, a, bytes, op, code, region);
-    uint16_t site = t.events.back().site;
+    if (!copy || !copy->begun) keep(b, a, bytes, op, code, *region, copy);
     if (!region->written.empty() && op != Op::load)
         for (size_t i = 0; i < bytes; i++) region->written[a - region->begin + i] = true;
     if (region->space == Space::constant) return;
 
-    Record me{order.now, uint32_t(b.number), uint16_t(number), site};
+    Record me{order.now, uint32_t(b.number), uint16_t(number), site(bytes, op, code, *region, copy)};
     bool shared = region->space == Space::shared;
     uint32_t since = shared ? tb.order.begun : order.since;
     bool as_atomic = op == Op::atomic || (is_volatile && !shared);
     if (as_atomic) order.acquire(tb.order, a);
     bool uninitialized = false;
     Record before = region->shadow.note(a - region->begin, bytes, me, op, as_atomic, since, shared, uninitialized,
-                                        [&](const Record& x) { return ordered(x, me, tb.order, begun); });
+                                        [&](const Record& x) { return ordered(x, me, tb.order, copy); });
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
-    if (before.time) race(b, a, bytes, op, code, region, before, begun != 0);
+    if (before.time) race(b, a, bytes, op, code, region, before, copy && copy->begun);
     if (uninitialized && !tb.stopped) {
         Problem p;
         p.kind = "uninitialized";
@@ -282,9 +286,9 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
 
 // Whether `x` came before the access by `me`. A copy writes at some time since it has begun: nothing since then came before
 // it, but what its own thread did. What came earlier was looked at when it began.
-bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, uint32_t begun) const {
-    if (!begun) return order.ordered(x, me, b);
-    return x.time < begun || (x.block == me.block && x.thread == me.thread);
+bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const {
+    if (!copy || !copy->begun) return order.ordered(x, me, b);
+    return x.time < copy->begun || (x.block == me.block && x.thread == me.thread);
 }
 
 void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
@@ -306,11 +310,17 @@ void trace_misaligned(Trace& t, const void* address, size_t needs, Access access
     t.misaligned(address, needs, Op(int(access)), code);
 }
 
-uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, size_t bytes, const void* code) {
+uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from, size_t bytes, size_t zeros,
+                           const void* code) {
     bool ignore;
-    uintptr_t a = reinterpret_cast<uintptr_t>(to);
+    uintptr_t a = reinterpret_cast<uintptr_t>(to), f = reinterpret_cast<uintptr_t>(from);
+    Copy copy{bytes, uint16_t((a - reinterpret_cast<uintptr_t>(b.arena.get())) / 4)};
+    if (bytes > zeros) t.access(from, bytes - zeros, Op::load, code, false, false, &copy);
     Region* region = t.find(b, a, bytes, ignore);
     if (!region || !region->holds(a, bytes)) return t.order.now;  // told when it ends
+    Region* source = t.find(b, f, bytes - zeros, ignore);
+    copy.other = uint16_t((f + (source ? source->shift : 0)) / 4);
+    t.keep(b, a, bytes, Op::store, code, *region, bytes > zeros ? &copy : nullptr);  // zeros alone are a store
     const BlockOrder& order = b.traced->order;
     Record me{t.order.now, uint32_t(b.number), uint16_t(b.running->number), 0};
     uint32_t since = region->space == Space::shared ? order.begun : t.order.since;
@@ -322,7 +332,8 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, size_t bytes, con
 }
 
 void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, uint32_t begun) {
-    t.access(to, bytes, Op::store, code, false, false, begun);
+    Copy copy{bytes, 0, begun};
+    t.access(to, bytes, Op::store, code, false, false, &copy);
 }
 
 // A basic block begins.
@@ -347,7 +358,7 @@ void Trace::step(const void* code) {
     uint16_t to = requests.flow.block(uint32_t(reinterpret_cast<uintptr_t>(code) - module_begin));
     requests.flow.went(t.at[t.depth], to);
     t.at[t.depth] = to;
-    t.events.push_back({0, 0, to, 0, uint8_t(unsigned(Op::none) | t.depth << 2)});
+    t.events.push_back({0, 0, 0, to, 0, uint8_t(unsigned(Op::none) | t.depth << 2)});
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }
 

@@ -29,7 +29,8 @@ void trace_grid_barrier_opens(Trace&);
 void trace_stuck(Trace&, Block&);  // nobody of the block can go on
 void trace_fence(Trace&, Block&);
 // An asynchronous copy writes at some time between the two. The first gives the time at which it began.
-uint32_t trace_copy_begins(Trace&, Block&, const void* to, size_t bytes, const void* code);
+uint32_t trace_copy_begins(Trace&, Block&, const void* to, const void* from, size_t bytes, size_t zeros,
+                           const void* code);
 void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
 void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);
 bool trace_go_on(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any

@@ -81,6 +81,13 @@ struct TracedBlock {
     uint64_t steps = 0;          // of all its threads
 };
 
+// An asynchronous copy, as the access at one of its ends sees it.
+struct Copy {
+    size_t bytes;
+    uint16_t other = 0;   // as in Event
+    uint32_t begun = 0;   // when, at its end: it is counted when it begins
+};
+
 class Trace {
 public:
     // What was asked for.
@@ -111,12 +118,12 @@ public:
 
     Trace(long long seed, size_t max_problems, uint64_t max_steps)
         : seed(seed), max_problems(max_problems), max_steps(max_steps) {}
-    // `begun`: when an asynchronous copy began that writes; 0 for all other accesses.
+    // `copy`: the asynchronous copy that it is one end of.
     void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false, bool is_struct = false,
-                uint32_t begun = 0);
+                const Copy* copy = nullptr);
     void piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
-               uint32_t begun);
-    bool ordered(const Record& x, const Record& me, const BlockOrder& b, uint32_t begun) const;
+               const Copy* copy);
+    bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
               bool under_way = false);
     void step(const void* code);
@@ -127,7 +134,8 @@ public:
     void misaligned(const void* p, size_t needs, Op op, const void* code);
     bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
     void tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op op);
-    void keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
+    uint16_t site(size_t bytes, Op op, const void* code, const Region& region, const Copy* copy);
+    void keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region, const Copy* copy);
     Region* variable_at(uintptr_t a, size_t bytes);
     void make_room(Block& b, TracedThread& t);
     void drain(Block& b, unsigned int warp, bool all);

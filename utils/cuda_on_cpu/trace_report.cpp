@@ -52,6 +52,7 @@ std::string Trace::json() const {
                ",\"bank_conflicts\":" + std::to_string(s.wavefronts - s.least_wavefronts) +
                ",\"example\":{\"block\":" + triple(block_place(grid, s.example.block)) + ",\"warp\":" + std::to_string(s.example.warp) +
                ",\"region\":" + (name.empty() ? "null" : quoted(name)) + ",\"element\":" + std::to_string(s.element) +
+               (s.copy ? ",\"cost_of_copy\":" + std::to_string(s.example.cost) : "") +
                ",\"base_alignment\":" + std::to_string(base % 512) + ",\"lanes\":[";
         bool first_lane = true;
         for (unsigned int rest = s.example.lanes; rest; rest &= rest - 1) {
