@@ -32,8 +32,8 @@ def tiles():
     for bh, bw, bk, (th, tw), stages in itertools.product(sides, sides, (8, 16), parts, (2, 3, 4)):
         threads = bh // th * (bw // tw)
         whole_warps = bh % (8 * th) == 0 and bw % (4 * tw) == 0
-        m_piece, n_rows = bh * bk // threads, 4 * threads // bw
-        whole_copies = bh * bk % threads == 0 and bk % m_piece == 0 and 4 * threads % bw == 0 and bk % n_rows == 0
+        m_rows, n_rows = threads // bk, 4 * threads // bw
+        whole_copies = threads % bk == 0 and bh % m_rows == 0 and 4 * threads % bw == 0 and bk % n_rows == 0
         if whole_warps and whole_copies and 64 <= threads <= 512 and 4 * stages * bk * (bh + 4 + bw) <= SHARED:
             yield bh, bw, bk, th, tw, stages
 

@@ -13,37 +13,43 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_pipelined_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
                             size_t w, size_t k) {
     const int THREADS = BH / TH * (BW / TW), ACROSS = BW / (4 * TW);  // ACROSS: warps side by side
-    const int M_PIECE = BH * BK / THREADS, N_PIECE = WIDE ? 4 : 1;    // neighbours in a row that a thread copies
-    const int N_ROWS = N_PIECE * THREADS / BW;                        // rows of n that all threads copy at once
+    const int N_PIECE = WIDE ? 4 : 1;                                  // neighbours in a row that a thread copies
+    const int M_ROWS = THREADS / BK, N_ROWS = N_PIECE * THREADS / BW;  // rows that all threads copy at once
     static_assert(BH % (8 * TH) == 0 && BW % (4 * TW) == 0 && STAGES > 1, "whole warps, and a pair that is on its way");
-    static_assert(BK % M_PIECE == 0 && N_PIECE * THREADS % BW == 0 && BK % N_ROWS == 0, "each thread copies as much");
+    static_assert(THREADS % BK == 0 && BH % M_ROWS == 0, "each thread copies as much of m");
+    static_assert(N_PIECE * THREADS % BW == 0 && BK % N_ROWS == 0 && BK > 4, "and of n, before the pair is needed");
     const int LENGTH = BH + 4, STAGE = BK * (LENGTH + BW);
     __shared__ __align__(16) float tiles[STAGES][STAGE];
     unsigned int blocks_across = (w + BW - 1) / BW;
     size_t r0 = size_t(blockIdx.x / blocks_across) * BH, c0 = size_t(blockIdx.x % blocks_across) * BW;
 
-    // Copies lie transposed in m's tile. Rows and columns that are outside repeat the last one: nobody stores their sums.
-    int m_r = threadIdx.x / (BK / M_PIECE), m_i = threadIdx.x % (BK / M_PIECE) * M_PIECE;
+    // Copies lie transposed in m's tile. Lanes side by side copy neighbours in a row of m: those come from different
+    // banks. Rows and columns that are outside repeat one that is inside: nobody stores their sums.
+    int m_r = threadIdx.x / BK, m_i = threadIdx.x % BK;
     int n_i = threadIdx.x * N_PIECE / BW, n_c = threadIdx.x * N_PIECE % BW;
     const float* m_from = m + (r0 + m_r < h ? r0 + m_r : h - 1) * k + m_i;
     const float* n_from = n + n_i * w + (c0 + n_c < w ? c0 + n_c : w - N_PIECE);
     float *m_to = &tiles[0][m_i * LENGTH + m_r], *n_to = &tiles[0][BK * LENGTH + n_i * BW + n_c];
-    auto begin_copies = [&](int to, int steps) {
+    auto copy_m = [&](int to, int steps) {
 #pragma unroll
-        for (int i = 0; i < M_PIECE; ++i)
-            __pipeline_memcpy_async(m_to + to + i * LENGTH, m_from + i, 4, steps == BK || m_i + i < steps ? 0 : 4);
+        for (int i = 0; i < BH; i += M_ROWS)
+            __pipeline_memcpy_async(m_to + to + i, m_from + (r0 + m_r + i < h ? i * k : 0), 4,
+                                    steps == BK || m_i < steps ? 0 : 4);
+        m_from += steps;
+    };
+    auto copy_n = [&](int to, int steps) {
 #pragma unroll
         for (int i = 0; i < BK; i += N_ROWS)
             __pipeline_memcpy_async(n_to + to + i * BW, n_from + i * w, 4 * N_PIECE,
                                     steps == BK || n_i + i < steps ? 0 : 4 * N_PIECE);
-        m_from += steps, n_from += steps * w;
+        n_from += steps * w;
     };
     unsigned int left = (k + BK - 1) / BK;  // pairs of tiles
-    begin_copies(0, k ? (k - 1) % BK + 1 : 0);
-    __pipeline_commit();
-    for (unsigned int stage = 1; stage < STAGES - 1; ++stage) {
-        if (stage < left) begin_copies(stage * STAGE, BK);
+    int steps = k ? (k - 1) % BK + 1 : 0;
+    for (unsigned int stage = 0; stage < STAGES - 1; ++stage) {
+        if (stage == 0 || stage < left) copy_m(stage * STAGE, steps), copy_n(stage * STAGE, steps);
         __pipeline_commit();
+        steps = BK;
     }
 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -53,17 +59,18 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     __align__(16) float sums[TH][TW] = {}, a[2][TH], b[2][TW];
     int from = 0, to = (STAGES - 1) * STAGE;
     auto load = [&](int i) {  // what step i multiplies
-        for (int u = 0; u < TW; u += 4) copy4(b[i % 2] + u, b_from + from + i * BW + 4 * u);
         for (int t = 0; t < TH; t += 4) copy4(a[i % 2] + t, a_from + from + i * LENGTH + 8 * t);
+        for (int u = 0; u < TW; u += 4) copy4(b[i % 2] + u, b_from + from + i * BW + 4 * u);
     };
     __pipeline_wait_prior(STAGES - 2);
     __syncthreads();
     load(0);
     for (; left > 0; --left) {
-        if (left >= STAGES) begin_copies(to, BK);
-        __pipeline_commit();
 #pragma unroll
         for (int i = 0; i < BK; ++i) {
+            if (i == 1 && left >= STAGES) copy_n(to, BK);
+            if (i == 3 && left >= STAGES) copy_m(to, BK);
+            if (i == 3) __pipeline_commit();
             if (i == BK - 1) {
                 __pipeline_wait_prior(STAGES - 2);  // this thread's copies for the next pair have come,
                 __syncthreads();                    // and those of the others; and nobody needs this pair any more
@@ -105,9 +112,9 @@ void launch_matmul_fast(const float* m, const float* n, float* out, size_t h, si
             matmul_pipelined_kernel<128, 256, 8, 16, 8, 3, false><<<large, 256, 0, stream>>>(m, n, out, h, w, k);
     } else {
         if (wide)
-            matmul_pipelined_kernel<64, 128, 8, 4, 8, 4, true><<<small, 256, 0, stream>>>(m, n, out, h, w, k);
+            matmul_pipelined_kernel<64, 128, 8, 8, 8, 4, true><<<small, 128, 0, stream>>>(m, n, out, h, w, k);
         else
-            matmul_pipelined_kernel<64, 128, 8, 4, 8, 4, false><<<small, 256, 0, stream>>>(m, n, out, h, w, k);
+            matmul_pipelined_kernel<64, 128, 8, 8, 8, 4, false><<<small, 128, 0, stream>>>(m, n, out, h, w, k);
     }
 }
 #endif
