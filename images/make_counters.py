@@ -16,7 +16,7 @@ LAUNCHES += [f"stride_{s}" for s in (1, 2, 4, 8, 17, 32)]
 LAUNCHES += ["member_of_16", "copy_unsigned_char", "copy_uchar4", "copy_float4", "grayscale", "grayscale_hwc"]
 LAUNCHES += ["transpose_naive", "transpose_32x32", "transpose_32x33", "transpose_swizzled"]
 LAUNCHES += ["matmul", "matmul_tiled_32"]
-LAUNCHES += [f"rung_{name}" for name in ("uncoalesced", "column", "square", "vector", "banks", "warp")]
+LAUNCHES += [f"rung_{name}" for name in ("uncoalesced", "column", "square", "vector", "banks", "warp", "pipelined")]
 COUNTERS = ["global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors"]
 COUNTERS += ["shared_load_wavefronts", "shared_store_wavefronts"]
 

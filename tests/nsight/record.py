@@ -56,12 +56,16 @@ for op, part in {"load": "ld", "store": "st", "atomic": "atom"}.items():
     instructions = (f"smsp__inst_executed_op_shared_{part}.sum",)
     if op == "atomic":  # counted apart by how the hardware does them
         instructions += tuple(f"smsp__inst_executed_op_shared_atom_dot_{how}.sum" for how in ("alu", "cas"))
-    wavefronts = f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{part}.sum"
-    conflicts = f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{part}.sum"
+    wavefronts = (f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{part}.sum",)
+    conflicts = (f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{part}.sum",)
+    if op == "store":  # asynchronous copies from global memory are counted apart; those of 16 bytes take no wavefronts
+        instructions += ("smsp__inst_executed_op_ldgsts.sum",)
+        wavefronts += ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts_cache_access.sum",)
+        conflicts += ("smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts_cache_access.sum",)
     # ncu has executed instructions here, and counts those too in which no lane was active.
     COUNTS[f"shared_{op}_requests"] = Count(instructions, "shared", op, "requests", False)
-    COUNTS[f"shared_{op}_wavefronts"] = Count((wavefronts,), "shared", op, "wavefronts", promised)
-    COUNTS[f"shared_{op}_bank_conflicts"] = Count((conflicts,), "shared", op, "bank_conflicts", False)
+    COUNTS[f"shared_{op}_wavefronts"] = Count(wavefronts, "shared", op, "wavefronts", promised)
+    COUNTS[f"shared_{op}_bank_conflicts"] = Count(conflicts, "shared", op, "bank_conflicts", False)
 COMPARED = [name for name, count in COUNTS.items() if count.compared]
 
 
