@@ -17,7 +17,8 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     const int M_ROWS = THREADS / BK, N_ROWS = N_PIECE * THREADS / BW;  // rows that all threads copy at once
     static_assert(BH % (8 * TH) == 0 && BW % (4 * TW) == 0 && STAGES > 1, "whole warps, and a pair that is on its way");
     static_assert(THREADS % BK == 0 && BH % M_ROWS == 0, "each thread copies as much of m");
-    static_assert(N_PIECE * THREADS % BW == 0 && BK % N_ROWS == 0 && BK > 4, "and of n, before the pair is needed");
+    static_assert(N_PIECE * THREADS % BW == 0 && BK % N_ROWS == 0, "and as much of n");
+    static_assert(BK % 2 == 0 && BK > 4, "two sets of a and b take turns, and copies begin at steps 1 and 3");
     const int LENGTH = BH + 4, STAGE = BK * (LENGTH + BW);
     __shared__ __align__(16) float tiles[STAGES][STAGE];
     unsigned int blocks_across = (w + BW - 1) / BW;
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     for (; left > 0; --left) {
 #pragma unroll
         for (int i = 0; i < BK; ++i) {
-            if (i == 1 && left >= STAGES) copy_n(to, BK);
+            if (i == 1 && left >= STAGES) copy_n(to, BK);  // not all copies at once: that measured slower
             if (i == 3 && left >= STAGES) copy_m(to, BK);
             if (i == 3) __pipeline_commit();
             if (i == BK - 1) {

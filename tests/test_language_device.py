@@ -1290,6 +1290,76 @@ __global__ void copied(const float* x, float* out, int from, int to) {
     assert where in trace.problems[0].message and "a multiple of 16" in trace.problems[0].message
 
 
+def test_copies_of_bytes_are_traced():
+    x = torch.arange(61, dtype=torch.int8)
+    trace = compile_kernel(COPIES, "bytes_together").trace[1, 32](x, torch.zeros_like(x), 61)
+    assert trace.ok and trace.args[1].tolist() == [0, *range(1, 61)]
+    loads = trace.requests[(trace.requests.space == "global") & (trace.requests.op == "load")]
+    assert loads.sectors.sum() >= 2
+
+
+def test_zeros_from_a_variable_that_nobody_has_read():
+    source = """
+#include <cuda_pipeline.h>
+struct P { float a[3]; };
+__device__ P table[64];
+__global__ void zeros(float* out) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    __pipeline_memcpy_async(s + t, &table[t], 4, 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    P p = table[63 - t], q[2];
+    q[t % 2] = p;
+    out[t] = q[t % 2].a[t % 3] + s[t];
+}
+"""
+    out = torch.full((64,), float("nan"))
+    trace = compile_kernel(source, "zeros").trace[1, 64](out, outputs=[out])
+    assert trace.ok and trace.args[0].tolist() == [0.0] * 64
+
+
+@pytest.mark.parametrize("wait", ["__pipeline_wait_prior(0);", ""])
+def test_a_copy_that_goes_outside_is_told_when_it_begins(wait):
+    source = f"""
+#include <cuda_pipeline.h>
+__global__ void beyond(const float* x) {{
+    __shared__ float s[64];
+    __pipeline_memcpy_async(s + threadIdx.x + 1, x + threadIdx.x, 4);
+    __pipeline_commit();
+    {wait}
+}}
+"""
+    trace = compile_kernel(source, "beyond").trace[1, 64](torch.randn(64))
+    (problem,) = trace.problems
+    assert problem.kind == "out_of_bounds" and problem.line == 5 and "writes s[64]" in problem.message
+    assert problem.count == 1
+    assert trace.requests.requests.tolist() == [2, 2]  # the load and the store of two warps
+
+
+def test_copies_from_elsewhere_cost_what_other_accesses_cost():
+    source = """
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+__global__ void moved(float* out) {
+    __shared__ __align__(16) float s[2][128];
+    auto block = cooperative_groups::this_thread_block();
+    for (int i = 0; i < 4; i++) s[0][32 * i + threadIdx.x] = i;
+    block.sync();
+    cooperative_groups::memcpy_async(block, s[1], s[0], sizeof(s[0]));
+    cooperative_groups::wait(block);
+    cooperative_groups::memcpy_async(block, out, s[1], sizeof(s[1]));
+    cooperative_groups::wait(block);
+}
+"""
+    out = torch.full((128,), float("nan"))
+    trace = compile_kernel(source, "moved").trace[1, 32](out, outputs=[out])
+    assert trace.ok and trace.args[0].tolist() == [float(i // 32) for i in range(128)]
+    copied = trace.requests[trace.requests.bytes == 16].groupby(["space", "op"])[["sectors", "wavefronts"]].sum()
+    assert copied.loc["global", "store"].tolist() == [16, 0]
+    assert copied.loc["shared", "load"].tolist() == [0, 8] and copied.loc["shared", "store"].tolist() == [0, 4]
+
+
 UNDER_WAY = r"""
 #include <cuda_pipeline.h>
 __global__ void tiles(const float* x, float* out) {
@@ -1310,6 +1380,17 @@ __global__ void tiles(const float* x, float* out) {
         sum += s[i % BUFFERS][63 - t];  // the read
     }
     out[t] = sum;
+}
+__global__ void before_the_wait(const float* x, float* out) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = 1;
+    __syncthreads();
+    __pipeline_memcpy_async(&s[t], x + t, 4);  // the copy
+    __pipeline_commit();
+    __syncthreads();
+    out[t] = s[63 - t];  // the read
+    __pipeline_wait_prior(0);
 }
 __global__ void between_barriers(const float* x, float* out) {
     __shared__ float s[64];
@@ -1336,6 +1417,7 @@ SYNC = "__syncthreads();"
         ("tiles", 3, "", SYNC, True),  # a buffer is filled that others still read
         ("tiles", 2, "", SYNC, True),
         ("between_barriers", 2, "", "", True),  # the copy is under way while others read
+        ("before_the_wait", 2, "", "", True),  # a barrier stands between, and does not help
     ],
 )
 def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, behind, races, order):
@@ -1347,6 +1429,10 @@ def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, be
     assert bool(trace.problems) == races and met <= {"the copy", "the read"}, trace.problems
     if kernel == "between_barriers":
         assert "while that copy is under way" in trace.problems[0].message and "Let all wait" in trace.problems[0].hint
+    if kernel == "before_the_wait":
+        said = trace.problems[0].message.rpartition(", ")[2]
+        assert said == "and no barrier stands between this and the wait for that copy", said
+        assert "Let all wait" in trace.problems[0].hint
 
 
 # ---- the rest -------------------------------------------------------------------------------------------------------

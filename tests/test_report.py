@@ -3,12 +3,14 @@
 import io
 import json
 import pickle
+import re
 import subprocess
 import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.patches import Polygon, Rectangle
@@ -17,6 +19,7 @@ from matplotlib.text import Text
 from tests.figures import clean  # noqa: F401  runs by itself
 from utils.cuda_on_cpu.picture import GREEN, RED
 from utils.cuda_on_cpu.report import KernelProblem, Problem, Trace
+from utils.kernel import Tracer
 
 SOURCE = """\
 __global__ void kernel(const float* x, float* y, int n) {
@@ -568,22 +571,48 @@ def test_banks_are_judged(offsets, size, expected):
     assert colours == ("32 passes" in expected)  # too low for numbers: a legend of colours instead
 
 
+COPIES = r"""
+#include <cuda_pipeline.h>
+template <int BYTES>
+__global__ void copy(const float* x, float* out, int from, int to) {
+    __shared__ __align__(16) float s[1024];
+    __pipeline_memcpy_async(s + to * threadIdx.x, x + from * threadIdx.x, BYTES);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    out[threadIdx.x] = s[to * threadIdx.x];
+}
+"""
+
+
 @pytest.mark.parametrize(
-    "size, cost, expected",
+    "size, start, to, label, verdict",
     [
-        (4, 1, "no bank conflict, 1 pass"),
-        (4, 16, "16 passes instead of 1: lanes come from the same banks"),
-        (8, 2, "no bank conflict, 2 passes"),
-        (16, 0, "an asynchronous copy past the cache, no pass"),
+        (4, 1, 1, "go to", "no bank conflict, 1 pass"),
+        (4, 64, 1, "come from", "32 passes instead of 1: lanes come from the same banks"),
+        (4, 0, 1, "come from", "32 passes instead of 1: lanes come from the same banks"),
+        (4, 1, 8, "go to", "8 passes instead of 1: lanes go to the same banks"),
+        (4, 16, 8, "come from", "16 passes instead of 1: lanes come from the same banks"),
+        (8, 2, 2, "go to", "no bank conflict, 2 passes"),
+        (8, 4, 2, "come from", "4 passes instead of 2: lanes come from the same banks"),
+        (16, 4, 4, "banks", "an asynchronous copy past the cache, no pass"),
     ],
 )
-def test_an_asynchronous_copy_is_judged_by_both_of_its_ends(size, cost, expected):
-    copy = site(9, "shared", "store", size, [size * lane for lane in LANES], region="s")
-    copy["example"]["cost_of_copy"] = cost
-    assert expected in words(traced(sites=[copy]).plot())
-    load = site(9, "global", "load", size, [size * lane for lane in LANES])
-    load["example"]["cost_of_copy"] = size + 3  # it fills the middles of sectors of shared memory
-    assert any(text.startswith(f"{size + 3} sectors for 1 request, ") for text in words(traced(sites=[load]).plot()))
+def test_an_asynchronous_copy_is_drawn_at_the_end_where_lanes_meet(size, start, to, label, verdict):
+    trace = Tracer(COPIES, f"copy<{size}>")[1, 32](torch.randn(2048), torch.empty(32), start, to)
+    line = COPIES[: COPIES.index("__pipeline_memcpy")].count("\n") + 1
+    stores = trace.requests[(trace.requests.line == line) & (trace.requests.op == "store")]
+    found = words(trace.plot(line))
+    assert label in found and verdict in found
+    passes = int(next(iter(re.findall(r"(\d+) pass", verdict)), 0))
+    assert stores.wavefronts.tolist() == [passes] and stores.bank_conflicts.tolist() == [max(0, passes - size // 4)]
+
+
+def test_sectors_of_a_copy_past_the_cache_are_those_that_it_fills():
+    loads = traced(sites=[site(9, "global", "load", 16, [16 * lane for lane in LANES])])
+    assert "16 sectors for 1 request, the best there is" in words(loads.plot())
+    copy = site(9, "global", "load", 16, [16 * lane for lane in LANES])
+    copy["example"]["cost_of_copy"] = 20
+    assert "20 sectors for 1 request, 1.25 times the least" in words(traced(sites=[copy]).plot())
 
 
 def test_a_long_title_fits():

@@ -24,8 +24,9 @@ class Access:
 
     `lanes` are pairs (lane, offset in bytes from the region's first byte), `base` is that byte's address modulo 512,
     `element` the bytes of the region's elements, `warp` says which warp it is, `size` the region's bytes where they are
-    known, `cost` what the whole launch pays for this access, in sectors or wavefronts. `cost_of_copy` is what this
-    request pays if it is one end of an asynchronous copy: that depends on the other end as well.
+    known, `cost` what the whole launch pays for this access, in sectors or wavefronts. If it is one end of an
+    asynchronous copy, `cost_of_copy` is what this request pays: that depends on the other end as well. `from_words`
+    are then the words of 4 bytes that the lanes' copies begin with, modulo 65,536.
     """
 
     line: int | None
@@ -41,6 +42,7 @@ class Access:
     size: int | None = None
     cost: int = 0
     cost_of_copy: int | None = None
+    from_words: list | None = None
 
     def is_outside(self, offset):
         return self.size is not None and (offset < 0 or offset + self.bytes > self.size)
@@ -206,31 +208,45 @@ class _Sectors:
 
 
 class _Banks:
-    """The 32 banks as columns; what one pass cannot serve is stacked on the next row."""
+    """The 32 banks as columns; what one pass cannot serve is stacked on the next row.
+
+    Of an asynchronous copy those are drawn where more lanes meet: the banks they come from, or those they go to.
+    """
 
     def __init__(self, access):
-        self.access = access
-        self.cells, self.passes, self.ways, groups = {}, 0, 1, 0  # cells: (pass, bank) -> lanes
-        # Eight-byte accesses are served half a warp at a time, sixteen-byte accesses a quarter.
-        size = {8: 16, 16: 8}.get(access.bytes, LANES)
-        for first in range(0, LANES, size):
-            words = [{} for _ in range(BANKS)]  # of each bank: word -> lanes
-            for lane, offset in access.lanes:
-                if first <= lane < first + size:
-                    begin = access.base + offset
-                    for word in range(begin // 4, (begin + access.bytes - 1) // 4 + 1):
-                        words[word % BANKS].setdefault(word, []).append(lane)
-            for bank, lanes_of in enumerate(words):
-                for n, lanes in enumerate(lanes_of.values()):
-                    self.cells[self.passes + n, bank] = lanes
-            most = max(map(len, words))
-            self.passes, self.ways, groups = self.passes + most, max(self.ways, most), groups + (most > 0)
-        self.least = groups
+        self.access, self.label = access, "banks"
+        begins = [(lane, access.base + offset) for lane, offset in access.lanes]
+        self._stack(begins, shared=not access.cost_of_copy)
+        if access.cost_of_copy:
+            self.label, passes = "go to", self.passes
+            self._stack([(lane, 4 * word) for (lane, _), word in zip(begins, access.from_words, strict=True)])
+            if self.passes > passes:
+                self.label = "come from"
+            else:
+                self._stack(begins)
         # High enough for two numbers where lanes share a cell, low enough for 32 passes.
         shared = any(len(lanes) > 1 for lanes in self.cells.values())
         self.cell = min(CELL * (1.6 if shared else 1), 3.2 / self.passes)
         self.numbered = self.cell >= 0.26
         self.height = self.cell * self.passes + (0.75 if self.numbered else 1.15)
+
+    def _stack(self, begins, shared=False):
+        """Put the lanes, each with its first byte, into cells: (pass, bank) -> lanes. Words that several lanes want are
+        one cell if they are `shared`."""
+        self.cells, self.passes, self.ways, self.least = {}, 0, 1, 0
+        # Eight-byte accesses are served half a warp at a time, sixteen-byte accesses a quarter.
+        size = {8: 16, 16: 8}.get(self.access.bytes, LANES)
+        for first in range(0, LANES, size):
+            words = [{} for _ in range(BANKS)]  # of each bank: word -> lanes
+            for lane, begin in begins:
+                if first <= lane < first + size:
+                    for word in range(begin // 4, (begin + self.access.bytes - 1) // 4 + 1):
+                        words[word % BANKS].setdefault(word if shared else (word, lane), []).append(lane)
+            for bank, lanes_of in enumerate(words):
+                for n, lanes in enumerate(lanes_of.values()):
+                    self.cells[self.passes + n, bank] = lanes
+            most = max(map(len, words))
+            self.passes, self.ways, self.least = self.passes + most, max(self.ways, most), self.least + (most > 0)
 
     @property
     def verdict(self):
@@ -238,8 +254,8 @@ class _Banks:
         copy = self.access.cost_of_copy
         if copy == 0:
             return "an asynchronous copy past the cache, no pass", GREEN
-        if copy and copy > max(self.least, self.passes):
-            return f"{copy} passes instead of {self.least}: lanes come from the same banks", RED
+        if copy and copy > self.least:
+            return f"{copy} passes instead of {self.least}: lanes {self.label} the same banks", RED
         if self.ways > 1:
             return f"{self.ways}-way bank conflict, {passes} instead of {self.least}", RED
         shared = ", lanes share a word" if any(len(lanes) > 1 for lanes in self.cells.values()) else ""
@@ -257,7 +273,7 @@ class _Banks:
             text = self._lanes_text(lanes) if self.numbered else ""
             _cell(ax, bank, y, 1, self.cell, RED if outside else colour, text, linewidth=1 if text else 0.5)
         _label(ax, bottom / 2, "lanes")
-        _label(ax, bottom + 0.19, "banks")
+        _label(ax, bottom + 0.19, self.label)
         if not self.numbered:  # then colours must do
             for n in range(0, LANES, 8):
                 _cell(ax, n, bottom + 0.5, 1, 0.3, COLOURS[n // 8])

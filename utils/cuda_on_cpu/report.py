@@ -390,6 +390,8 @@ class Trace:
             why = "and no barrier stands between"
             if p.get("under_way"):
                 why = "while that copy is under way: it may write at any time until `__pipeline_wait_prior`"
+            elif p.get("copied"):
+                why = "and no barrier stands between this and the wait for that copy"
         else:
             who, why = f"{_who(p)} and {_who(other)}", "and nothing orders blocks within a launch"
         name, ops = self._name(p), [p.get("op"), other.get("op")]
@@ -405,7 +407,7 @@ class Trace:
                 f"the other {_does(ops[1], 'it')}{self._in(other)}",
             )
             what = f"both touch {name}: {one}, {another}"
-        if p.get("under_way") and same_block:
+        if (p.get("under_way") or p.get("copied")) and same_block:
             hint = "Let all wait for their copies, then `__syncthreads();`, before anybody touches what they fill."
         elif not same_block:
             hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
@@ -554,6 +556,7 @@ def _lanes(example):
         "lanes": lanes,
         "warp": warp,
         "cost_of_copy": example.get("cost_of_copy"),
+        "from_words": example.get("from_words"),
     }
 
 

@@ -212,6 +212,7 @@ void Requests::request(Site& s, const uint64_t (&address)[32], const uint16_t (&
     s.example.lanes = lanes;
     s.example.cost = cost;
     std::copy(address, address + 32, s.example.address);
+    std::copy(other, other + 32, s.example.other);
 }
 
 }  // namespace cuda_on_cpu

@@ -41,6 +41,7 @@ struct Site {
         uint64_t block = 0;
         unsigned int warp = 0, lanes = 0;
         uint64_t cost = 0, address[32];
+        uint16_t other[32];  // as in Event
     } example;  // of the first warp that came by: its dearest request
 };
 

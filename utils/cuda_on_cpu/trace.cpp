@@ -226,8 +226,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
             b.traced->threads[b.running->number].array_type = nullptr;
             bool harmless = out_of_bounds(b, a, bytes, op, code, region);
             for (size_t at = 0; region && at < bytes; at += width(*region))  // a GPU makes them too, and they count
-                keep(b, a + at, std::min(width(*region), bytes - at), op, code, *region,
-                     copy && copy->begun ? nullptr : copy);
+                keep(b, a + at, std::min(width(*region), bytes - at), op, code, *region, copy);
             if (!harmless) stop_thread(b);
             return;
         }
@@ -243,13 +242,15 @@ uint16_t Trace::site(size_t bytes, Op op, const void* code, const Region& region
                          region.name, region.begin + region.shift, region.element);
 }
 
-// Keeps it for counting.
-void Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region,
-                 const Copy* copy) {
+// Keeps it for counting. The site that counts it.
+uint16_t Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region,
+                     const Copy* copy) {
     TracedThread& t = b.traced->threads[b.running->number];
+    uint16_t counts = site(bytes, op, code, region, copy);
     uint32_t place = reinterpret_cast<uintptr_t>(code) - module_begin;
-    t.events.push_back({a + region.shift, copy ? copy->other : 0u, place, site(bytes, op, code, region, copy),
-                        uint8_t(bytes), uint8_t(unsigned(op) | t.depth << 2)});
+    t.events.push_back({a + region.shift, copy ? copy->other : 0u, place, counts, uint8_t(bytes),
+                        uint8_t(unsigned(op) | t.depth << 2)});
+    return counts;
 }
 
 void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
@@ -257,12 +258,13 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
     TracedBlock& tb = *b.traced;
     unsigned int number = b.running->number;
     TracedThread& t = tb.threads[number];
-    if (!copy || !copy->begun) keep(b, a, bytes, op, code, *region, copy);
+    bool counted = copy && copy->begun;
+    uint16_t place = counted ? site(bytes, op, code, *region, copy) : keep(b, a, bytes, op, code, *region, copy);
     if (!region->written.empty() && op != Op::load)
         for (size_t i = 0; i < bytes; i++) region->written[a - region->begin + i] = true;
     if (region->space == Space::constant) return;
 
-    Record me{order.now, uint32_t(b.number), uint16_t(number), site(bytes, op, code, *region, copy)};
+    Record me{order.now, uint32_t(b.number), uint16_t(number), place};
     bool shared = region->space == Space::shared;
     uint32_t since = shared ? tb.order.begun : order.since;
     bool as_atomic = op == Op::atomic || (is_volatile && !shared);
@@ -294,11 +296,12 @@ bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, cons
 void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
                  bool under_way) {
     Problem p;
+    const Site& other = requests.sites[before.site];
     p.under_way = under_way;
+    p.copied = other.copy && other.op == Op::store;
     p.kind = "race";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
-    const Site& other = requests.sites[before.site];
     dim3 grid = b.grid_dim;
     p.other = {other.code, other.op, block_place(grid, before.block), thread_place(b, before.thread), false};
     p.has_other = true;
@@ -314,13 +317,18 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
                            const void* code) {
     bool ignore;
     uintptr_t a = reinterpret_cast<uintptr_t>(to), f = reinterpret_cast<uintptr_t>(from);
-    Copy copy{bytes, uint16_t((a - reinterpret_cast<uintptr_t>(b.arena.get())) / 4)};
-    if (bytes > zeros) t.access(from, bytes - zeros, Op::load, code, false, false, &copy);
+    uintptr_t arena = reinterpret_cast<uintptr_t>(b.arena.get());
+    // One instruction of a GPU, if it goes from global to shared memory. Zeros alone are a store.
+    Region* source = bytes > zeros ? t.find(b, f, bytes - zeros, ignore) : nullptr;
+    bool one = bytes >= 4 && source && source->space == Space::global && a >= arena && a < arena + b.arena.size();
+    Copy there{bytes, uint16_t((a - arena) / 4)}, here{bytes, uint16_t((f + (one ? source->shift : 0)) / 4)};
+    if (bytes > zeros) t.access(from, bytes - zeros, Op::load, code, false, false, one ? &there : nullptr);
     Region* region = t.find(b, a, bytes, ignore);
-    if (!region || !region->holds(a, bytes)) return t.order.now;  // told when it ends
-    Region* source = t.find(b, f, bytes - zeros, ignore);
-    copy.other = uint16_t((f + (source ? source->shift : 0)) / 4);
-    t.keep(b, a, bytes, Op::store, code, *region, bytes > zeros ? &copy : nullptr);  // zeros alone are a store
+    if (!region || !region->holds(a, bytes)) {
+        t.access(to, bytes, Op::store, code, false, false, one ? &here : nullptr);
+        return 0;
+    }
+    t.keep(b, a, bytes, Op::store, code, *region, one ? &here : nullptr);
     const BlockOrder& order = b.traced->order;
     Record me{t.order.now, uint32_t(b.number), uint16_t(b.running->number), 0};
     uint32_t since = region->space == Space::shared ? order.begun : t.order.since;
@@ -332,6 +340,7 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
 }
 
 void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, uint32_t begun) {
+    if (!begun) return;  // it went outside: that has been told
     Copy copy{bytes, 0, begun};
     t.access(to, bytes, Op::store, code, false, false, &copy);
 }

@@ -49,6 +49,7 @@ struct Problem {
     bool has_other = false, in_region = false, has_index = false;
     bool stuck = false;      // nobody of the block could go on
     bool under_way = false;  // an asynchronous copy was
+    bool copied = false;     // by one that has come
     Space space = Space::global;
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
     int64_t offset = 0, index = 0;
@@ -84,8 +85,8 @@ struct TracedBlock {
 // An asynchronous copy, as the access at one of its ends sees it.
 struct Copy {
     size_t bytes;
-    uint16_t other = 0;   // as in Event
-    uint32_t begun = 0;   // when, at its end: it is counted when it begins
+    uint16_t other = 0;  // as in Event
+    uint32_t begun = 0;  // when; known at its end. It is counted when it begins
 };
 
 class Trace {
@@ -135,7 +136,7 @@ public:
     bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
     void tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op op);
     uint16_t site(size_t bytes, Op op, const void* code, const Region& region, const Copy* copy);
-    void keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region, const Copy* copy);
+    uint16_t keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region, const Copy* copy);
     Region* variable_at(uintptr_t a, size_t bytes);
     void make_room(Block& b, TracedThread& t);
     void drain(Block& b, unsigned int warp, bool all);

@@ -36,6 +36,16 @@ static std::string hex(uintptr_t v) {
     return text;
 }
 
+// What the request of an asynchronous copy costs, and where in memory its lanes' words come from that go to shared memory.
+static std::string copy_of(const Site& s) {
+    if (!s.copy) return "";
+    std::string out = ",\"cost_of_copy\":" + std::to_string(s.example.cost), words;
+    if (s.space == Space::shared)
+        for (unsigned int rest = s.example.lanes; rest; rest &= rest - 1)
+            words += (words.empty() ? "" : ",") + std::to_string(s.example.other[__builtin_ctz(rest)]);
+    return out + (words.empty() ? "" : ",\"from_words\":[" + words + "]");
+}
+
 std::string Trace::json() const {
     std::string out = "{\"sites\":[";
     bool first = true;
@@ -52,7 +62,7 @@ std::string Trace::json() const {
                ",\"bank_conflicts\":" + std::to_string(s.wavefronts - s.least_wavefronts) +
                ",\"example\":{\"block\":" + triple(block_place(grid, s.example.block)) + ",\"warp\":" + std::to_string(s.example.warp) +
                ",\"region\":" + (name.empty() ? "null" : quoted(name)) + ",\"element\":" + std::to_string(s.element) +
-               (s.copy ? ",\"cost_of_copy\":" + std::to_string(s.example.cost) : "") +
+               copy_of(s) +
                ",\"base_alignment\":" + std::to_string(base % 512) + ",\"lanes\":[";
         bool first_lane = true;
         for (unsigned int rest = s.example.lanes; rest; rest &= rest - 1) {
@@ -84,6 +94,7 @@ std::string Trace::json() const {
                    ",\"left\":" + (p.other.left ? "true" : "false") + "}";
         if (p.stuck) out += ",\"stuck\":true";
         if (p.under_way) out += ",\"under_way\":true";
+        if (p.copied) out += ",\"copied\":true";
         out += "}";
     }
     out += "],\"shared\":[";
