@@ -1381,6 +1381,7 @@ __global__ void tiles(const float* x, float* out) {
     }
     out[t] = sum;
 }
+template <bool LAST>
 __global__ void before_the_wait(const float* x, float* out) {
     __shared__ float s[64];
     int t = threadIdx.x;
@@ -1390,18 +1391,7 @@ __global__ void before_the_wait(const float* x, float* out) {
     __pipeline_commit();
     __syncthreads();
     out[t] = s[63 - t];  // the read
-    __pipeline_wait_prior(0);
-}
-__global__ void between_barriers(const float* x, float* out) {
-    __shared__ float s[64];
-    int t = threadIdx.x;
-    s[t] = 1;
-    __syncthreads();
-    __pipeline_memcpy_async(&s[t], x + t, 4);  // the copy
-    __pipeline_commit();
-    __syncthreads();
-    out[t] = s[63 - t];  // the read
-    __syncthreads();
+    if (LAST) __syncthreads();
     __pipeline_wait_prior(0);
 }
 """
@@ -1416,8 +1406,8 @@ SYNC = "__syncthreads();"
         ("tiles", 2, SYNC, "", False),
         ("tiles", 3, "", SYNC, True),  # a buffer is filled that others still read
         ("tiles", 2, "", SYNC, True),
-        ("between_barriers", 2, "", "", True),  # the copy is under way while others read
-        ("before_the_wait", 2, "", "", True),  # a barrier stands between, and does not help
+        ("before_the_wait<true>", 2, "", "", True),  # the copy is under way while others read
+        ("before_the_wait<false>", 2, "", "", True),  # a barrier stands between, and does not help
     ],
 )
 def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, behind, races, order):
@@ -1427,9 +1417,9 @@ def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, be
     trace = compiled.trace[1, 64](x, torch.zeros(64), order=order)
     met = {problem.source.rpartition("// ")[2] for problem in trace.problems if problem.kind == "race"}
     assert bool(trace.problems) == races and met <= {"the copy", "the read"}, trace.problems
-    if kernel == "between_barriers":
+    if kernel == "before_the_wait<true>":
         assert "while that copy is under way" in trace.problems[0].message and "Let all wait" in trace.problems[0].hint
-    if kernel == "before_the_wait":
+    if kernel == "before_the_wait<false>":
         said = trace.problems[0].message.rpartition(", ")[2]
         assert said == "and no barrier stands between this and the wait for that copy", said
         assert "Let all wait" in trace.problems[0].hint
