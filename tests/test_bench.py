@@ -311,7 +311,7 @@ def test_markers_without_figures_stay_as_they_are(tmp_path):
     assert (tmp_path / "README.md").read_text() == text
 
 
-def test_the_recorded_figures_are_those_of_the_pages(monkeypatch, tmp_path):
+def test_the_recorded_figures_are_those_of_the_pages(monkeypatch, tmp_path, capsys):
     pages = [path for path in (ROOT / "README.md", *(ROOT / "notebooks").glob("*.ipynb"))]
     pages = [path for path in pages if "<!-- bench:" in path.read_text()]
     assert ROOT / "README.md" in pages
@@ -323,6 +323,8 @@ def test_the_recorded_figures_are_those_of_the_pages(monkeypatch, tmp_path):
     assert run(monkeypatch, "--fill", "h200.json") == 0
     for path in pages:
         assert (tmp_path / path.relative_to(ROOT)).read_text() == path.read_text(), path.name
+    told = re.findall(r"(\d+)_\w+\.ipynb prints figures of h200\.json", capsys.readouterr().out)
+    assert told == ["10"]  # of the lessons that were copied; lesson 09 has no table
 
 
 def test_what_the_pages_say_of_the_recorded_figures_holds():

@@ -448,7 +448,8 @@ def main() -> int:
     if asked.fill:
         if not (FOLDER / asked.fill).is_file():
             parser.error(f"there is no {asked.fill} in bench/, only {', '.join(p.name for p in FOLDER.glob('*.json'))}")
-        found = json.loads((FOLDER / asked.fill).read_text())
+        path = FOLDER / asked.fill
+        found = json.loads(path.read_text())
     else:
         groups = [asked.only] if asked.only else list(GROUPS)
         found = where()
@@ -472,6 +473,9 @@ def main() -> int:
         print(f"written to {path.relative_to(ROOT)}")
     for changed in fill(found):
         print(f"filled in {changed.relative_to(ROOT)}")
+    for lesson in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        if path.name in lesson.read_text():
+            print(f"{lesson.relative_to(ROOT)} prints figures of {path.name}: run it again by `make outputs`")
     return 0
 
 

@@ -214,26 +214,26 @@ class _Banks:
     """
 
     def __init__(self, access):
-        self.access, self.label = access, "banks"
+        self.access = access
         begins = [(lane, access.base + offset) for lane, offset in access.lanes]
-        self._stack(begins, shared=not access.cost_of_copy)
         if access.cost_of_copy:
-            self.label, passes = "go to", self.passes
-            self._stack([(lane, 4 * word) for (lane, _), word in zip(begins, access.from_words, strict=True)])
-            if self.passes > passes:
-                self.label = "come from"
-            else:
-                self._stack(begins)
+            words = zip(access.lanes, access.from_words, strict=True)
+            ends = {"go to": begins, "come from": [(lane, 4 * word) for (lane, _), word in words]}
+        else:
+            ends = {"banks": begins}
+        stacks = {label: self._stacked(lanes, shared=label == "banks") for label, lanes in ends.items()}
+        self.label = max(stacks, key=lambda label: stacks[label][1])
+        self.cells, self.passes, self.ways, self.least = stacks[self.label]
         # High enough for two numbers where lanes share a cell, low enough for 32 passes.
         shared = any(len(lanes) > 1 for lanes in self.cells.values())
         self.cell = min(CELL * (1.6 if shared else 1), 3.2 / self.passes)
         self.numbered = self.cell >= 0.26
         self.height = self.cell * self.passes + (0.75 if self.numbered else 1.15)
 
-    def _stack(self, begins, shared=False):
-        """Put the lanes, each with its first byte, into cells: (pass, bank) -> lanes. Words that several lanes want are
-        one cell if they are `shared`."""
-        self.cells, self.passes, self.ways, self.least = {}, 0, 1, 0
+    def _stacked(self, begins, shared):
+        """Cells, (pass, bank) -> lanes, of lanes with their first bytes; the passes, the most in a bank, and the least
+        passes. A word that several lanes want is one cell if words are `shared`."""
+        cells, passes, ways, least = {}, 0, 1, 0
         # Eight-byte accesses are served half a warp at a time, sixteen-byte accesses a quarter.
         size = {8: 16, 16: 8}.get(self.access.bytes, LANES)
         for first in range(0, LANES, size):
@@ -244,9 +244,10 @@ class _Banks:
                         words[word % BANKS].setdefault(word if shared else (word, lane), []).append(lane)
             for bank, lanes_of in enumerate(words):
                 for n, lanes in enumerate(lanes_of.values()):
-                    self.cells[self.passes + n, bank] = lanes
+                    cells[passes + n, bank] = lanes
             most = max(map(len, words))
-            self.passes, self.ways, self.least = self.passes + most, max(self.ways, most), self.least + (most > 0)
+            passes, ways, least = passes + most, max(ways, most), least + (most > 0)
+        return cells, passes, ways, least
 
     @property
     def verdict(self):

@@ -18,7 +18,7 @@ enum class Op : uint8_t { load, store, atomic, none };  // none: a basic block b
 // What a thread did, in its order.
 struct Event {
     uint64_t address : 48;
-    uint64_t other : 16;  // of an asynchronous copy: where its other end lies, in words of 4 bytes, without what is above
+    uint64_t other : 16;  // of an asynchronous copy: where its other end lies, in words of 4 bytes, modulo 65,536
     uint32_t code;  // where, from the beginning of the module
     uint16_t site;  // of an access; for a basic block its number in the flow
     uint8_t bytes;

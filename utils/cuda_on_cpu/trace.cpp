@@ -258,8 +258,8 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
     TracedBlock& tb = *b.traced;
     unsigned int number = b.running->number;
     TracedThread& t = tb.threads[number];
-    bool counted = copy && copy->begun;
-    uint16_t place = counted ? site(bytes, op, code, *region, copy) : keep(b, a, bytes, op, code, *region, copy);
+    bool ends = copy && copy->begun;  // an asynchronous copy, which was counted when it began
+    uint16_t place = ends ? site(bytes, op, code, *region, copy) : keep(b, a, bytes, op, code, *region, copy);
     if (!region->written.empty() && op != Op::load)
         for (size_t i = 0; i < bytes; i++) region->written[a - region->begin + i] = true;
     if (region->space == Space::constant) return;
@@ -273,7 +273,7 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
     Record before = region->shadow.note(a - region->begin, bytes, me, op, as_atomic, since, shared, uninitialized,
                                         [&](const Record& x) { return ordered(x, me, tb.order, copy); });
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
-    if (before.time) race(b, a, bytes, op, code, region, before, copy && copy->begun);
+    if (before.time) race(b, a, bytes, op, code, region, before, ends);
     if (uninitialized && !tb.stopped) {
         Problem p;
         p.kind = "uninitialized";
