@@ -235,6 +235,62 @@ def test_launches_from_several_threads_of_python_at_once(name):
     assert all((x == 50).all() for x in xs)
 
 
+FORKS = r"""
+def in_child(run):  # how it ended; what hangs ends with SIGALRM
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    signal.alarm(10)
+    os._exit(0 if run() else 1)
+
+barriers, spin, over = compile_kernel(SOURCE, "barriers"), compile_kernel(SOURCE, "spin"), threading.Event()
+def launch(y):
+    barriers[32, 32](y, 1024)
+    return bool((y == 1).all())
+def launches():
+    y = torch.zeros(1024, dtype=torch.int32)
+    while not over.is_set():
+        barriers[32, 32](y, 1024)
+works()
+tell("idle", ended=[in_child(works) for _ in range(3)])
+
+threads = [threading.Thread(target=launches) for _ in range(2)]
+for thread in threads:
+    thread.start()
+tell("busy", ended=[in_child(lambda: launch(torch.zeros(1024, dtype=torch.int32))) for _ in range(300)])
+over.set()
+for thread in threads:
+    thread.join()
+
+def interrupted():
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        spin[1, 32](torch.zeros(1, dtype=torch.int32))
+    except KeyboardInterrupt:
+        return works()
+flag = torch.zeros(1, dtype=torch.int32)
+thread = threading.Thread(target=lambda: spin[4, 32](flag))
+thread.start()
+time.sleep(0.3)
+tell("interrupted", ended=[in_child(interrupted)])
+flag.fill_(1)
+thread.join()
+tell("afterwards", ended=[0 if works() else 1])
+"""
+
+
+@pytest.fixture(scope="module")
+def forks():
+    return cases(FORKS, 120)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("case", ["idle", "busy", "interrupted", "afterwards"])
+def test_a_forked_process_launches_kernels(forks, case):
+    assert case in forks, f"no answer, and the process ended with {forks['process']}"
+    assert not any(forks[case]["ended"]), [os.waitstatus_to_exitcode(status) for status in forks[case]["ended"]]
+
+
 def _launch_and_answer(name, answers):
     x = torch.zeros(100, dtype=torch.int32)
     compile_kernel(SOURCE, name)[4, 32](x, 100)
@@ -243,35 +299,18 @@ def _launch_and_answer(name, answers):
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("busy", [False, True])
-def test_a_launch_in_a_forked_process(busy):
+def test_multiprocessing_by_fork():
     kernel, fork = compile_kernel(SOURCE, "barriers"), multiprocessing.get_context("fork")
-    x = torch.zeros(1024, dtype=torch.int32)
-    kernel[32, 32](x, 1024)
-    over = threading.Event()
-
-    def launch():  # a launch may be under way at the fork
-        while not over.is_set():
-            kernel[32, 32](x, 1024)
-
-    others = [threading.Thread(target=launch, daemon=True)] if busy else []
-    for thread in others:
-        thread.start()
-    try:
-        for _ in range(10 if busy else 2):
-            answers = fork.SimpleQueue()
-            child = fork.Process(target=_launch_and_answer, args=["barriers", answers])
-            child.start()
-            child.join(20)
-            hangs = child.is_alive()
-            child.kill()
-            child.join()
-            assert not hangs and child.exitcode == 0
-            assert answers.get() == [1] * 100
-    finally:
-        over.set()
-        for thread in others:
-            thread.join()
+    kernel[32, 32](torch.zeros(1024, dtype=torch.int32), 1024)
+    answers = fork.SimpleQueue()
+    child = fork.Process(target=_launch_and_answer, args=["barriers", answers])
+    child.start()
+    child.join(20)
+    hangs = child.is_alive()
+    child.kill()
+    child.join()
+    assert not hangs and child.exitcode == 0
+    assert answers.get() == [1] * 100
 
 
 # ---- interruptions ---------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 // while the runtime itself is at work, an interruption is only noted, and taken up on the way back.
 #include <cstdio>
 #include <mutex>
+#include <utility>
 
 #include "cuda_on_cpu/profile.h"
 #include "trace.h"
@@ -14,7 +15,7 @@ std::atomic<bool> interrupted{false};
 
 static constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static constexpr int faults = sizeof fault_signals / sizeof *fault_signals;
-static std::mutex handlers_mutex;
+static Mutex handlers_mutex;
 static int launches_under_way = 0;
 static struct sigaction before_fault[faults], before_interrupt, before_look;
 static std::atomic<Worker*> at_work[1024];
@@ -140,12 +141,20 @@ Handlers::Handlers() {
     if (handled) sigaction(SIGINT, &ours, nullptr);
 }
 
-Handlers::~Handlers() {
-    std::lock_guard lock(handlers_mutex);
-    if (--launches_under_way) return;
+static void put_back_handlers() {
     for (int i = 0; i < faults; i++) sigaction(fault_signals[i], &before_fault[i], nullptr);
     sigaction(look_signal, &before_look, nullptr);
     sigaction(SIGINT, &before_interrupt, nullptr);
+}
+
+Handlers::~Handlers() {
+    std::lock_guard lock(handlers_mutex);
+    if (--launches_under_way == 0) put_back_handlers();
+}
+
+void forget_launches() {
+    if (std::exchange(launches_under_way, 0)) put_back_handlers();
+    for (auto& slot : at_work) slot = nullptr;
 }
 
 SignalStack::SignalStack(Worker& w) {

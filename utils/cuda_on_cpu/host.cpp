@@ -27,7 +27,7 @@ struct CUevent_st {
 
 namespace cuda_on_cpu {
 
-static std::mutex mutex;  // for all of these
+static Mutex mutex;  // for all of these
 static std::map<uintptr_t, Allocation> allocations;
 static std::set<cudaStream_t> streams;
 static std::set<cudaEvent_t> events;

@@ -21,7 +21,7 @@ namespace cuda_on_cpu {
 
 static thread_local std::string refusal;
 
-static std::mutex workers_mutex;
+static Mutex workers_mutex;
 static std::vector<std::unique_ptr<Worker>> idle_workers;
 
 static std::unique_ptr<Worker> take_worker() {
@@ -87,10 +87,11 @@ std::string demangled(const char* type) {
 
 // ---- for kernel.h
 
+static Mutex texts_mutex;
+static std::set<std::string> texts;
+
 static const char* kept(std::string text) {
-    static std::mutex mutex;
-    static std::set<std::string> texts;
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(texts_mutex);
     return texts.insert(std::move(text)).first->c_str();
 }
 

@@ -199,12 +199,18 @@ void wait_for_trace(Queue& queue);         // until the trace lets the threads o
 // ---- launch.cpp
 std::string demangled(const char* type);
 
+// ---- fork.cpp
+struct Mutex : std::mutex {  // one that the child of a fork finds free; it lives for ever, and nobody holds two at once
+    Mutex();
+};
+
 // ---- faults.cpp
 extern std::atomic<bool> interrupted;
 struct Handlers {  // while one of these lives, signals come to us first
     Handlers();
     ~Handlers();
 };
+void forget_launches();  // in the child of a fork: those of threads that are not there
 struct SignalStack {  // a signal that comes because a stack has run over needs another one to run on
     stack_t before;
     explicit SignalStack(Worker& w);
