@@ -73,6 +73,7 @@ def test_no_optimisation_gives_the_same(on_cpu):
     torch.testing.assert_close(load_cuda(CUDA, CPP, ["twice"], opt=False).twice(x), 2 * x)
 
 
+@pytest.mark.alone
 def test_cold_lecture_build_on_the_cpu_takes_at_most_12_seconds(fresh, on_cpu):
     start = time.perf_counter()
     load_cuda(CUDA, CPP, ["twice"])

@@ -538,6 +538,7 @@ def test_what_a_killed_build_left_or_a_disk_damaged_is_built_anew(fresh, on_cpu,
         assert (folder / "complete").exists()
 
 
+@pytest.mark.alone
 def test_a_new_process_loads_it_in_milliseconds(fresh, on_cpu):
     compile_kernel(SOURCE, "scale")
     script = f"""

@@ -27,6 +27,7 @@ def test_every_sample_is_kept_and_the_warm_up_is_not_one():
     assert found.seconds == found.best == min(found.samples)
 
 
+@pytest.mark.alone
 def test_the_number_of_runs_follows_their_length(monkeypatch):
     monkeypatch.setattr(timing, "TARGET", 0.1)
     monkeypatch.setattr(timing, "LONG", 0.2)
