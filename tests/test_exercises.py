@@ -80,17 +80,23 @@ def exercises_of(lesson):
 
 
 ALL = [found for lesson in LESSONS for found in exercises_of(lesson)]
-WRONG = {}
+WRONG, RIGHT = {}, {}
 for _lesson in LESSONS:
     if (Path(__file__).parent / f"exercises/lesson_{_lesson}.py").exists():
-        WRONG |= importlib.import_module(f"tests.exercises.lesson_{_lesson}").WRONG
-WRONG_ANSWERS = [
-    pytest.param(
-        found, *wrong, id=f"{found.name}: {wrong[2].strip().splitlines()[0] if wrong[2].strip() else 'nothing'}"
-    )
-    for found in ALL
-    for wrong in WRONG.get(found.name, ())
-]
+        _answers = importlib.import_module(f"tests.exercises.lesson_{_lesson}")
+        WRONG |= _answers.WRONG
+        RIGHT |= getattr(_answers, "RIGHT", {})
+
+
+def answers(listed):
+    """A parameter for each of them, named after its exercise and the first line that is not the solution's."""
+    return [
+        pytest.param(found, *answer, id=f"{found.name}: {(answer[-1].strip() or 'nothing').splitlines()[0]}")
+        for found in ALL
+        for answer in listed.get(found.name, ())
+    ]
+
+
 each_exercise = pytest.mark.parametrize("found", ALL, ids=lambda found: found.name)
 
 
@@ -137,7 +143,13 @@ def test_there_are_wrong_answers(found):
     assert len(WRONG.get(found.name, ())) >= 3
 
 
-@pytest.mark.parametrize("found, verdict, old, new", WRONG_ANSWERS)
+@pytest.mark.parametrize("found, old, new", answers(RIGHT))
+def test_another_right_answer_is_right(found, old, new, said):
+    assert old in found.solution
+    assert said(found.name, found.answered(found.solution.replace(old, new))) == "right\n"
+
+
+@pytest.mark.parametrize("found, verdict, old, new", answers(WRONG))
 def test_a_wrong_answer_gets_its_verdict(found, verdict, old, new, said):
     assert old in found.solution
     told = said(found.name, found.answered(found.solution.replace(old, new)))

@@ -15,7 +15,8 @@ To add an exercise, write it into `EXERCISES` of utils/exercise_sets/lesson_NN.p
   `slow_by(source)` says why CUDA source that is right is slow although its counts are good, or "".
 
 The notebook holds the rest: a sentence that says what is asked, a cell with the stub and `check(...)`, and under it,
-folded, hints and the solution, which stands nowhere else. tests/exercises/lesson_NN.py holds wrong answers.
+folded, hints and the solution, which stands nowhere else. tests/exercises/lesson_NN.py holds other answers, most of
+them wrong.
 """
 
 import importlib

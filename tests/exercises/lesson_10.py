@@ -1,4 +1,6 @@
-"""Wrong answers to the exercises of lesson 10: (verdict, what stands in the solution, what stands there instead)."""
+"""Other answers to the exercises of lesson 10: what stands in the solution, and what stands there instead.
+
+A wrong one has its verdict in front."""
 
 WRONG = {
     "10-cycles": [
@@ -15,6 +17,7 @@ WRONG = {
         ("out of bounds", "n_tile[i][tc + 16 * u]", "n_tile[i][tc + 64 * u]"),
         ("wrong", "sums[u] += a", "sums[u] = a"),
         ("raced", "        }\n        __syncthreads();\n", "        }\n"),
+        ("right, but slow", "float a = m_tile[tr][i];", "float a = r < h && start + i < k ? m[r * k + start + i] : 0;"),
         ("right, but slow", "tc + 16 * u", "4 * tc + u"),  # a thread's columns side by side: lanes meet in banks
     ],
     "10-lanes": [
@@ -50,6 +53,43 @@ WRONG = {
 """,
             """    for (int tile = 0; tile < 8; ++tile) {
         buffer[tile % 2][t] = mine[64 * tile + t];
+""",
+        ),
+    ],
+}
+
+RIGHT = {
+    "10-row": [("float a = m_tile[tr][i];\n", "const float a = m_tile[tr][i];\n#pragma unroll\n")],
+    "10-lanes": [
+        ("return lane // 2 % 4, lane // 8 * 2 + lane % 2", "return [lane // 2 % 4, lane // 8 * 2 + lane % 2]"),
+        ("lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane % 2 + lane // 4 % 2 * 2, lane // 2 % 2 + lane // 8 * 2"),
+        (
+            "return lane // 2 % 4, lane // 8 * 2 + lane % 2",  # the halves of the warp, each with pairs of its own
+            """one, two = (lane % 2, lane // 2 % 2) if lane < 16 else (lane // 2 % 2, lane % 2)
+    return lane // 4 % 2 * 2 + two, lane // 8 * 2 + one""",
+        ),
+    ],
+    "10-pipeline": [
+        (
+            """        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();  // also where nothing was begun: an empty batch has come at once
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        sum += buffer[tile % 2][63 - t];
+        __syncthreads();  // else a thread fills the buffer that others still read
+""",
+            """        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();
+        sum += buffer[tile % 2][63 - t];
+""",
+        ),
+        (
+            """        __pipeline_wait_prior(1);
+""",
+            """        if (tile < 7) __pipeline_wait_prior(1);
+        else __pipeline_wait_prior(0);
 """,
         ),
     ],

@@ -1,6 +1,7 @@
 """Lesson 10: the limit that counts give, registers, the order of the lanes, copies under way."""
 
 import re
+from random import randint, uniform
 
 import torch
 
@@ -11,8 +12,15 @@ from utils.simulator import cdiv
 _TILES, _TILE = 8, 64  # of a block
 
 
+def _shared(wanted):
+    """Whether neighbours want the same: each lane as lane i ^ 1, or each as lane i ^ 2."""
+    return any(all(wanted[i] == wanted[i ^ by] for i in range(len(wanted))) for by in (1, 2))
+
+
 def _wrong_order(place_of):
     places = [given(place_of(lane)) for lane in range(32)]
+    places = [tuple(place) if isinstance(place, list) else place for place in places]
+    halves = range(16), range(16, 32)  # of the warp: the hardware looks at each by itself
     for lane, place in enumerate(places):
         if not isinstance(place, tuple) or len(place) != 2:
             return f"the place of a lane is its row and its column, but for lane {lane} it is {place!r}"
@@ -21,7 +29,7 @@ def _wrong_order(place_of):
         if place in places[:lane]:
             return f"lanes {places.index(place)} and {lane} both stand in {place}"
     for number, which in enumerate(("row", "column")):
-        if not any(all(places[i][number] == places[i ^ by][number] for i in range(32)) for by in (1, 2)):
+        if not all(_shared([places[i][number] for i in half]) for half in halves):
             example = f"lanes 0, 1 and 2 have the {which}s {', '.join(str(places[i][number]) for i in range(3))}"
             return (
                 f"a read by {which} takes four passes: not all pairs i and i ^ 1, or i and i ^ 2, share it ({example})"
@@ -31,12 +39,20 @@ def _wrong_order(place_of):
 
 def _waits_for_all(source):
     code = re.sub(r"//.*", "", source)
-    waits = re.findall(r"__pipeline_wait_prior\(\s*(.*?)\s*\)", code)
+    waits = list(re.finditer(r"__pipeline_wait_prior\(\s*(.*?)\s*\)", code))
+    before_sum = code[waits[-1].end() :].partition("sum +=")[0] if waits else ""
     if "__pipeline_memcpy_async" not in code:
         return "no copy is under way while a tile is added: begin each with __pipeline_memcpy_async"
-    if all(left == "0" for left in waits):
+    if all(wait[1] == "0" for wait in waits) and "__pipeline_memcpy_async" not in before_sum:
         return "every wait is for all copies, so none is under way while a tile is added"
     return ""
+
+
+def _traffic_of_rows(h, k, w):
+    """Of 8 warps a block: in each step of 16 they load 1 + 4 times and store that into the tiles with 1 + 8 passes (the
+    rows of n_tile meet in banks), then read 1 + 4 for each of 16; in the end each stores 4 times."""
+    warps, steps = 8 * cdiv(w, 64) * cdiv(h, 16), cdiv(k, 16)
+    return {"requests": warps * (5 * steps + 4), "wavefronts": warps * steps * (9 + 16 * 5)}
 
 
 EXERCISES = [
@@ -46,7 +62,7 @@ EXERCISES = [
             {"fmas": 1000, "reads": 2, "passes": 2},
             {"fmas": 4000, "reads": 1, "passes": 0.25},
             {"fmas": 4000, "reads": 0.5, "passes": 0.375},
-            lambda: dict(zip(("fmas", "reads", "passes"), (torch.rand(3) * 4).tolist(), strict=True)),
+            lambda: {"fmas": randint(1, 10_000), "reads": uniform(0, 4), "passes": uniform(0, 4)},
         ],
         expected=lambda fmas, reads, passes: max(fmas * (1 + reads) / 4, fmas * passes),
     ),
@@ -59,8 +75,7 @@ EXERCISES = [
         expected=lambda m, n, out, h, w, k: m @ n,
         cuda="matmul_row",
         close={"rtol": 1e-4, "atol": 1e-4},
-        # For each block and step of 16: 8 warps store 1 + 4 passes into the tiles, and read 1 + 4 for each of 16.
-        traffic=lambda h, k, w: {"wavefronts": cdiv(w, 64) * cdiv(h, 16) * cdiv(k, 16) * 8 * (5 + 16 * 5)},
+        traffic=_traffic_of_rows,
     ),
     Question("10-lanes", _wrong_order),
     Kernel(
