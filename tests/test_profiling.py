@@ -85,8 +85,18 @@ def test_the_timeline_shows_the_bars(example):
     assert {"ProfilerStep#2", "aten::linear", "aten::addmm"} <= {text.get_text() for text in ax.texts}
     (legend,) = plt.gcf().legends
     named = [text.get_text() for text in legend.get_texts()]
-    assert named[:2] == ["aten::linear", "vectorized_elementwise_kernel"] and "ProfilerStep#2" not in named
+    assert named[:2] == ["aten::linear", "aten::addmm"] and "ProfilerStep#2" not in named
+    assert named[-1] == "vectorized_elementwise_kernel"
     assert ax.get_xlim() == (0, 1.0)
+
+
+def test_three_kernels_have_a_colour_however_long_the_operators_take(tmp_path):
+    operators = [event(f"aten::op{i}", 1000 * i, 900 - i) for i in range(9)]
+    launched = [event(f"kernel{i}", 1000 * i, 10 - i, "kernel", 7) for i in range(4)]
+    show_trace(trace(tmp_path, *operators, *launched))
+    (legend,) = plt.gcf().legends
+    named = [text.get_text() for text in legend.get_texts()]
+    assert named == [f"aten::op{i}" for i in range(5)] + [f"kernel{i}" for i in range(3)]
 
 
 def test_a_trace_without_operators_is_refused(tmp_path):

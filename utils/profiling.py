@@ -6,6 +6,7 @@ Importing it also quiets PyTorch's profiler, whose library would otherwise print
 import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,8 +44,8 @@ def show_trace(path) -> None:
     """Draw a Chrome trace that `torch.profiler` has written: a row for each thread and each stream of a GPU.
 
     A bar is an operator, from left to right in milliseconds; what an operator calls lies in the lanes under it. The
-    eight names that take most time have a colour, grey marks were set by the program, and a bar that is wide enough
-    carries its name. Raises ValueError for a file without such events.
+    eight names that take most time have a colour (with a GPU: five operators and three kernels), grey marks were set by
+    the program, and a bar that is wide enough carries its name. Raises ValueError for a file without such events.
     """
     bars = bars_of(path)
     rows = list(dict.fromkeys(bar.row for bar in bars))
@@ -125,13 +126,15 @@ def _lane(ends, begin, length) -> int:
 
 
 def _colours(bars) -> dict:
-    """A colour for each of the names that take most time, from most to least; marks have none."""
-    total = {}
+    """A colour for each of the names that take most time, three of them kernels where there is a stream; marks have
+    none."""
+    on_cpu, on_gpu = Counter(), Counter()
     for bar in bars:
         if not bar.mark:
-            total[bar.name] = total.get(bar.name, 0) + bar.length
-    most = sorted(total, key=total.get, reverse=True)[: len(COLOURS)]
-    return dict(zip(most, COLOURS, strict=False))
+            (on_gpu if bar.row.startswith("stream") else on_cpu)[bar.name] += bar.length
+    kernels = on_gpu.most_common(3)
+    most = on_cpu.most_common(len(COLOURS) - len(kernels)) + kernels
+    return dict(zip((name for name, _ in most), COLOURS, strict=False))
 
 
 # ---- the roofline ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""Wrong answers to the exercises of lesson 09: (verdict, what stands in the solution, what stands there instead)."""
+"""Other answers to the exercises of lesson 09: what stands in the solution, and what stands there instead.
+
+A wrong one has its verdict in front."""
 
 WRONG = {
     "09-median": [
@@ -9,6 +11,7 @@ WRONG = {
         ("wrong", "statistics.median", "statistics.mean"),
         ("wrong", "statistics.median", "min"),
         ("wrong", "range(repeat)", "range(repeat + 1)"),
+        ("wrong", "    f()\n    wait()\n    samples", "    f()\n    f()\n    wait()\n    samples"),  # warm twice
         ("crashed", "range(repeat)", "range(0)"),
     ],
     "09-intensity": [
@@ -27,11 +30,23 @@ WRONG = {
         ("wrong", "bytes / bandwidth", "bytes / peak"),
         ("wrong", "flops / peak", "peak / flops"),
         ("wrong", 'return max(arithmetic, memory), "arithmetic" if arithmetic > memory else "memory"', "return memory"),
+        ("wrong", "return max(arithmetic, memory)", "return flops / min(peak, flops / bytes * bandwidth)"),  # no copy
     ],
     "09-hunt": [
         ("wrong", '"compiles while the clock runs": 6', '"compiles while the clock runs": 5'),
         ("wrong", '"stops too early": 9', '"stops too early": 4'),
         ("wrong", '"fits into the cache": 1', '"fits into the cache": 2'),
         ("wrong", '"checks nothing": 10', '"checks nothing": 3'),
+        ("wrong", '"checks nothing": 10', '"checks nothing": "10"'),
+    ],
+}
+
+RIGHT = {
+    "09-median": [("statistics.median(samples)", "statistics.quantiles(samples * 3, n=2, method='inclusive')[0]")],
+    "09-bound": [
+        (
+            'return max(arithmetic, memory), "arithmetic" if arithmetic > memory else "memory"',
+            'return [memory, "memory"] if memory >= arithmetic else [arithmetic, "arithmetic"]',
+        )
     ],
 }

@@ -33,7 +33,8 @@ def _wrong_median(median_time):
         got = given(median_time(machine.run, machine.wait, machine.clock, repeat))
         if machine.calls != repeat + 1:
             return (
-                f"with repeat = {repeat}, f was called {machine.calls} times: one warm-up and {repeat} samples are more"
+                f"with repeat = {repeat}, f was called {machine.calls} times, "
+                f"but one warm-up and {repeat} samples make {repeat + 1}"
             )
         right = statistics.median(work + _LAUNCH for work in works[1:])
         if not isclose(got, right, rel_tol=1e-6):
@@ -50,11 +51,14 @@ _BOUNDS += [(1e6, 8e6, 1e9, 1e12)]
 
 def _wrong_bound(bound):
     for flops, size, peak, bandwidth in _BOUNDS:
-        answer = given(bound(flops, size, peak, bandwidth))
         arithmetic, memory = flops / peak, size / bandwidth
         case = f"the operations take {arithmetic:g} s, the bytes {memory:g} s (flops = {flops:g}, bytes = {size:g}, "
         case += f"peak = {peak:g}, bandwidth = {bandwidth:g})"
-        if not isinstance(answer, tuple) or len(answer) != 2:
+        try:
+            answer = given(bound(flops, size, peak, bandwidth))
+        except ZeroDivisionError:
+            return f"it divides by zero where {case}"
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
             return f"the answer is a pair, seconds and a word, but yours is {answer!r}"
         least, limit = max((arithmetic, "arithmetic"), (memory, "memory"))
         if not isclose(answer[0], least, rel_tol=1e-6):
@@ -69,7 +73,9 @@ _MISTAKES = {"compiles while the clock runs": 6, "stops too early": 9, "fits int
 
 def _wrong_lines(answer):
     for mistake, line in _MISTAKES.items():
-        if given(answer[mistake]) != line:
+        if isinstance(given(answer[mistake]), str):
+            return f"a line is a number, as 3, but for the one that {mistake} yours is {answer[mistake]!r}"
+        if answer[mistake] != line:
             return f"line {answer[mistake]} is not the one that {mistake}"
     return ""
 
