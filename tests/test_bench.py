@@ -15,6 +15,8 @@ import kernels
 import utils.compile
 import utils.kernel
 from utils import bench
+from utils.diagnostics import CompileError
+from utils.timing import Timing
 
 ROOT = bench.ROOT
 TINY = {"bandwidth": 37, "matmul": 20, "narrow": 33}
@@ -46,6 +48,13 @@ def figures(name, seconds, samples=30, **counts):
     return {"name": name, "seconds": seconds, "quartiles": [seconds, 2 * seconds], "samples": samples} | counts
 
 
+def spoil(monkeypatch, group, **changes):
+    """The first operation of a group, changed and alone."""
+    (operation, *_) = bench.GROUPS[group].operations(TINY[group])
+    operation = operation._replace(**changes)
+    monkeypatch.setitem(bench.GROUPS, group, bench.GROUPS[group]._replace(operations=lambda _: [operation]))
+
+
 def square_products(size, roof=None, **seconds):
     counts = {"bytes": 12 * size**2, "flops": 2 * size**3}
     return {"size": size, "rows": [figures(name, took, **counts) for name, took in seconds.items()], "roof": roof}
@@ -60,7 +69,7 @@ def test_rates_and_ratios_of_one_size():
         "| 16,384 x 16,384 | time | GB/s | of the copy |",
         "|---|---|---|---|",
         "| copy | 2.00 ms (2.00 ms to 4.00 ms) | 4,000 | 1.00 |",
-        "| slow | 40.0 ms (40.0 ms to 80.0 ms) | 100 | 0.03 |",
+        "| slow | 40.0 ms (40.0 ms to 80.0 ms) | 100 | 0.025 |",
         "",
         "NVIDIA Fake, torch 9.9, CUDA 99.0. Median of 30 samples and, in brackets, the quartiles. "
         "GB/s counts what must be read and written.",
@@ -78,23 +87,56 @@ def test_two_sizes_stand_side_by_side_below_the_roof():
         "| ours | 0.125 | 0.50 | 0.25 | 2.00 | 0.25 | 0.20 |",
         "",
         "NVIDIA Fake, torch 9.9, CUDA 99.0. Median of 5 to 30 samples. TFLOP/s counts 2 n³ operations, in float32 "
-        "without TF32. The roof is the lower of two: 10.0 TFLOP/s (so many lanes), and 83 and 3,333 FLOP a byte x "
-        "6 GB/s, as a copy had in the same run.",
+        "without TF32. Half of the samples of each row lie within 100.0 % of its median. The roof "
+        "is the lower of two: 10.0 TFLOP/s (so many lanes), and 83 and 3,333 FLOP a byte x 6 GB/s, "
+        "as a copy had in the same run.",
     ]
 
 
 def test_without_a_roof_there_is_no_column_of_it():
     table = bench.table("matmul", {"device": "CPU", "torch": "9.9", "matmul": [square_products(100, at=0.002)]})
     assert table.startswith("| 100 x 100 @ 100 x 100 | time | TFLOP/s | of `@` |\n")
-    assert "| 0.00100 | 1.00 |" in table and "roof" not in table and "Best of 30" in table
+    assert "| 0.00100 | 1.00 |" in table and "roof" not in table and "Median of 30" in table
+
+
+def test_an_unknown_roof_is_said_to_be_one():
+    parts = [square_products(100, {"unknown": "nobody knows"}, at=0.002)]
+    table = bench.table("matmul", GPU | {"matmul": parts})
+    assert "of the roof" not in table and table.endswith(" The roof is not known: nobody knows.")
+
+
+def test_each_group_has_the_versions_it_was_measured_with():
+    found = {"device": "NVIDIA Fake", "torch": "9.8"}  # what a file of before had at its top
+    parts = [square_products(size, at=0.002) | {"versions": {"torch": "9.9", "cuda": "99.0"}} for size in (10, 20)]
+    rows = [figures("copy", 0.002, bytes=8e9)]
+    found |= {"matmul": parts, "bandwidth": {"size": 5, "rows": rows}}
+    assert "NVIDIA Fake, torch 9.9, CUDA 99.0. " in bench.table("matmul", found)
+    assert "NVIDIA Fake, torch 9.8. " in bench.table("bandwidth", found)
+
+
+def test_a_terminal_gets_straight_columns_and_a_foot_of_its_width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    rows = [figures("copy", 0.002, bytes=8e9), figures("slow", 0.04, bytes=4e9)]
+    found = GPU | {"bandwidth": {"size": 16384, "rows": rows}}
+    lines, _, foot = bench.table("bandwidth", found, aligned=True).partition("\n\n")
+    assert lines.splitlines() == [
+        "| 16,384 x 16,384 |                         time |  GB/s | of the copy |",
+        "|-----------------|------------------------------|-------|-------------|",
+        "| copy            | 2.00 ms (2.00 ms to 4.00 ms) | 4,000 |        1.00 |",
+        "| slow            | 40.0 ms (40.0 ms to 80.0 ms) |   100 |       0.025 |",
+    ]
+    assert max(map(len, foot.splitlines())) <= 60
+    assert foot.replace("\n", " ") == bench.table("bandwidth", found).splitlines()[-1]
 
 
 def test_the_foot_tells_what_a_graph_launched():
     rows = [figures("sum", 0.02, bytes=4e9), figures("short", 1e-5, bytes=4e4, graph=True)]
     table = bench.table("narrow", GPU | {"narrow": {"size": 50_000, "rows": rows}})
-    assert table.startswith("| 50,000 x 784 @ 784 x 10 | time | GB/s | of `m.sum()` |")
+    assert table.startswith("| 50,000 x 784 @ 784 x 10 | time | GB/s | of `m.sum()` |\n")
     rule = "What takes less than 200 µs was launched by a CUDA graph"
     assert table.endswith(f"{rule}, as a launch from Python would show.")
+    rows.append(figures("PyTorch, `m @ n`", 0.01, bytes=1e9))
+    assert " | 200 | 1.00 | 2.00 |\n" in bench.table("narrow", GPU | {"narrow": {"size": 50_000, "rows": rows}})
     rows.append(figures("stubborn", 2e-5, bytes=4e4))
     assert f"{rule} (but for stubborn)" in bench.table("narrow", GPU | {"narrow": {"size": 50_000, "rows": rows}})
 
@@ -105,8 +147,11 @@ def test_the_roof_is_that_of_the_device(monkeypatch):
     monkeypatch.setattr(bench, "row", lambda operation: {"bytes": 8e9, "seconds": 0.002, "name": operation.name})
     words = "10 SMs x 128 lanes x 2 x 2,000 MHz, the highest clock by torch"
     assert bench.roof() == {"peak": 5.12e12, "peak_is": words, "copied": 4e12}
+    gpu.clock_rate, no_smi = 0, lambda *_, **__: SimpleNamespace(stdout="[N/A]\n")
+    monkeypatch.setattr(subprocess, "run", no_smi)
+    assert bench.roof() == {"unknown": "neither torch nor nvidia-smi tells the highest clock"}
     gpu.minor = 9
-    assert bench.roof() is None, "nobody knows its lanes"
+    assert bench.roof() == {"unknown": "the bench has no number of lanes for compute capability 9.9"}
 
 
 def test_where_torch_has_no_clock_nvidia_smi_is_asked(monkeypatch):
@@ -130,9 +175,65 @@ def test_a_group_alone_is_measured_and_kept_nowhere(monkeypatch, tmp_path, capsy
     before = sorted(tmp_path.rglob("*"))
     assert run(monkeypatch, "--only", group) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"{group}, on the CPU engine\n\n| {TINY[group]} x ") and "kept nowhere" in out
-    assert "samples and, in brackets" in out and "CUDA" not in out
+    first = "There is no GPU here: what is timed is the CPU engine, and the figures are kept nowhere."
+    assert out.startswith(f"{first}\n\n{group}\n\n| {TINY[group]} x ")
+    assert "Median of 5 samples and, in brackets" in " ".join(out.split()) and ", CUDA" not in out
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "name, told",
+    [
+        ("square", {"bandwidth": {"copy: PyTorch", "square: PyTorch", "square: 4 bytes a thread"}}),
+        ("matmul_narrow", {"narrow": {"reading m alone", "PyTorch, `m @ n`", "made for few columns"}}),
+        (
+            "matmul_fast",
+            {
+                "matmul": {"PyTorch, `m @ n`", "the next tiles"},
+                "narrow": {"reading m alone", "PyTorch, `m @ n`", "made for large products"},
+            },
+        ),
+    ],
+)
+def test_an_operation_is_measured_beside_its_peers(monkeypatch, capsys, name, told):
+    assert run(monkeypatch, "--only", name) == 0
+    out = capsys.readouterr().out
+    assert re.findall(r"^(\w+), for (\w+)$", out, re.MULTILINE) == [(group, name) for group in told]
+    for group, table in zip(told, out.split(f", for {name}\n")[1:], strict=True):
+        rows = re.findall(r"^\| ([^|]+\S) +\|", table, re.MULTILINE)[1:]
+        assert len(rows) == len(told[group]) and all(any(row.startswith(k) for k in told[group]) for row in rows)
+
+
+def test_every_operation_can_be_asked_for_and_no_other_name(monkeypatch, capsys):
+    asked = {operation.of for group, size in TINY.items() for operation in bench.GROUPS[group].operations(size)}
+    assert asked == {"", *kernels.names()}
+    assert run(monkeypatch, "--only", "nonsense") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "'nonsense'" in line and all(name in line for name in (*bench.GROUPS, *kernels.names()))
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--only", "square", "--fill", "h200.json")
+    assert "not allowed with" in capsys.readouterr().err
+
+
+PEERS = {  # what each table must have beside our kernels on a GPU
+    "bandwidth": [
+        *("copy: PyTorch", "square: PyTorch", "grayscale: torchvision", "transpose: PyTorch"),
+        *("copy: Triton", "square: Triton", "grayscale: Triton", "transpose: Triton"),
+    ],
+    "matmul": ["PyTorch, `m @ n`", "Triton, `tl.dot`"],
+    "narrow": ["reading m alone: PyTorch", "reading 268,435,456 floats: PyTorch", "PyTorch, `m @ n`"],
+}
+
+
+@pytest.mark.parametrize("group", PEERS)
+def test_no_peer_is_left_out(monkeypatch, group):
+    pytest.importorskip("triton")
+    on_a_gpu(monkeypatch, total_memory=80e9)
+    names = [operation.name for operation in bench.GROUPS[group].operations(TINY[group])]
+    assert [peer for peer in PEERS[group] if not any(name.startswith(peer) for name in names)] == []
+    assert len([name for name in names if "PyTorch" in name or "Triton" in name or "torchvision" in name]) == len(
+        PEERS[group]
+    )
 
 
 def test_every_function_of_the_kernels_is_measured(monkeypatch):
@@ -181,6 +282,54 @@ def test_a_result_of_too_few_rows_is_wrong(monkeypatch):
             bench.check(copy._replace(run=lambda x, rows=rows: x[:rows].clone()), copy.inputs())
 
 
+def grey_levels(change):
+    """A grayscale that does something else with the exact sum than to cut it."""
+    return lambda x: change(sum(w * x[i].double() for i, w in enumerate((0.2989, 0.5870, 0.1140)))).to(torch.uint8)
+
+
+@pytest.mark.parametrize("name", ["one more", "rounded", "other weights", "one less"])
+def test_grey_levels_that_are_nearly_right_are_wrong(name):
+    ways = {
+        "one more": grey_levels(lambda exact: exact + 1),
+        "one less": grey_levels(lambda exact: exact.clamp(min=1) - 1),
+        "rounded": grey_levels(torch.round),
+        "other weights": lambda x: sum(w * x[i].double() for i, w in enumerate((0.299, 0.587, 0.114))).to(torch.uint8),
+    }
+    (operation,) = (each for each in bench.bandwidth(200) if each.name == "grayscale: torchvision")
+    bench.check(operation._replace(run=grey_levels(lambda exact: exact)), operation.inputs())
+    with pytest.raises(bench.WrongResult, match="wrong by up to"):
+        bench.check(operation._replace(run=ways[name]), operation.inputs())
+
+
+def test_all_grays_of_all_pixels_are_right():
+    """Every sum of three levels in steps of five, and of levels near 0 and 255."""
+    some = torch.tensor(sorted({*range(0, 256, 5), *range(8), *range(248, 256)}), dtype=torch.uint8)
+    planes = torch.cartesian_prod(some, some, some).t().reshape(3, len(some), -1).contiguous()
+    for operation in bench.bandwidth(37):
+        if operation.of == "grayscale":
+            by_pixel = operation.inputs()[0].shape[-1] == 3
+            bench.check(operation, (planes.permute(1, 2, 0).contiguous() if by_pixel else planes,))
+
+
+@pytest.mark.parametrize(
+    "spoiled", [lambda x: x.mul_(x), lambda x: x.abs_().square(), lambda x: [x.square(), x.zero_()][0]]
+)
+def test_an_operation_that_changes_its_inputs_is_wrong(spoiled):
+    (operation,) = (each for each in bench.bandwidth(37) if each.name.startswith("square: PyTorch"))
+    with pytest.raises(bench.WrongResult, match="changes its inputs"):
+        bench.check(operation._replace(run=spoiled), operation.inputs())
+
+
+def test_a_sum_that_leaves_out_an_element_is_wrong():
+    (operation, *_) = bench.narrow(50_000)
+    (x,) = operation.inputs()
+    x[7, 7] = 0.5
+    bench.check(operation, (x,))
+    for short in (lambda x: x.sum() - x[7, 7], lambda x: x[:-1].sum(), lambda x: x.bfloat16().sum()):
+        with pytest.raises(bench.WrongResult):
+            bench.check(operation._replace(run=short), (x,))
+
+
 def test_a_product_with_tf32_is_wrong():
     operation = bench.product("`@`", torch.matmul, 64, 256, 64)
 
@@ -197,18 +346,21 @@ def test_a_product_with_tf32_is_wrong():
 def test_no_figure_of_a_wrong_result(monkeypatch, capsys, group, at_first):
     """Wrong at once, and wrong on the inputs that come after the times were taken."""
     (operation, *_) = bench.GROUPS[group].operations(TINY[group])
-    first = operation.inputs()
+    first, second = operation.inputs(), operation.inputs()
 
     def runs(*inputs):
         expected = operation.run(*inputs)
-        return expected if at_first == "right" and inputs[0] is first[0] else expected + 2
+        return (
+            expected
+            if at_first == "right" and any(inputs[0] is known[0] for known in (first, second))
+            else expected + 2
+        )
 
-    made = iter([first])
-    spoiled = operation._replace(run=runs, inputs=lambda: next(made, operation.inputs()))
-    monkeypatch.setitem(bench.GROUPS, group, bench.GROUPS[group]._replace(operations=lambda _: [spoiled]))
+    made = iter([first, second])
+    spoil(monkeypatch, group, run=runs, inputs=lambda: next(made, operation.inputs()))
     assert run(monkeypatch, "--only", group) == 1
     out, err = capsys.readouterr()
-    assert "|" not in out and err.startswith(f"No time is told of a wrong result: {operation.name} is wrong by up to ")
+    assert "| " not in out and err.startswith(f"No time is told of a wrong result: {operation.name} is wrong by up to ")
 
 
 def test_products_are_measured_in_full_float32_and_the_setting_comes_back(monkeypatch):
@@ -243,23 +395,25 @@ def test_small_inputs_are_many_so_that_the_cache_cannot_hold_them(monkeypatch):
         assert len(bench.input_sets(operation)) == sets
 
 
+def numbered(sets):
+    """An operation on inputs that say which set they are of, the sets, and those that were used."""
+    used = []
+    operation = bench.product("`@`", lambda m, n: used.append(int(m[0, 0])) or m @ n, 1, 1, 1)
+    return operation, [(torch.full((1, 1), float(i)), torch.ones(1, 1)) for i in range(sets)], used
+
+
 def test_launches_take_the_inputs_by_turns(monkeypatch):
     on_a_gpu(monkeypatch)
-    used, graphs = [], []
-    operation = bench.product("`@`", lambda m, n: used.append(m) or m, 1, 1, 1)
-
-    def captured(launches):
-        graphs.append(launches)
-        return launches
-
-    monkeypatch.setattr(bench, "captured", captured)
-    timing, graph = bench.timed(operation, [(i, i) for i in range(3)])
+    operation, sets, used = numbered(3)
+    graphs = []
+    monkeypatch.setattr(bench, "captured", lambda launches: graphs.append(launches) or launches)
+    timing, graph = bench.timed(operation, sets)
     assert used == [i % 3 for i in range(len(used))] and graph and len(graphs) == 1
-    assert len(used) == 1 + 3 + 21 * (1 + bench.SAMPLES)  # at least 20, and as many of each
+    assert len(used) == 1 + 3 + 21 * (1 + bench.SAMPLES + 2)  # at least 20, and as many of each; two are compared
     assert len(timing.samples) == bench.SAMPLES and timing.device == "cuda"
     used.clear()
     monkeypatch.setattr(bench, "SHORT", 0)
-    timing, graph = bench.timed(operation, [(i, i) for i in range(3)])
+    timing, graph = bench.timed(operation, sets)
     assert len(used) == 1 + 3 + 6 * (1 + bench.SAMPLES) and not graph and len(graphs) == 1
 
 
@@ -267,34 +421,163 @@ def test_long_operations_are_launched_less_often(monkeypatch):
     on_a_gpu(monkeypatch)
     for name, value in (("LONG", 0), ("SHORT", 0), ("BUDGET", 0)):
         monkeypatch.setattr(bench, name, value)
-    used = []
-    timing, _ = bench.timed(bench.product("`@`", lambda m, n: used.append(m) or m, 1, 1, 1), [(0, 0), (1, 1)])
+    operation, sets, used = numbered(2)
+    timing, _ = bench.timed(operation, sets)
     assert len(timing.samples) == 5 and len(used) == 3 + 6
 
 
-def test_tritons_product_is_right():
-    """Its interpreter runs it here; a GPU also tries which tiles are the fastest."""
+def test_the_engine_takes_inputs_by_turns_too_and_its_figure_is_the_median(monkeypatch):
+    operation, sets, used = numbered(2)
+    timing, graph = bench.timed(operation, sets)
+    assert used == [0, 1, 0, 1, 0, 1] and len(timing.samples) == 5 and not graph
+    assert len(bench.input_sets(operation)) == 2
+    monkeypatch.setattr(bench, "timed", lambda *_: (Timing((1.0, 9.0, 5.0)), False))
+    assert bench.row(operation)["seconds"] == 5
+
+
+@pytest.mark.parametrize("wrong", ["stale", "another", "spoils"])
+def test_what_a_graph_replays_is_compared(monkeypatch, wrong):
+    """A graph writes its result where it lay. Here it writes nothing, that of other inputs, or into its inputs."""
+    on_a_gpu(monkeypatch)
+    operation, sets, _ = numbered(3)
+
+    def captured(run):
+        (m, n), kept, out = run()
+
+        def replay():
+            if wrong == "another":
+                out.copy_(m @ n + 1)
+            elif wrong == "spoils":
+                out.copy_(kept[0] @ kept[1])
+                m.fill_(7)
+            return (m, n), kept, out
+
+        return replay
+
+    monkeypatch.setattr(bench, "captured", captured)
+    with pytest.raises(bench.WrongResult, match="changes its inputs" if wrong == "spoils" else "wrong by up to"):
+        bench.timed(operation, sets)
+
+
+def test_tritons_operations_are_right():
+    """Its interpreter runs them here; a GPU also tries which tiles are the fastest."""
     pytest.importorskip("triton")
     program = """if True:
         import torch
-        from bench.triton_matmul import TILES, product_kernel
+        from bench import triton_kernels as peers
         from utils import bench
+        def tried(kernel, sizes):  # what the functions do, without a choice of tiles
+            class Launched:
+                def __getitem__(self, grid):
+                    return lambda *inputs, **_: kernel.fn[grid(sizes)](*inputs, **sizes)
+            return Launched()
+        def each(name):
+            kernel = getattr(peers, f"{name}_kernel")
+            for sizes in [config.kwargs for config in kernel.configs]:
+                setattr(peers, f"{name}_kernel", tried(kernel, sizes))
+                yield getattr(peers, name)
+            setattr(peers, f"{name}_kernel", kernel)
         for h, k, w in ((70, 45, 130), (64, 64, 64), (1, 1, 1)):
-            for bh, bw, bk, _ in TILES:
-                def run(m, n):
-                    out = torch.empty(h, w)
-                    product_kernel.fn[(-(-h // bh) * -(-w // bw),)](m, n, out, h, w, k, BH=bh, BW=bw, BK=bk)
-                    return out
+            for run in each("matmul"):
                 operation = bench.product("Triton", run, h, k, w)
                 bench.check(operation, operation.inputs())
+        for h, w in ((70, 131), (1, 1), (128, 64)):
+            for name, made, right in (
+                ("copy", bench.floats((h, w)), bench.same),
+                ("square", bench.floats((h, w)), bench.squares),
+                ("grayscale", bench.levels(3, h, w), bench.grey_levels),
+                ("transpose", bench.floats((h, w)), bench.flipped),
+            ):
+                for run in each(name):
+                    bench.check(bench.Operation(f"{name}: Triton", run, made, right, 0), made())
     """
     environment = os.environ | {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True)
 
 
+# ---- what stops it --------------------------------------------------------------------------------------------------
+
+
+def stopped(monkeypatch, capsys, *arguments):
+    """The exit status, and what is told in the end."""
+    status = run(monkeypatch, *arguments)
+    return status, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error, status, told",
+    [
+        (KeyboardInterrupt(), 130, "Stopped: what was not printed is not measured.\n"),
+        (CompileError("copy.cu, line 3: no semicolon"), 1, "copy.cu, line 3: no semicolon\n"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried"),
+            1,
+            "copy: PyTorch, `out.copy_(x)` needs more memory than ",
+        ),
+    ],
+)
+def test_what_stops_it_is_told_in_a_line(monkeypatch, capsys, error, status, told):
+    def fails(x):
+        raise error
+
+    spoil(monkeypatch, "bandwidth", run=fails)
+    got, err = stopped(monkeypatch, capsys, "--only", "bandwidth")
+    assert got == status and err.startswith(told) and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"torch": 3}', "\xff"])
+def test_a_damaged_file_is_named(monkeypatch, capsys, tmp_path, text):
+    (tmp_path / "bench" / "broken.json").write_text(text, encoding="latin-1")
+    status, err = stopped(monkeypatch, capsys, "--fill", "broken.json")
+    assert status == 1 and "broken.json is damaged (" in err and "`git checkout " in err and err.count("\n") == 1
+    with pytest.raises(bench.Refused, match="damaged"):
+        bench.recorded("curve", None)
+
+
+def test_a_file_that_is_not_there_is_named(monkeypatch, capsys):
+    assert stopped(monkeypatch, capsys, "--fill", "x.json") == (1, "there is no x.json in bench/, only \n")
+
+
+def test_what_cannot_be_written_is_found_before_anything_is_measured(fake_gpu, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(bench, "measured", None)
+    monkeypatch.setattr(os, "access", lambda folder, _: folder != tmp_path / "bench")
+    status, err = stopped(monkeypatch, capsys)
+    assert status == 1 and err.startswith(f"nothing can be written to {tmp_path}/bench: ")
+
+
+def test_a_file_is_written_as_a_whole_or_not_at_all(monkeypatch, tmp_path):
+    file = tmp_path / "README.md"
+    file.chmod(0o640)
+
+    def full(*_):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="no space"):
+            bench.write(file, "new")
+    assert file.read_text() == "no tables here\n" and sorted(path.name for path in tmp_path.glob("*.md*")) == [
+        "README.md"
+    ]
+    bench.write(file, "new")
+    assert file.read_text() == "new" and file.stat().st_mode & 0o777 == 0o640
+    assert not list(tmp_path.glob(".README*"))
+
+
+def test_too_little_memory_leaves_the_smallest_size(monkeypatch):
+    on_a_gpu(monkeypatch, total_memory=1e6)
+    assert bench.sides([4096, 8192], 256) == [4096]
+    on_a_gpu(monkeypatch, total_memory=80e9)
+    assert bench.sides([4096, 8192], 256) == [4096, 8192]
+
+
 # ---- filling --------------------------------------------------------------------------------------------------------
 
-RECORDED = json.loads((ROOT / "bench" / "h200.json").read_text())
+PAGES = [path for path in (ROOT / "README.md", *(ROOT / "notebooks").glob("*.ipynb"))]
+PAGES = [path for path in PAGES if "<!-- bench:" in path.read_text()]
+DEVICE = re.search(r"<!-- bench:[^>]*-->.*?\n\n(.+?), torch ", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+FILE = bench.file_of(DEVICE)  # `make bench` fills the pages from the file of its GPU
+RECORDED = json.loads(FILE.read_text())
 
 
 def test_files_without_markers_stay_as_they_are(tmp_path):
@@ -312,24 +595,22 @@ def test_markers_without_figures_stay_as_they_are(tmp_path):
 
 
 def test_the_recorded_figures_are_those_of_the_pages(monkeypatch, tmp_path, capsys):
-    pages = [path for path in (ROOT / "README.md", *(ROOT / "notebooks").glob("*.ipynb"))]
-    pages = [path for path in pages if "<!-- bench:" in path.read_text()]
-    assert ROOT / "README.md" in pages
-    shutil.copy(ROOT / "bench" / "h200.json", tmp_path / "bench")
-    for path in pages:
+    assert ROOT / "README.md" in PAGES
+    shutil.copy(FILE, tmp_path / "bench")
+    for path in PAGES:
         copy = tmp_path / path.relative_to(ROOT)
         copy.write_text(re.sub(r"\| (?:copy: PyTorch|reading m).*?\|(?=\n|\\n)", "| gone |", path.read_text()))
         assert copy.read_text() != path.read_text()
-    assert run(monkeypatch, "--fill", "h200.json") == 0
-    for path in pages:
+    assert run(monkeypatch, "--fill", FILE.name) == 0
+    for path in PAGES:
         assert (tmp_path / path.relative_to(ROOT)).read_text() == path.read_text(), path.name
-    told = re.findall(r"(\d+)_\w+\.ipynb prints figures of h200\.json", capsys.readouterr().out)
-    assert told == ["10"]  # of the lessons that were copied; lesson 09 has no table
+    told = re.findall(rf"(\S+\.ipynb) prints figures of {FILE.name}", capsys.readouterr().out)
+    assert told == sorted(str(path.relative_to(ROOT)) for path in PAGES[1:] if FILE.name in path.read_text())
 
 
 def test_what_the_pages_say_of_the_recorded_figures_holds():
     """Lesson 10 puts into words what its tables show; another recording may ask for other words."""
-    for size in RECORDED["matmul"]:
+    for size in bench.parts_of(RECORDED["matmul"]):
         rates = {row["name"]: row["flops"] / row["seconds"] for row in size["rows"]}
         assert max(rates, key=rates.get).endswith("`matmul_fast`")  # ahead of the library's
     reading, *_, narrow = (row["bytes"] / row["seconds"] for row in RECORDED["narrow"]["rows"])
@@ -355,6 +636,7 @@ def test_what_the_pages_say_of_the_recorded_figures_holds():
 def fake_gpu(monkeypatch):
     on_a_gpu(monkeypatch)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: GPU["device"])
+    monkeypatch.setattr(bench, "versions", lambda: {"torch": "9.9", "cuda": "99.0"})
 
 
 def test_what_a_lesson_measures_on_a_gpu_is_kept_if_outputs_are_made(fake_gpu, monkeypatch, tmp_path):
@@ -365,7 +647,8 @@ def test_what_a_lesson_measures_on_a_gpu_is_kept_if_outputs_are_made(fake_gpu, m
     file.write_text(json.dumps(GPU | {"narrow": 7, "lessons": {"curve": 0, "other": 3}}))
     monkeypatch.setenv("COURSE_RECORD", "1")
     assert bench.recorded("curve", lambda: {"a": [1, 2.5]}) == ({"a": [1, 2.5]}, "NVIDIA Fake")
-    assert json.loads(file.read_text()) == GPU | {"narrow": 7, "lessons": {"curve": {"a": [1, 2.5]}, "other": 3}}
+    kept = GPU | {"narrow": 7, "lessons": {"curve": {"a": [1, 2.5]}, "other": 3}}
+    assert json.loads(file.read_text()) == kept | {"versions of lessons": {"curve": {"torch": "9.9", "cuda": "99.0"}}}
 
 
 def test_without_a_gpu_a_lesson_gets_what_a_gpu_measured(tmp_path):
@@ -379,14 +662,35 @@ def test_without_a_gpu_a_lesson_gets_what_a_gpu_measured(tmp_path):
     assert bench.recorded("curve", never) == ([3, 4], "NVIDIA Fake")
 
 
-def test_a_group_that_fails_does_not_take_the_figures_of_another(fake_gpu, monkeypatch, tmp_path):
-    def measured(group, size):
-        if group == "matmul":
-            raise bench.WrongResult("it is wrong by up to 3")
-        return {"size": size, "rows": [figures("all", 0.5, bytes=4)]}
+def measured(group, size, of=""):
+    if group == "matmul":
+        raise bench.WrongResult("it is wrong by up to 3")
+    return {"size": size, "versions": bench.versions(), "rows": [figures("all", 0.5, bytes=4)]}
 
-    monkeypatch.setattr(bench, "where", lambda: dict(GPU))
+
+def test_a_group_that_fails_does_not_take_the_figures_of_another(fake_gpu, monkeypatch, tmp_path, capsys):
+    """Nor its place in the pages."""
+    file = tmp_path / "bench" / "fake.json"
+    old = {"size": 1, "versions": {"torch": "9.8"}, "rows": [figures("old", 0.5, bytes=4)]}
+    file.write_text(json.dumps({"device": "NVIDIA Fake", "narrow": old, "lessons": {"curve": 1}}))
+    for group in TINY:
+        (tmp_path / "notebooks" / f"{group}.ipynb").write_text(json.dumps({"cells": [{"source": []}]}))
+    (tmp_path / "README.md").write_text("<!-- bench:bandwidth -->\n<!-- /bench:bandwidth -->\n")
+    on_a_gpu(monkeypatch, total_memory=80e9)
     monkeypatch.setattr(bench, "measured", measured)
     assert run(monkeypatch) == 1
-    kept = json.loads((tmp_path / "bench" / "fake.json").read_text())
+    kept = json.loads(file.read_text())
     assert kept["bandwidth"]["rows"][0]["name"] == "all" and "matmul" not in kept
+    assert kept["bandwidth"]["versions"]["torch"] == "9.9" and kept["narrow"] == old and kept["lessons"] == {"curve": 1}
+    assert "torch" not in kept
+    assert "NVIDIA Fake, torch 9.9, CUDA 99.0. " in (tmp_path / "README.md").read_text()
+    assert "filled in README.md" in capsys.readouterr().out
+
+
+def test_an_operation_alone_is_written_nowhere(fake_gpu, monkeypatch, tmp_path, capsys):
+    on_a_gpu(monkeypatch, total_memory=80e9)
+    monkeypatch.setattr(bench, "measured", measured)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert run(monkeypatch, "--only", "square") == 0
+    assert "bandwidth, for square" in capsys.readouterr().out
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

@@ -69,8 +69,8 @@ def measure(f: Callable, *args: Any, repeat: int | None = None, **kwargs: Any) -
     tensor's device, and the only wait for the GPU comes after the last sample. Otherwise it is the time by
     `time.perf_counter`; should CUDA be in use all the same, the GPU is waited for in every sample.
 
-    A launch from Python has a price of its own: on an H200, squaring 1 element and squaring 1.7 million both took
-    11 µs by events. Times near that say how fast Python launches, not how fast the kernel is.
+    A launch from Python has a price of its own, however short the kernel is. Times near that of squaring one element
+    say how fast Python launches, not how fast the kernel is.
 
     Raises TypeError when `f` cannot be called and ValueError when `repeat` is below 1; what `f` raises passes through.
     """

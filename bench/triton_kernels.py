@@ -1,0 +1,119 @@
+"""The operations of kernels/ in Triton, as peers: `utils.bench` times them on a GPU.
+
+The functions take contiguous tensors on a GPU, each of fewer than 2^31 elements: offsets are 32-bit. The first call
+with new sizes tries which tiles are the fastest.
+
+What it uses is described in Triton's documentation: https://triton-lang.org/main/python-api/triton.language.html
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+BLOCKS = [(1024, 4), (2048, 4), (4096, 8), (8192, 8)]  # elements of a program, and warps
+SIDES = [(32, 4), (64, 4), (64, 8), (128, 8)]
+TILES = [(64, 64, 16, 4), (128, 64, 16, 4), (128, 128, 16, 8), (128, 128, 32, 8)]  # BH, BW, BK and warps
+
+
+def tried(name, sizes):
+    return [triton.Config({name: size}, num_warps=warps) for size, warps in sizes]
+
+
+@triton.autotune(configs=tried("BLOCK", BLOCKS), key=["n"])
+@triton.jit
+def copy_kernel(x, out, n, BLOCK: tl.constexpr):
+    """A program copies BLOCK of n elements."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n  # guard
+    tl.store(out + i, tl.load(x + i, mask=mask), mask=mask)
+
+
+@triton.autotune(configs=tried("BLOCK", BLOCKS), key=["n"])
+@triton.jit
+def square_kernel(x, out, n, BLOCK: tl.constexpr):
+    """A program squares BLOCK of n elements."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n  # guard
+    v = tl.load(x + i, mask=mask)
+    tl.store(out + i, v * v, mask=mask)
+
+
+@triton.autotune(configs=tried("BLOCK", BLOCKS), key=["n"])
+@triton.jit
+def grayscale_kernel(x, out, n, BLOCK: tl.constexpr):
+    """A program computes BLOCK of n pixels from uint8 planes, which lie n apart. The sum is cut to whole levels."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n  # guard
+    r, g, b = tl.load(x + i, mask=mask), tl.load(x + i + n, mask=mask), tl.load(x + i + 2 * n, mask=mask)
+    tl.store(out + i, 0.2989 * r + 0.5870 * g + 0.1140 * b, mask=mask)
+
+
+@triton.autotune(configs=tried("SIDE", SIDES), key=["h", "w"])
+@triton.jit
+def transpose_kernel(x, out, h, w, SIDE: tl.constexpr):
+    """A program transposes SIDE x SIDE elements of x (h, w)."""
+    block, across = tl.program_id(0), tl.cdiv(w, SIDE)
+    r = block // across * SIDE + tl.arange(0, SIDE)
+    c = block % across * SIDE + tl.arange(0, SIDE)
+    v = tl.load(x + r[:, None] * w + c[None, :], mask=(r[:, None] < h) & (c[None, :] < w))
+    tl.store(out + c[:, None] * h + r[None, :], tl.trans(v), mask=(c[:, None] < w) & (r[None, :] < h))
+
+
+@triton.autotune(
+    configs=[triton.Config({"BH": bh, "BW": bw, "BK": bk}, num_warps=warps) for bh, bw, bk, warps in TILES],
+    key=["h", "w", "k"],
+)
+@triton.jit
+def matmul_kernel(m, n, out, h, w, k, BH: tl.constexpr, BW: tl.constexpr, BK: tl.constexpr):
+    """A program computes BH x BW elements of out (h, w) = m (h, k) @ n (k, w), in steps of BK along k."""
+    down, across = tl.cdiv(h, BH), tl.cdiv(w, BW)
+    block = tl.program_id(0)
+    block_r, block_c = tl.swizzle2d(block // across, block % across, down, across, 8)  # 8 neighbours share columns of n
+    r = block_r * BH + tl.arange(0, BH)[:, None]
+    c = block_c * BW + tl.arange(0, BW)[None, :]
+
+    sums = tl.zeros((BH, BW), dtype=tl.float32)
+    for start in range(0, k, BK):
+        down_k, across_k = start + tl.arange(0, BK)[:, None], start + tl.arange(0, BK)[None, :]
+        a = tl.load(m + r * k + across_k, mask=(r < h) & (across_k < k), other=0.0)
+        b = tl.load(n + down_k * w + c, mask=(down_k < k) & (c < w), other=0.0)
+        sums = tl.dot(a, b, sums, input_precision="ieee")  # the default on tensor cores is TF32
+    tl.store(out + r * w + c, sums, mask=(r < h) & (c < w))
+
+
+def each(kernel, x, out):
+    """`out`, whose elements a kernel computes BLOCK at a time."""
+    n = out.numel()
+    kernel[lambda tile: (triton.cdiv(n, tile["BLOCK"]),)](x, out, n)
+    return out
+
+
+def copy(x):
+    """The same values in new memory."""
+    return each(copy_kernel, x, torch.empty_like(x))
+
+
+def square(x):
+    """float32 of any shape -> every element squared."""
+    return each(square_kernel, x, torch.empty_like(x))
+
+
+def grayscale(x):
+    """uint8 (3, h, w) -> uint8 (h, w)"""
+    return each(grayscale_kernel, x, torch.empty(x.shape[1:], dtype=x.dtype, device=x.device))
+
+
+def transpose(x):
+    """float32 (h, w) -> (w, h)"""
+    (h, w), out = x.shape, torch.empty(x.shape[::-1], device=x.device)
+    transpose_kernel[lambda tile: (triton.cdiv(h, tile["SIDE"]) * triton.cdiv(w, tile["SIDE"]),)](x, out, h, w)
+    return out
+
+
+def matmul(m, n):
+    """float32 m (h, k) @ n (k, w) -> (h, w)"""
+    (h, k), w = m.shape, n.shape[1]
+    out = torch.empty(h, w, device=m.device)
+    grid = lambda tile: (triton.cdiv(h, tile["BH"]) * triton.cdiv(w, tile["BW"]),)  # noqa: E731, as Triton writes it
+    matmul_kernel[grid](m, n, out, h, w, k, enable_fp_fusion=True)  # products and sums in one instruction, as nvcc's
+    return out
