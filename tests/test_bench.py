@@ -629,6 +629,24 @@ def test_what_the_pages_say_of_the_recorded_figures_holds():
     assert all(long[rows] < short[rows] for rows in long) and min(long, key=long.get) == "6 rows"
 
 
+def test_figures_that_stand_in_the_text_are_the_recorded_ones():
+    def text(lesson):
+        (path,) = (ROOT / "notebooks").glob(f"{lesson}_*.ipynb")
+        return "".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
+
+    took = {row["name"]: bench.format_seconds(row["seconds"]) for row in RECORDED["bandwidth"]["rows"]}
+    ours = "grayscale: 1 byte a thread"
+    told = f"torchvision {took['grayscale: torchvision']}, our kernel {took[ours]}"
+    assert f"{told}, and {took[ours + ', blocks of 16 x 16']} with blocks of 16 x 16" in text("03")
+    curves = RECORDED["lessons"]["softmax curves"]
+    last = {way: f"{round(rates[-1], -1):,.0f}" for way, rates in curves.items()}
+    told = f"Triton {last['Triton']} GB/s, CUDA C++ {last['CUDA C++']}, PyTorch and `torch.compile` "
+    assert f"{told}1,900, Numba {last['Numba']}." in text("11")
+    assert {round(curves[way][-1], -2) for way in ("PyTorch", "torch.compile")} == {1900}
+    launch = [8 * 4096 * w / rate / 1e3 for w, rate in zip(curves["w"], curves["CUDA C++"], strict=True) if w <= 5120]
+    assert 53 <= min(launch) and max(launch) < 77 and "between 53 and 77 µs at every size up to 5,120" in text("11")
+
+
 # ---- figures of lessons ---------------------------------------------------------------------------------------------
 
 

@@ -265,7 +265,7 @@ def plot_speed(table: pd.DataFrame) -> None:
     ax.invert_yaxis()
 
     first, last = int(np.ceil(np.log10(least))), int(np.floor(np.log10(most)))
-    step = cdiv(last - first + 1, 7)
+    step = cdiv(last - first + 1, 6)
     shown = [power for power in range(first, last + 1) if power % step == 0]
     ax.set_xticks([10.0**power for power in shown], [f"{10.0**power:,.10g}" for power in shown], fontsize=TEXT)
     ax.set_xticks([], minor=True)

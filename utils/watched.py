@@ -194,6 +194,9 @@ class Watched:
     def __len__(self):
         return self.shape[0]
 
+    def __iter__(self):
+        return map(self.__getitem__, range(len(self)))  # in C, so that the frame behind __getitem__ is the kernel's
+
     def numel(self):
         return self.shape.numel()
 
@@ -219,7 +222,7 @@ class Watched:
         if isinstance(key, slice) or shape:
             raise TypeError(f"a thread writes one element at a time, but {self._region.name}[...] here is several")
         self._region.memory._access(self._region, first, "write", sys._getframe(1))
-        self._region.flat[first] = value
+        self._region.flat[first] = value.item() if isinstance(value, np.generic) else value
 
     def __getattr__(self, name):
         called = "memory" if name.startswith("_") else self._region.name

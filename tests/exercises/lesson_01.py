@@ -1,4 +1,6 @@
-"""Wrong answers to the exercises of lesson 01: (verdict, what stands in the solution, what stands there instead)."""
+"""Other answers to the exercises of lesson 01: what stands in the solution, and what stands there instead.
+
+A wrong one has its verdict in front."""
 
 WRONG = {
     "01-hwc": [
@@ -9,6 +11,8 @@ WRONG = {
         ("not yet", "r * w * 3 + col * 3 + c", "None"),
     ],
     "01-list": [
+        ("wrong", "int(0.2989", "round(0.2989"),
+        ("wrong", "0.2989 * x[i] + 0.5870 * x[i + n] + 0.1140", "0.3 * x[i] + 0.59 * x[i + n] + 0.11"),
         ("wrong", "x[i + 2 * n]", "x[i + n]"),  # green for blue
         ("wrong", ".view(h, w)", ".view(w, h)"),
         ("wrong", ", dtype=torch.uint8", ""),
@@ -26,5 +30,14 @@ WRONG = {
         ("wrong", "range(5)", "range(1)"),
         ("wrong", "clock() - start", "start - clock()"),
         ("wrong", "return min(times)", "return times[0]"),
+    ],
+}
+
+RIGHT = {
+    "01-list": [
+        (
+            "int(0.2989 * x[i] + 0.5870 * x[i + n] + 0.1140 * x[i + 2 * n])",
+            "int(sum(f * x[i + j * n] for j, f in enumerate((0.2989, 0.5870, 0.1140))))",
+        ),
     ],
 }

@@ -2,6 +2,8 @@
 
 WRONG = {
     "03-double": [
+        ("crashed", "0.2989f * x[i] + 0.5870f * x[i + n] + 0.1140f * x[i + 2 * n]", "truncf(0.2989 * x[i])"),
+        ("crashed", "0.2989f * x[i] ", "(unsigned)(0.2989 * x[i]) "),
         ("does not compile", "0.2989f", "0.2989"),
         ("does not compile", "0.5870f", "0.5870"),
         ("crashed", "0.2989f * x[i] ", "float(0.2989) * x[i] "),
@@ -29,6 +31,11 @@ WRONG = {
         ("raced", "(long long)blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x"),
     ],
     "03-name": [
+        (
+            "wrong",  # the same letters in another order
+            "hashlib.sha256(repr((source, options)).encode()).hexdigest()[:16]",
+            "f'{len(source)}_{sum(map(ord, source))}_{len(options)}_{sum(map(ord, options))}'",
+        ),
         ("wrong", 'return "build_" +', 'return "inline_ext" or'),
         ("wrong", "repr((source, options))", "source"),
         ("wrong", "repr((source, options))", "(source + options)"),
@@ -45,6 +52,12 @@ WRONG = {
         ("wrong", "(50, 134, 9600)", "(50, 134, 0)"),
     ],
     "03-binding": [
+        ("wrong", "    module.launch_add2(c, a, b, a.numel())\n    return c", "    return a + b"),
+        (
+            "wrong",
+            "    module.launch_add2(c, a, b, a.numel())\n    return c",
+            "    return module.launch_add2(c, a, b, a.numel())",
+        ),
         ("crashed", "module.launch_add2(", "module.torch_launch_add2("),
         ("crashed", "(c, a, b, a.numel())", "(c, a, b)"),
         ("crashed", "a.numel()", "4 * a.numel()"),  # bytes

@@ -1,13 +1,18 @@
-"""Wrong answers to the exercises of lesson 04: (verdict, what stands in the solution, what stands there instead)."""
+"""Other answers to the exercises of lesson 04: what stands in the solution, and what stands there instead.
+
+A wrong one has its verdict in front."""
 
 WRONG = {
     "04-outer": [
+        ("wrong", "a[:, i, None] * b[i]", "a[:, i, None] @ b[i, None]"),
+        ("wrong", "    for i in range(a.shape[1]):\n        out += a[:, i, None] * b[i]", "    out = a @ b"),
         ("wrong", "range(a.shape[1])", "range(a.shape[1] - 1)"),
         ("wrong", "out +=", "out ="),
         ("crashed", "a[:, i, None]", "a[i, :, None]"),
         ("wrong", "return out", "return out.t()"),
     ],
     "04-groups": [
+        ("wrong", "(a[i : i + rows, :, None] * b).sum(dim=1)", "a[i : i + rows] @ b"),
         ("wrong", "range(0, a.shape[0], rows)", "range(0, a.shape[0] - rows + 1, rows)"),  # the last group is left out
         ("crashed", "(a[i : i + rows, :, None]", "(a[i : i + rows + 1, :, None]"),
         ("wrong", "range(0, a.shape[0], rows)", "range(0, a.shape[0], max(a.shape[0], 1))"),
@@ -31,4 +36,10 @@ WRONG = {
         ("wrong", '"asks for 40 GB": 6', '"asks for 40 GB": 5'),
         ("wrong", '"may be refused": 3', '"may be refused": 2'),
     ],
+}
+
+RIGHT = {
+    "04-outer": [("a[:, i, None] * b[i]", "torch.outer(a[:, i], b[i])"), ("out +=", "out = out +")],
+    "04-groups": [("a[i : i + rows, :, None] * b)", "a[i : i + rows, :, None] * b[None])")],
+    "04-pair": [("torch.rand(4, 4), torch.arange(16.0).reshape(4, 4)", "torch.rand(2, 2), torch.rand(2, 2)")],
 }

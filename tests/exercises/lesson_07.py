@@ -1,4 +1,6 @@
-"""Wrong answers to the exercises of lesson 07: (verdict, what stands in the solution, what stands there instead)."""
+"""Other answers to the exercises of lesson 07: what stands in the solution, and what stands there instead.
+
+A wrong one has its verdict in front."""
 
 _LOAD_M = "        if (tc < 8) m_tile[tr][tc] = r < h && start + tc < k ? m[r * k + start + tc] : 0.0f;\n"
 _STEPS = "        for (int i = 0; i < 8; ++i) o += m_tile[tr][i] * n_tile[i][tc];\n"
@@ -61,3 +63,22 @@ WRONG = {
         ),
     ],
 }
+
+_ROUNDS = """    half = blockdim.x // 2
+    while half > 0:
+        syncthreads()
+        if t < half:
+            shared[t] += shared[t + half]
+        half = half // 2
+    if t == 0:
+        out[blockidx.x] = shared[0]"""
+_ALONE = "    syncthreads()\n    if t == 0:\n        out[blockidx.x] = {}"
+
+RIGHT = {
+    "07-sum": [
+        (_ROUNDS, _ALONE.format("sum(shared)")),
+        (_ROUNDS, _ALONE.format("sum(v for v in shared)")),
+        (_ROUNDS, _ALONE.format("sum(shared[: blockdim.x])")),
+    ]
+}
+WRONG["07-sum"].append(("raced", _ROUNDS, _ALONE.format("sum(shared)").removeprefix("    syncthreads()\n")))

@@ -20,6 +20,11 @@ WRONG = {
             "float x = bodies[4 * i], y = bodies[4 * i + 1], z = bodies[4 * i + 2], mass = bodies[4 * i + 3];",
         ),
         (
+            "right, but slow",  # one load on a GPU, four in the source
+            "((const float4*)bodies)[i];",
+            "((const float4*)bodies)[i];\n    body.x = bodies[4 * i], body.y = ((const float4*)bodies)[i].y;",
+        ),
+        (
             "right, but slow",  # a struct without alignment is read number by number
             "float4 body = ((const float4*)bodies)[i];",
             "struct Body { float x, y, z, w; };\n    Body body = ((const Body*)bodies)[i];",

@@ -1,4 +1,6 @@
-"""Wrong answers to the exercises of lesson 11: (verdict, what stands in the solution, what stands there instead)."""
+"""Other answers to the exercises of lesson 11: what stands in the solution, and what stands there instead.
+
+A wrong one has its verdict in front."""
 
 WRONG = {
     "11-order": [
@@ -20,6 +22,7 @@ WRONG = {
         ("wrong", "out + n - 1 - i", "out + i"),
     ],
     "11-softmax": [
+        ("wrong", 'float("-inf")', "-1e4"),
         ("wrong", 'float("-inf")', "0.0"),
         ("wrong", "tl.exp(v - tl.max(v, axis=0))", "tl.exp(v)"),  # too large for float32
         ("wrong", "tl.exp(v - tl.max(v, axis=0))", "tl.exp(v - tl.sum(v, axis=0))"),
@@ -36,5 +39,12 @@ WRONG = {
         ("wrong", "2 + others", "2"),
         ("wrong", "2 + others", "2 * k"),
         ("wrong", "if fused", "if not fused"),
+    ],
+}
+
+RIGHT = {
+    "11-order": [
+        ("r < h and c < w", "r < s.size and c < w"),
+        ("x[r, c] * s[r]", "np.float32(x[r, c] * s[r])"),
     ],
 }

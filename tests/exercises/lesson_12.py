@@ -1,7 +1,14 @@
-"""Wrong answers to the exercises of lesson 12: (verdict, what stands in the solution, what stands there instead)."""
+"""Other answers to the exercises of lesson 12: what stands in the solution, and what stands there instead.
+
+A wrong one has its verdict in front."""
 
 WRONG = {
     "12-launcher": [
+        (
+            "unwritten",  # enough for the sizes that one has thought of
+            "for (int i = first; i < n; i += step)  // guard\n        out[i] = a[i] + b[i];",
+            "for (int i = first; i < n && i < 4 * step; i += step) out[i] = a[i] + b[i];",
+        ),
         ("out of bounds", "i < n", "i <= n"),
         ("unwritten", "i < n;", "i < n - 1;"),
         ("unwritten", "for (int i = first; i < n; i += step)", "int i = first;\n    if (i < n)"),  # a cap and no loop
@@ -33,6 +40,7 @@ WRONG = {
         ("not yet", "Tensor b", "___"),
     ],
     "12-fake": [
+        ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "a.unsqueeze(1).expand(len(a), len(b))"),
         ("wrong", "(a.shape[0], b.shape[0])", "(b.shape[0], a.shape[0])"),
         ("wrong", "(a.shape[0], b.shape[0])", "a.shape"),
         ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "torch.empty(a.shape[0], b.shape[0])"),
@@ -61,6 +69,11 @@ WRONG = {
         ("not yet", "gradient * s[:, None], (gradient * x).sum(dim=1)", "gradient * s[:, None], None"),
     ],
     "12-pays": [
+        (
+            "wrong",  # gives up too early
+            "return copies // (cpu - gpu) + 1",
+            "return next((k for k in range(1, 12) if copies + k * gpu < k * cpu), 0)",
+        ),
         ("wrong", "copies // (cpu - gpu) + 1", "-(-copies // (cpu - gpu))"),  # as fast is not faster
         ("wrong", "copies // (cpu - gpu) + 1", "copies // (cpu - gpu)"),
         ("wrong", "copies // (cpu - gpu) + 1", "copies // cpu + 1"),
@@ -70,3 +83,5 @@ WRONG = {
         ("not yet", "copies // (cpu - gpu) + 1", "___"),
     ],
 }
+
+RIGHT = {"12-schema": [("float factor=1.0", "Scalar factor=1")]}

@@ -13,7 +13,7 @@ import torch
 
 from utils.exercises import Function, Kernel, Question, given, once, poison
 from utils.simulator import blk_kernel2d, cdiv
-from utils.watched import Outside
+from utils.watched import Outside, Watched
 
 _GAP = 1024  # elements between two tensors: an address outside of all still tells which one was meant
 
@@ -26,6 +26,18 @@ class _InNumba(Kernel):
         yield from super().judge(_as_kernel(answer) if isinstance(answer, types.FunctionType) else answer)
 
 
+class _Array(Watched):
+    """What a kernel of Numba gets for a tensor: memory under watch, with the names that arrays have."""
+
+    @property
+    def size(self):
+        return self.numel()
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+
 def _as_kernel(answer):
     """`answer` as utils/simulator.py calls kernels, with `cuda` in the place of Numba's."""
 
@@ -34,6 +46,7 @@ def _as_kernel(answer):
         cuda = types.SimpleNamespace(blockIdx=blockidx, threadIdx=threadidx, blockDim=blockdim)
         cuda.grid = lambda dimensions: here[0] if dimensions == 1 else tuple(here[:dimensions])
         names = answer.__globals__ | {"cuda": cuda}
+        args = [_Array(x._region, x._first, x.shape) if isinstance(x, Watched) else x for x in args]
         types.FunctionType(answer.__code__, names, answer.__name__, answer.__defaults__, answer.__closure__)(*args)
 
     return kernel
@@ -171,6 +184,7 @@ def _wrong_softmax(answer):
         "only negative numbers": -5 - torch.rand(3, 5),
         "numbers around 1000": 1000 + torch.randn(3, 33),
         "numbers around -1000": -1000 + torch.randn(2, 17),
+        "numbers around -1,000,000": -1e6 + 10 * torch.randn(2, 17),
     }
     for what, x in rows.items():
         h, w = x.shape

@@ -14,7 +14,8 @@ def _vectors(n):
     return {"a": torch.rand(n), "b": torch.rand(n), "out": poison(n), "n": n}
 
 
-_SCHEMA = [("a", "Tensor", False), ("b", "Tensor", False), ("out", "Tensor", True), ("factor", "float", False)]
+_SCHEMA = [("a", ["Tensor"], False), ("b", ["Tensor"], False), ("out", ["Tensor"], True)]
+_SCHEMA += [("factor", ["float", "number"], False)]  # a Scalar is a number, as in PyTorch's own schemas
 
 
 def _wrong_schema(answer):
@@ -30,9 +31,9 @@ def _wrong_schema(answer):
     names = [argument.name for argument in schema.arguments]
     if names != [name for name, _, _ in _SCHEMA]:
         return f"the arguments should be a, b, out, factor, but yours are {', '.join(names)}"
-    for argument, (name, kind, written) in zip(schema.arguments, _SCHEMA, strict=True):
-        if str(argument.type) != kind:
-            return f"{name} should be of type {kind}, but yours is {argument.type}"
+    for argument, (name, kinds, written) in zip(schema.arguments, _SCHEMA, strict=True):
+        if str(argument.type) not in kinds:
+            return f"{name} should be of type {kinds[0]}, but yours is {argument.type}"
         changes = argument.alias_info is not None and argument.alias_info.is_write
         if changes != written:
             return f"yours says that {name} {'is written to' if changes else 'is only read'}, but it is not so"
@@ -55,6 +56,8 @@ def _wrong_fake(answer):
         given(out)
         if not isinstance(out, torch.Tensor):
             return f"it should return a tensor, but it returns {out!r}"
+        if out._base is a or out._base is b:
+            return f"the result has memory of its own, but yours is a view of what came in ({case})"
         for what, got, wanted in (
             ("size", list(out.shape), [h, w]),
             ("type", str(out.dtype)[6:], str(dtype)[6:]),
@@ -102,7 +105,7 @@ def _wrong_gradient(answer):
 EXERCISES = [
     Kernel(
         "12-launcher",
-        sizes=[{"n": n} for n in (1, 127, 512, 513, 2000)],
+        sizes=[{"n": n} for n in (1, 127, 512, 513, 2100)],
         arguments=_vectors,
         outputs=("out",),
         launch=lambda n: (min(cdiv(n, _THREADS), _MOST_BLOCKS), _THREADS),
@@ -122,6 +125,7 @@ EXERCISES = [
             {"copies": 100, "gpu": 20, "cpu": 20},
             {"copies": 100, "gpu": 30, "cpu": 20},
             {"copies": 0, "gpu": 1, "cpu": 2},
+            {"copies": 1000, "gpu": 1, "cpu": 2},
             {"copies": 120_000, "gpu": 300, "cpu": 12_345},
         ],
         expected=lambda copies, gpu, cpu: 0 if gpu >= cpu else copies // (cpu - gpu) + 1,

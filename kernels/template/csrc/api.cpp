@@ -71,6 +71,7 @@ static void resize_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b
                       " for the size ", out.sizes());
     at::assert_no_partial_overlap(out, a);
     at::assert_no_partial_overlap(out, b);
+    out.unsafeGetTensorImpl()->bump_version();  // a backward pass that has kept the old numbers then refuses
 }
 
 // ---- the functions that launch --------------------------------------------------------------------------------------

@@ -98,6 +98,15 @@ def test_out_may_be_an_input(kernel_device):
     torch.testing.assert_close(a, expected, rtol=0, atol=0)
 
 
+def test_a_backward_pass_refuses_numbers_that_were_overwritten(kernel_device):
+    a, b = pair(3, kernel_device)
+    out, w = torch.ones(3, device=kernel_device), torch.ones(3, device=kernel_device, requires_grad=True)
+    product = (w * out).sum()  # its gradient needs `out` as it is now
+    _C.vector_add(a, b, out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
 def test_bad_out(kernel_device):
     a, b = pair((6, 5), kernel_device)
     with pytest.raises(ValueError, match=r"out must be contiguous, but its strides are \[1, 6\]"):
