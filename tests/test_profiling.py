@@ -99,6 +99,13 @@ def test_three_kernels_have_a_colour_however_long_the_operators_take(tmp_path):
     assert named == [f"aten::op{i}" for i in range(5)] + [f"kernel{i}" for i in range(3)]
 
 
+def test_few_operators_leave_their_colours_to_kernels(tmp_path):
+    launched = [event(f"kernel{i}", 1000 * i, 10 - i, "kernel", 7) for i in range(7)]
+    show_trace(trace(tmp_path, event("aten::op", 0, 900), *launched))
+    (legend,) = plt.gcf().legends
+    assert [text.get_text() for text in legend.get_texts()] == ["aten::op", *(f"kernel{i}" for i in range(7))]
+
+
 def test_a_trace_without_operators_is_refused(tmp_path):
     with pytest.raises(ValueError, match="trace.json holds no operators"):
         show_trace(trace(tmp_path, event("PyTorch Profiler (0)", 0, 5, "Trace")))

@@ -320,14 +320,16 @@ def timed(operation, sets) -> tuple[Timing, bool]:
 
 
 def captured(run):
-    """What replays the launches of `run` as a CUDA graph, without Python, and gives what `run` gave; None where they
-    cannot be captured. The result lies where it lay: each replay writes it anew."""
+    """What replays the launches of `run` as a CUDA graph, without Python, and gives what `run` gave. The result lies
+    where it lay: each replay writes it anew. Raises Refused where they cannot be captured."""
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph):
             last = run()
-    except RuntimeError:
-        return None
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # PyTorch's generator and allocator are not to be used after this
+        raise Refused(f"no CUDA graph can launch it: {str(error).splitlines()[0]}") from None
     return lambda: graph.replay() or last  # its tensors tell `measure` that the time is a GPU's
 
 
@@ -340,6 +342,8 @@ def row(operation) -> dict:
         timing, graph = timed(operation, sets)
         del sets
         check(operation, operation.inputs())
+    except Refused as why:
+        raise Refused(f"{operation.name}: {why}") from None
     except torch.OutOfMemoryError:
         raise Refused(f"{operation.name} needs more memory than the GPU has free: end what else runs on it") from None
     found = {"name": operation.name, "bytes": operation.bytes}
@@ -472,9 +476,7 @@ def _foot(kind, parts, found) -> str:
         off = max(abs(quartile / row["seconds"] - 1) for row in rows for quartile in row["quartiles"])
         text += f" Half of the samples of each row lie within {ceil(1000 * off) / 10:.1f} % of its median."
     if any(row.get("graph") for row in rows):
-        without = dict.fromkeys(row["name"] for row in rows if not row.get("graph") and row["seconds"] < SHORT)
-        but = f" (but for {'; '.join(without)})" if without else ""
-        text += f" What takes less than {format_seconds(SHORT)} was launched by a CUDA graph{but}, "
+        text += f" What takes less than {format_seconds(SHORT)} was launched by a CUDA graph, "
         text += "as a launch from Python would show."
     limits = parts[0].get("roof") or {}
     if "unknown" in limits:

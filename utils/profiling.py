@@ -44,8 +44,9 @@ def show_trace(path) -> None:
     """Draw a Chrome trace that `torch.profiler` has written: a row for each thread and each stream of a GPU.
 
     A bar is an operator, from left to right in milliseconds; what an operator calls lies in the lanes under it. The
-    eight names that take most time have a colour (with a GPU: five operators and three kernels), grey marks were set by
-    the program, and a bar that is wide enough carries its name. Raises ValueError for a file without such events.
+    eight names that take most time have a colour (with a GPU, at least three of them from its streams), grey marks were
+    set by the program, and a bar that is wide enough carries its name.
+    Raises ValueError for a file without such events.
     """
     bars = bars_of(path)
     rows = list(dict.fromkeys(bar.row for bar in bars))
@@ -126,13 +127,13 @@ def _lane(ends, begin, length) -> int:
 
 
 def _colours(bars) -> dict:
-    """A colour for each of the names that take most time, three of them kernels where there is a stream; marks have
-    none."""
+    """A colour for each of the names that take most time, at least three of them from streams where there is one;
+    marks have none."""
     on_cpu, on_gpu = Counter(), Counter()
     for bar in bars:
         if not bar.mark:
             (on_gpu if bar.row.startswith("stream") else on_cpu)[bar.name] += bar.length
-    kernels = on_gpu.most_common(3)
+    kernels = on_gpu.most_common(max(3, len(COLOURS) - len(on_cpu)))
     most = on_cpu.most_common(len(COLOURS) - len(kernels)) + kernels
     return dict(zip((name for name, _ in most), COLOURS, strict=False))
 

@@ -1,4 +1,6 @@
-"""Wrong answers to the exercises of lesson 03: (verdict, what stands in the solution, what stands there instead)."""
+"""Other answers to the exercises of lesson 03: what stands in the solution, and what stands there instead.
+
+A wrong one has its verdict in front."""
 
 WRONG = {
     "03-double": [
@@ -63,5 +65,12 @@ WRONG = {
         ("crashed", "a.numel()", "4 * a.numel()"),  # bytes
         ("wrong", "torch.empty_like(a)", "a"),
         ("wrong", "a.numel()", "len(a)"),
+    ],
+}
+
+RIGHT = {
+    "03-double": [
+        ("0.2989f * x[i] ", "0.2989f * float(x[i]) "),
+        ("x[i + 2 * n]", "x[i + 2 * n]  // all in float"),
     ],
 }

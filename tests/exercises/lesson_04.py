@@ -5,6 +5,11 @@ A wrong one has its verdict in front."""
 WRONG = {
     "04-outer": [
         ("wrong", "a[:, i, None] * b[i]", "a[:, i, None] @ b[i, None]"),
+        (
+            "wrong",
+            "    for i in range(a.shape[1]):\n        out += a[:, i, None] * b[i]",
+            "    out = torch.nn.functional.linear(a, b.t())",
+        ),
         ("wrong", "    for i in range(a.shape[1]):\n        out += a[:, i, None] * b[i]", "    out = a @ b"),
         ("wrong", "range(a.shape[1])", "range(a.shape[1] - 1)"),
         ("wrong", "out +=", "out ="),
@@ -41,5 +46,8 @@ WRONG = {
 RIGHT = {
     "04-outer": [("a[:, i, None] * b[i]", "torch.outer(a[:, i], b[i])"), ("out +=", "out = out +")],
     "04-groups": [("a[i : i + rows, :, None] * b)", "a[i : i + rows, :, None] * b[None])")],
-    "04-pair": [("torch.rand(4, 4), torch.arange(16.0).reshape(4, 4)", "torch.rand(2, 2), torch.rand(2, 2)")],
+    "04-pair": [
+        ("torch.rand(4, 4), torch.arange(16.0).reshape(4, 4)", "torch.rand(2, 2), torch.rand(2, 2)"),
+        ("torch.rand(4, 4), torch.arange(16.0).reshape(4, 4)", "1e-4 * torch.rand(2, 2), 1e-4 * torch.rand(2, 2)"),
+    ],
 }

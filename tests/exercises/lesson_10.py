@@ -2,6 +2,15 @@
 
 A wrong one has its verdict in front."""
 
+_COPY_WAIT_SUM = """\
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();  // also where nothing was begun: an empty batch has come at once
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        sum += buffer[tile % 2][63 - t];
+        __syncthreads();  // else a thread fills the buffer that others still read
+"""
+
 WRONG = {
     "10-cycles": [
         ("wrong", "max(fmas * (1 + reads) / 4, fmas * passes)", "fmas * (1 + reads) / 4 + fmas * passes"),
@@ -43,6 +52,16 @@ WRONG = {
         ("raced", "buffer[tile % 2]", "buffer[(tile + 1) % 2]"),
         ("right, but slow", "__pipeline_wait_prior(1)", "__pipeline_wait_prior(0)"),
         (
+            "right, but slow",  # the copy begins behind the sum
+            _COPY_WAIT_SUM,
+            """        __pipeline_wait_prior(0);
+        __syncthreads();
+        sum = sum + buffer[tile % 2][63 - t];
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();
+""",
+        ),
+        (
             "right, but slow",  # loads, no copies
             """    __pipeline_memcpy_async(&buffer[0][t], mine + t, 4);
     __pipeline_commit();
@@ -71,17 +90,36 @@ RIGHT = {
     ],
     "10-pipeline": [
         (
-            """        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
-        __pipeline_commit();  // also where nothing was begun: an empty batch has come at once
-        __pipeline_wait_prior(1);
-        __syncthreads();
-        sum += buffer[tile % 2][63 - t];
-        __syncthreads();  // else a thread fills the buffer that others still read
-""",
+            _COPY_WAIT_SUM,
             """        __pipeline_wait_prior(0);
         __syncthreads();
         if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
         __pipeline_commit();
+        sum += buffer[tile % 2][63 - t];
+""",
+        ),
+        (
+            "    for (int tile = 0; tile < 8; ++tile) {\n" + _COPY_WAIT_SUM,  # the wait is at the bottom
+            """    __pipeline_wait_prior(0);
+    __syncthreads();
+    for (int tile = 0; tile < 8; ++tile) {
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();
+        sum += buffer[tile % 2][63 - t];
+        __pipeline_wait_prior(0);
+        __syncthreads();
+""",
+        ),
+        (
+            "    for (int tile = 0; tile < 8; ++tile) {\n" + _COPY_WAIT_SUM,
+            """    auto fetch = [&](int tile) {
+        if (tile < 8) __pipeline_memcpy_async(&buffer[tile % 2][t], mine + 64 * tile + t, 4);
+        __pipeline_commit();
+    };
+    for (int tile = 0; tile < 8; ++tile) {
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        fetch(tile + 1);
         sum += buffer[tile % 2][63 - t];
 """,
         ),

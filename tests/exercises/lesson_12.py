@@ -41,6 +41,7 @@ WRONG = {
     ],
     "12-fake": [
         ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "a.unsqueeze(1).expand(len(a), len(b))"),
+        ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "a.new_empty((b.shape[0], a.shape[0])).t()"),
         ("wrong", "(a.shape[0], b.shape[0])", "(b.shape[0], a.shape[0])"),
         ("wrong", "(a.shape[0], b.shape[0])", "a.shape"),
         ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "torch.empty(a.shape[0], b.shape[0])"),

@@ -13,7 +13,9 @@ _SIZES = (1, 17, 255, 256, 1009)
 
 def _in_32_bits(expression):
     """A kernel around the expression, which does not compile if that has more than 4 bytes."""
-    words = [word for word in re.findall(r"(?<![\w.])[A-Za-z_]\w*", expression) if word not in ("x", "i", "n")]
+    expression = re.sub(r"//.*|/\*[\s\S]*?\*/", "", expression).strip().rstrip(";")
+    bare = re.sub(r"\bfloat\((x\[[^\]]*\])\)|\(float\)\s*(x\[[^\]]*\])", r"\1\2", expression)  # no 64 bits in that
+    words = [word for word in re.findall(r"(?<![\w.])[A-Za-z_]\w*", bare) if word not in ("x", "i", "n")]
     if words:
         raise ValueError(f"no `{words[0]}`: keep the expression, and write its numbers as 32-bit ones")
     return f"""__global__ void rgb_to_grayscale_kernel(const unsigned char* x, unsigned char* out, size_t n) {{

@@ -6,7 +6,8 @@ from utils.exercises import Question, given
 
 _CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 _SIZES = [(1, 1, 1), (1, 17, 1), (5, 784, 10), (17, 3, 31), (65, 100, 70)]
-_PRODUCTS = {"matmul", "__matmul__", "__rmatmul__", "mm", "addmm", "bmm", "einsum", "tensordot", "inner", "dot", "mv"}
+_PRODUCTS = {"matmul", "__matmul__", "__rmatmul__", "linalg_matmul", "linalg_multi_dot", "chain_matmul", "mm", "addmm"}
+_PRODUCTS |= {"bmm", "addbmm", "baddbmm", "linear", "einsum", "tensordot", "inner", "dot", "mv", "addmv", "numpy"}
 
 
 class _Watch(torch.overrides.TorchFunctionMode):
@@ -32,7 +33,7 @@ def _wrong_outer(matmul_outer):
         if told := _wrong_product(out, a, b, case):
             return told
         if ready := watch.names & (_PRODUCTS | {"sum"}):
-            return f"it calls {min(ready).strip('_')}: loop over i, and add up the products of each column and row"
+            return f"it calls {min(ready).strip('_')}: add up the products (`*`) of a column and a row, one i at a time"
         if watch.numbers > max(a.numel(), b.numel(), h * w):
             return f"a tensor of {watch.numbers:,} numbers is larger than the result: one i at a time {case}"
     return ""
@@ -81,8 +82,8 @@ def _wrong_pair(answer):
     yours = _matmul_wrong(m, n)
     if yours is None:
         return f"on {tuple(m.shape)} and {tuple(n.shape)} it does not run through, so somebody notices"
-    right = m @ n
-    return "the wrong product is right here" if torch.allclose(yours, right, rtol=1e-4, atol=1e-6) else ""
+    rounding = 1e-4 * (m.abs() @ n.abs())  # for numbers of any size
+    return "" if ((yours - m @ n).abs() > rounding).any() else "the wrong product is right here"
 
 
 # What a test of a matrix product must find, and what it must let pass.

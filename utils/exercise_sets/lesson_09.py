@@ -73,7 +73,7 @@ _MISTAKES = {"compiles while the clock runs": 6, "stops too early": 9, "fits int
 
 def _wrong_lines(answer):
     for mistake, line in _MISTAKES.items():
-        if isinstance(given(answer[mistake]), str):
+        if not isinstance(given(answer[mistake]), int | float):
             return f"a line is a number, as 3, but for the one that {mistake} yours is {answer[mistake]!r}"
         if answer[mistake] != line:
             return f"line {answer[mistake]} is not the one that {mistake}"

@@ -38,14 +38,23 @@ def _wrong_order(place_of):
 
 
 def _waits_for_all(source):
-    code = re.sub(r"//.*", "", source)
-    waits = list(re.finditer(r"__pipeline_wait_prior\(\s*(.*?)\s*\)", code))
-    before_sum = code[waits[-1].end() :].partition("sum +=")[0] if waits else ""
+    """Follow the source: is there a sum at which a copy is under way?"""
+    code = re.sub(r"//.*|/\*[\s\S]*?\*/", "", source)
     if "__pipeline_memcpy_async" not in code:
         return "no copy is under way while a tile is added: begin each with __pipeline_memcpy_async"
-    if all(wait[1] == "0" for wait in waits) and "__pipeline_memcpy_async" not in before_sum:
-        return "every wait is for all copies, so none is under way while a tile is added"
-    return ""
+    copies = "|".join(["__pipeline_memcpy_async", *re.findall(r"\bauto\s+(\w+)\s*=\s*\[", code)])
+    steps = rf"__pipeline_wait_prior\(\s*(.*?)\s*\)|\b({copies})\s*\(|\bsum\s*(?:\+=|=\s*sum\s*\+)"
+    under_way = waited = False
+    for left, copy in re.findall(steps, code):
+        if left:  # of two waits in a row, the branches of an `if`, one is enough
+            under_way, waited = left != "0" or (waited and under_way), True
+        elif copy:
+            under_way, waited = True, False
+        elif under_way:
+            return ""
+        else:
+            waited = False
+    return "every wait is for all copies, so none is under way while a tile is added"
 
 
 def _traffic_of_rows(h, k, w):

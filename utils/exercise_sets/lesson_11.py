@@ -38,12 +38,19 @@ class _Array(Watched):
         return len(self.shape)
 
 
+class _Cuda(types.SimpleNamespace):
+    """What stands in the place of Numba's `cuda`."""
+
+    def __getattr__(self, name):
+        raise AttributeError(f"cuda.{name} is not there in this exercise: a thread computes one element")
+
+
 def _as_kernel(answer):
     """`answer` as utils/simulator.py calls kernels, with `cuda` in the place of Numba's."""
 
     def kernel(blockidx, threadidx, blockdim, *args):
         here = [blockidx.x * blockdim.x + threadidx.x, blockidx.y * blockdim.y + threadidx.y]
-        cuda = types.SimpleNamespace(blockIdx=blockidx, threadIdx=threadidx, blockDim=blockdim)
+        cuda = _Cuda(blockIdx=blockidx, threadIdx=threadidx, blockDim=blockdim)
         cuda.grid = lambda dimensions: here[0] if dimensions == 1 else tuple(here[:dimensions])
         names = answer.__globals__ | {"cuda": cuda}
         args = [_Array(x._region, x._first, x.shape) if isinstance(x, Watched) else x for x in args]
