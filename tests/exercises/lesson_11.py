@@ -10,6 +10,7 @@ WRONG = {
         ("unwritten", "c < w:", "c < w - 1:"),
         ("raced", "c, r = cuda.grid(2)", "c, r = cuda.threadIdx.x, cuda.threadIdx.y"),  # as if there were one block
         ("wrong", "s[r]", "s[c]"),
+        ("crashed", "c, r = cuda.grid(2)", "c, r = cuda.grid(2)\n    step = cuda.gridDim.x"),
         ("not yet", "c, r = cuda.grid(2)", "c, r = ___"),
     ],
     "11-mask": [

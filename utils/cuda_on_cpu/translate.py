@@ -49,8 +49,9 @@ _NEEDS_GPU = {
     **dict.fromkeys(["tex1D", "tex2D", "tex3D", "tex1Dfetch", "tex2DLayered", "texCubemap"], "a texture"),
     **dict.fromkeys(["cudaTextureObject_t", "cudaSurfaceObject_t"], "a texture"),
     **dict.fromkeys(["cp_async_bulk", "CUtensorMap", "cp_async_bulk_tensor"], "the bulk copy engine"),
-    "cp_async_bulk_global_to_shared": "the bulk copy engine",
-    "cp_async_bulk_shared_to_global": "the bulk copy engine",
+    **dict.fromkeys(
+        [f"cp_async_bulk_{way}" for way in ("global_to_shared", "shared_to_global")], "the bulk copy engine"
+    ),
     **dict.fromkeys(["cluster_group", "this_cluster", "__cluster_dims__"], "a cluster of blocks"),
 }
 
