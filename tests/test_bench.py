@@ -571,25 +571,6 @@ def test_what_cannot_be_written_is_found_before_anything_is_measured(fake_gpu, m
     assert status == 1 and err.startswith(f"nothing can be written to {tmp_path}/bench: ")
 
 
-def test_a_file_is_written_as_a_whole_or_not_at_all(monkeypatch, tmp_path):
-    file = tmp_path / "README.md"
-    file.chmod(0o640)
-
-    def full(*_):
-        raise OSError("no space left")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
-        with pytest.raises(OSError, match="no space"):
-            bench.write(file, "new")
-    assert file.read_text() == "no tables here\n" and sorted(path.name for path in tmp_path.glob("*.md*")) == [
-        "README.md"
-    ]
-    bench.write(file, "new")
-    assert file.read_text() == "new" and file.stat().st_mode & 0o777 == 0o640
-    assert not list(tmp_path.glob(".README*"))
-
-
 def test_too_little_memory_leaves_the_smallest_size(monkeypatch):
     on_a_gpu(monkeypatch, total_memory=1e6)
     assert bench.sides([4096, 8192], 256) == [4096]

@@ -235,6 +235,24 @@ def test_machine_paths(text, found):
 # ---------------------------------------------------------------- the learner's copies
 
 
+def test_a_file_is_written_as_a_whole_or_not_at_all(monkeypatch, tmp_path):
+    file = tmp_path / "page.md"
+    file.write_text("old")
+    file.chmod(0o640)
+
+    def full(*_):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="no space"):
+            course.write(file, "new")
+    assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
+    course.write(file, "new")
+    assert file.read_text() == "new" and file.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_lab_copies_and_never_overwrites(tmp_path, capsys):
     first, second = lesson(tmp_path, "00_a", "1"), lesson(tmp_path, "01_b", "2")
     assert course.copy_lessons(tmp_path) == []

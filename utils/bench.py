@@ -32,6 +32,7 @@ from typing import NamedTuple
 import torch
 
 import kernels
+from utils.course import write
 from utils.diagnostics import CompileError
 from utils.progress import progress
 from utils.timing import Timing, format_seconds, measure
@@ -544,18 +545,6 @@ def file_of(name) -> Path:
     """Where a device's figures are kept: 'NVIDIA H200' in h200.json, 'Tesla T4' in t4.json."""
     words = re.sub(r"NVIDIA|Tesla|GeForce", "", name).split()
     return FOLDER / f"{'-'.join(words).lower()}.json"
-
-
-def write(path, text) -> None:
-    """Write a file as a whole: whoever reads it, and whenever this is stopped, finds the old text or the new one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text)
-        if path.exists():
-            shutil.copymode(path, beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def read(path) -> dict:

@@ -93,10 +93,14 @@ def this_python(root: Path = ROOT) -> None:
 def write(path: Path, text: str) -> None:
     """Write a file in one step, so that an interruption leaves the old one or the new one, never half of one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".", delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, path.stat().st_mode if path.exists() else 0o644)
-    os.replace(file.name, path)
+    file = tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".", delete=False)
+    try:
+        with file:
+            file.write(text)
+        os.chmod(file.name, path.stat().st_mode if path.exists() else 0o644)
+        os.replace(file.name, path)
+    finally:
+        Path(file.name).unlink(missing_ok=True)
 
 
 def plain(text: str) -> str:
