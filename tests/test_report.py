@@ -594,7 +594,7 @@ __global__ void copy(const float* x, float* out, int from, int to) {
         (4, 16, 8, "come from", "16 passes instead of 1: lanes come from the same banks"),
         (8, 2, 2, "go to", "no bank conflict, 2 passes"),
         (8, 4, 2, "come from", "4 passes instead of 2: lanes come from the same banks"),
-        (16, 4, 4, "banks", "an asynchronous copy past the cache, no pass"),
+        (16, 4, 4, "banks", "an asynchronous copy past the cache: no pass is counted"),
     ],
 )
 def test_an_asynchronous_copy_is_drawn_at_the_end_where_lanes_meet(size, start, to, label, verdict):

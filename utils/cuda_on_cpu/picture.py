@@ -254,7 +254,7 @@ class _Banks:
         passes = f"{self.passes} pass{'es' if self.passes > 1 else ''}"
         copy = self.access.cost_of_copy
         if copy == 0:
-            return "an asynchronous copy past the cache, no pass", GREEN
+            return "an asynchronous copy past the cache: no pass is counted", GREEN
         if copy and copy > self.least:
             return f"{copy} passes instead of {self.least}: lanes {self.label} the same banks", RED
         if self.ways > 1:
