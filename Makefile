@@ -3,11 +3,11 @@
 
 ifdef PYTHON
   PY := "$(PYTHON)"
-  check = $(PY) utils/install.py --check
+  check = $(PY) utils/manage/install.py --check
 else
   PY := .venv/bin/python
   check = command -v python3 >/dev/null || { echo "There is no python3 here: install Python 3.10 or newer." >&2; exit 1; }; \
-    python3 utils/install.py \#
+    python3 utils/manage/install.py \#
 endif
 
 workers = -n auto --maxprocesses 4 --dist loadscope
@@ -22,7 +22,7 @@ help: ## list the targets
 
 course: ## run every lesson from top to bottom and say which passed (LESSON=03: only that one)
 	@$(check) course
-	@$(PY) -m utils.course run $(LESSON)
+	@$(PY) -m utils.manage.course run $(LESSON)
 
 test: ## linter, unit tests, and every lesson's outputs against the committed ones
 	@$(check) test
@@ -43,19 +43,19 @@ lint: ## ruff, the linter and the formatter; changes nothing
 
 lab: ## open JupyterLab on your own copies of the lessons (ARGS="--no-browser": its options)
 	@$(check) lab
-	@$(PY) -m utils.course lab $(ARGS)
+	@$(PY) -m utils.manage.course lab $(ARGS)
 
 reset: ## renew your copy of one lesson, LESSON=03; the old copy is kept
 	@$(check) reset
-	@$(PY) -m utils.course reset "$(LESSON)"
+	@$(PY) -m utils.manage.course reset "$(LESSON)"
 
 outputs: ## run the lessons in place, to refresh the committed outputs on a machine with a GPU (LESSON=03)
 	@$(check) outputs
-	@$(PY) -m utils.course outputs $(LESSON)
+	@$(PY) -m utils.manage.course outputs $(LESSON)
 
 bench: ## time every operation of kernels/ beside its peers, and fill the tables (ARGS="--only bandwidth")
 	@$(check) bench
-	@$(PY) -m utils.bench $(ARGS)
+	@$(PY) -m bench.measuring $(ARGS)
 
 bench-engine: ## how fast the CPU engine is, beside Python and Numba simulators
 	@$(check) bench-engine
@@ -66,10 +66,10 @@ bench-build: ## how long builds take, beside stock load_inline (some minutes)
 	@$(PY) -m bench.build
 
 publish: ## write the public address into notebooks and README, REPO=owner/name REF=v1.0
-	@$(if $(PYTHON),$(PY),python3) utils/publish.py "$(REPO)" "$(REF)"
+	@$(if $(PYTHON),$(PY),python3) utils/manage/publish.py "$(REPO)" "$(REF)"
 
 clean-cache: ## remove what the course has compiled and kept
-	@$(if $(PYTHON),$(PY),$(if $(wildcard $(PY)),$(PY),python3)) -m utils.cache --clear
+	@$(if $(PYTHON),$(PY),$(if $(wildcard $(PY)),$(PY),python3)) -m utils.manage.cache --clear
 
 clean: ## remove what can be made again: .venv, build/, caches; your copies in lab/ stay
 	rm -rf .venv build .pytest_cache .ruff_cache cuda_course.egg-info

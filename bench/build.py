@@ -19,13 +19,13 @@ import torch
 
 import kernels
 from bench.report import report
-from utils import toolchain
-from utils.compile import load_with
-from utils.cuda_on_cpu.build import Builder as EngineBuilder
-from utils.kernel import compile_kernel
-from utils.nvcc import Builder, cudart_link
-from utils.progress import progress
-from utils.timing import Timing, format_seconds
+from utils.cuda.common import toolchain
+from utils.cuda.compile import load_with
+from utils.cuda.cpu.build import Builder as EngineBuilder
+from utils.cuda.gpu.nvcc import Builder, cudart_link
+from utils.cuda.kernel import compile_kernel
+from utils.ground.progress import progress
+from utils.lesson.timing import Timing, format_seconds
 
 HERE = Path(__file__).parent
 LECTURES = sorted(path.stem for path in (HERE / "lecture").glob("*.cu"))  # operations that stock load_inline builds
@@ -150,7 +150,7 @@ def nvrtc_main():
         if torch.cuda.is_available():
             compile_kernel(f"{source}// {number}", name)
         else:
-            from utils import nvrtc
+            from utils.cuda.gpu import nvrtc
 
             nvrtc.built(f"{source}// {number}", name, (), real)
         return time.perf_counter() - start
@@ -170,7 +170,7 @@ import torch
 torch.cuda.is_available()
 module, arguments, source = json.load(sys.stdin)
 start = time.perf_counter()
-from utils.compile import load_with
+from utils.cuda.compile import load_with
 load_with(importlib.import_module(module).Builder(*arguments), *source)
 print(time.perf_counter() - start)
 """
@@ -227,8 +227,8 @@ def steps():
     def warm_rows():
         rows = []
         for of, module, arguments in (
-            ("", "utils.nvcc", [architecture()]),
-            (", CPU engine", "utils.cuda_on_cpu.build", []),
+            ("", "utils.cuda.gpu.nvcc", [architecture()]),
+            (", CPU engine", "utils.cuda.cpu.build", []),
         ):
             for text, source in (("of kernels/", shared("grayscale")), ("a lesson's text", lecture("grayscale"))):
                 timing = warm(module, arguments, fresh(source, 0))

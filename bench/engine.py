@@ -17,10 +17,10 @@ import torch
 import kernels
 from bench.report import report
 from utils import compile_kernel
-from utils.progress import waiting
-from utils.simulator import blk_kernel, cdiv
-from utils.timing import Timing, format_seconds, measure
-from utils.toolchain import cxx_compiler
+from utils.cuda.common.toolchain import cxx_compiler
+from utils.ground.progress import waiting
+from utils.lesson.simulator import blk_kernel, cdiv
+from utils.lesson.timing import Timing, format_seconds, measure
 
 HERE = Path(__file__).parent
 

@@ -13,10 +13,10 @@ from multiprocessing import get_context
 import torch
 
 import kernels
-from utils import bench
-from utils.kernel import compile_kernel
-from utils.progress import progress
-from utils.simulator import cdiv
+from bench import measuring as bench
+from utils.cuda.kernel import compile_kernel
+from utils.ground.progress import progress
+from utils.lesson.simulator import cdiv
 
 SHARED = 48 * 1024  # bytes of static shared memory that a block may have
 REGISTERS = 65536  # of an SM

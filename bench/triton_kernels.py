@@ -1,4 +1,4 @@
-"""The operations of kernels/ in Triton, as peers: `utils.bench` times them on a GPU.
+"""The operations of kernels/ in Triton, as peers: `bench.measuring` times them on a GPU.
 
 The functions take contiguous tensors on a GPU, each of fewer than 2^31 elements: offsets are 32-bit. The first call
 with new sizes tries which tiles are the fastest.

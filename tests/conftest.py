@@ -6,8 +6,8 @@ import signal
 import pytest
 import torch
 
-import utils.compile
-import utils.kernel
+import utils.cuda.compile
+import utils.cuda.kernel
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so a shell starts what shall run in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests interrupt kernels
@@ -22,7 +22,7 @@ BACKENDS = [
 def backend(request, monkeypatch):
     """Run the test once for the CPU engine and, where there is a GPU, once more for that: the torch device to use."""
     device = torch.device(request.param)
-    for module in (utils.compile, utils.kernel):
+    for module in (utils.cuda.compile, utils.cuda.kernel):
         monkeypatch.setattr(module, "device", lambda: device)
     return device
 

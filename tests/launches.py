@@ -53,7 +53,7 @@ from pathlib import Path
 
 import torch
 
-from utils.arguments import chosen_kernel
+from utils.cuda.common.arguments import chosen_kernel
 
 __all__ = ["Launch", "build", "bytes_", "empty", "floats", "integers", "program", "write_inputs"]
 
@@ -79,7 +79,7 @@ class Launch:
 
     def trace(self, **options):
         """The Trace of this launch on the engine; keywords go to `trace`."""
-        from utils.kernel import Tracer
+        from utils.cuda.kernel import Tracer
 
         args = self.args()
         outputs = [args[i] for i in self.outputs]

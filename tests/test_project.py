@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import yaml  # JupyterLab's server brings it
 
-from utils.course import as_text, machine_paths, texts
+from utils.manage.course import as_text, machine_paths, texts
 
 try:
     import tomllib
 except ModuleNotFoundError:  # Python 3.10
     from pip._vendor import tomli as tomllib
 
-from utils.start import RUNNERS, TORCH, requirements
+from utils.lesson.start import RUNNERS, TORCH, requirements
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

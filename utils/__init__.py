@@ -3,10 +3,10 @@
 import importlib
 
 _HOMES = {
-    "load_cuda": "utils.compile",
-    "compile_kernel": "utils.kernel",
-    "CompileError": "utils.diagnostics",
-    "device": "utils.toolchain",
+    "load_cuda": "utils.cuda.compile",
+    "compile_kernel": "utils.cuda.kernel",
+    "CompileError": "utils.cuda.common.diagnostics",
+    "device": "utils.cuda.common.toolchain",
 }
 __all__ = ["CompileError", "compile_kernel", "device", "load_cuda"]
 

@@ -88,7 +88,8 @@ def cpu_extension():
     for kernel in KERNELS:
         text = f'#include <cuda_runtime.h>\n#line 1 "{kernel}"\n' + translate((HERE / kernel).read_text())
         sources.append(written(f"build/cpu/{Path(kernel).stem}.cpp", text))
-    for path in sorted(engine.glob("*.cpp")):  # copied: setuptools takes no sources from outside of this folder
+    # copied: setuptools takes no sources from outside of this folder
+    for path in sorted([*engine.glob("runtime/*.cpp"), *engine.glob("trace/*.cpp")]):
         sources.append(written(f"build/cpu/engine/{path.name}", path.read_text()))
     flags = ["-std=c++20", "-O2", "-g0", "-DKERNELS_ON_CPU", "-fno-semantic-interposition", "-fno-math-errno"]
     flags += ["-U_FORTIFY_SOURCE"]  # it takes the engine's jumps from stack to stack for an attack
@@ -110,8 +111,8 @@ def course_engine():
     if os.environ.get("CUDA_COURSE"):
         sys.path.insert(0, os.environ["CUDA_COURSE"])
     try:
-        from utils import cuda_on_cpu
-        from utils.cuda_on_cpu.translate import translate
+        from utils.cuda import cpu as cuda_on_cpu
+        from utils.cuda.cpu.translate import translate
     except ImportError:
         place = os.environ.get("CUDA_COURSE")
         missing = f"which is not in CUDA_COURSE={place}" if place else "which is not installed"

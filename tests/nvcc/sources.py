@@ -9,7 +9,7 @@ from pathlib import Path
 from IPython.core.inputtransformer2 import TransformerManager
 
 import kernels
-from utils.arguments import kernels_of
+from utils.cuda.common.arguments import kernels_of
 
 __all__ = ["NOTEBOOKS", "Source", "Unreadable", "course", "texts"]
 

@@ -1,0 +1,287 @@
+"""Counts every launch of cases.py under Nsight Compute: `python3 bench/recorded/nsight.py` on a machine with a GPU.
+
+Builds one program of all launches with nvcc, runs it once under ncu, reads the memory instructions off the machine
+code (SASS) with cuobjdump, and writes counters.json and README.md beside this file. Needs torch, numpy, nvcc, ncu and
+cuobjdump, no network, and about a minute. `--table` writes README.md anew from counters.json and differences.json; the
+engine runs the launches that differ, and no GPU is needed.
+
+differences.json is written by hand: {"launch": {"counts": ["global_load_requests", ...], "reason": "..."}}, each count
+in which the engine differs from Nsight Compute, and why, by the instructions of the machine code (LDG, LDS, ...).
+"""
+
+import csv
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+from tests.launches import build  # noqa: E402  the line above finds it
+from tests.nsight.cases import LAUNCHES  # noqa: E402
+
+COUNTERS = HERE / "nsight.json"
+DIFFERENCES = HERE.parents[1] / "tests" / "nsight" / "differences.json"
+README = HERE / "nsight.md"
+
+
+class Count(NamedTuple):
+    """One figure of a launch, as Nsight Compute and as the engine call it."""
+
+    metrics: tuple  # of ncu: added up
+    space: str
+    op: str
+    column: str  # of Trace.requests
+    compared: bool = True  # whether the engine promises this figure
+
+
+_L1 = "l1tex__{}_pipe_lsu_mem_{}_op_{}.sum"
+COUNTS = {
+    f"global_{op}_{column}": Count(
+        tuple(_L1.format(f"t_{column}", "global", part) for part in parts), "global", op, column, op != "atomic"
+    )
+    for op, parts in {"load": ["ld"], "store": ["st"], "atomic": ["atom", "red"]}.items()
+    for column in ("requests", "sectors")
+}
+for op, part in {"load": "ld", "store": "st", "atomic": "atom"}.items():
+    promised = op != "atomic"
+    instructions = (f"smsp__inst_executed_op_shared_{part}.sum",)
+    if op == "atomic":  # counted apart by how the hardware does them
+        instructions += tuple(f"smsp__inst_executed_op_shared_atom_dot_{how}.sum" for how in ("alu", "cas"))
+    wavefronts = (f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{part}.sum",)
+    conflicts = (f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{part}.sum",)
+    if op == "store":  # asynchronous copies from global memory are counted apart; those of 16 bytes take no wavefronts
+        instructions += ("smsp__inst_executed_op_ldgsts.sum",)
+        wavefronts += ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts_cache_access.sum",)
+        conflicts += ("smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts_cache_access.sum",)
+    # ncu has executed instructions here, and counts those too in which no lane was active.
+    COUNTS[f"shared_{op}_requests"] = Count(instructions, "shared", op, "requests", False)
+    COUNTS[f"shared_{op}_wavefronts"] = Count(wavefronts, "shared", op, "wavefronts", promised)
+    COUNTS[f"shared_{op}_bank_conflicts"] = Count(conflicts, "shared", op, "bank_conflicts", False)
+COMPARED = [name for name, count in COUNTS.items() if count.compared]
+
+
+def engine_counts(launch):
+    """The engine's figures for a launch, by the names of COUNTS, and the Trace that they are from."""
+    trace = launch.trace()
+    table = trace.requests
+    counts = {}
+    for name, count in COUNTS.items():
+        rows = table[(table["space"] == count.space) & (table["op"] == count.op)]
+        counts[name] = int(rows[count.column].fillna(0).sum())
+    return counts, trace
+
+
+def fingerprint(launch):
+    """What a launch's figures hang on, hashed: its words and the forms of its arguments."""
+    forms = [
+        f"{arg.dtype} {tuple(arg.shape)} {arg.storage_offset()}" if hasattr(arg, "dtype") else repr(arg)
+        for arg in launch.args()
+    ]
+    words = repr((launch.source, launch.kernel, launch.grid, launch.block, launch.shared_bytes, forms))
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+# ---- on the GPU -----------------------------------------------------------------------------------------------------
+
+# Of constant memory only the program's own, c[0x3]: a kernel's parameters are there as well, in another bank.
+_MEMORY = re.compile(
+    r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?"
+    r"((?:LDG|STG|LDS|STS|LDL|STL|LD|ST|ATOM|ATOMG|ATOMS|RED|REDG|LDGSTS)\b[\w.]*|\S+(?=.*c\[0x3\]))"
+)
+
+
+def memory_instructions(sass):
+    """{mangled kernel: {instruction: how many of them its code has}} from the text of `cuobjdump -sass`."""
+    found, kernel = {}, None
+    for line in sass.splitlines():
+        if name := re.match(r"\s*Function : (\S+)", line):
+            kernel = found.setdefault(name[1], Counter())
+        elif kernel is not None and (instruction := _MEMORY.match(line)):
+            constant = " c[0x3]" if "c[0x3]" in line else ""
+            kernel[instruction[1] + constant] += 1
+    return {name: dict(sorted(counts.items())) for name, counts in found.items()}
+
+
+def profiled(text):
+    """One dictionary a launch, in their order, from ncu's wide CSV ('raw' page): its columns, the units left out."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    rows = list(csv.DictReader(lines))
+    return [row for row in rows if row["ID"].strip()]  # the row of units has no ID
+
+
+def number(text):
+    return round(float(text.replace(",", "")))
+
+
+def run(*command, timeout, **more):
+    """What a command prints; RuntimeError with all of it if it fails."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        **more,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def record():
+    began = time.perf_counter()
+
+    def step(text):
+        print(f"{time.perf_counter() - began:6.1f} s  {text}", flush=True)
+
+    asked = "--query-gpu=name,driver_version,compute_cap"
+    gpu, driver, capability = run("nvidia-smi", asked, "--format=csv,noheader", timeout=30).splitlines()[0].split(", ")
+    versions = {
+        "gpu": gpu,
+        "compute_capability": capability,
+        "driver": driver,
+        "ncu": run("ncu", "--version", timeout=30).split("Version ")[-1].split()[0],
+        "nvcc": re.search(r"V([\d.]+)", run("nvcc", "--version", timeout=30))[1],
+    }
+    step(f"{gpu}: building {len(LAUNCHES)} launches")
+    with tempfile.TemporaryDirectory() as folder:
+        program = build(LAUNCHES, folder, arch=f"sm_{capability.replace('.', '')}")
+        step("running them once without ncu")
+        run(program, "all", timeout=60)
+        step("asking ncu which metrics it has")
+        known = set(re.findall(r"^(\w+__\w+)", run("ncu", "--query-metrics", timeout=60), re.MULTILINE))
+        metrics = [(metric, count.compared) for count in COUNTS.values() for metric in count.metrics]
+        missing = [metric for metric, needed in metrics if not needed and metric.removesuffix(".sum") not in known]
+        if missing:
+            step(f"it does not have {', '.join(missing)}")
+        step("running them under ncu")
+        log = Path(folder) / "ncu.csv"
+        options = ["--clock-control", "none", "--cache-control", "none", "--print-units", "base", "--page", "raw"]
+        options += ["--print-kernel-base", "mangled", "--csv", "--log-file", log]
+        options += ["--metrics", ",".join(metric for metric, _ in metrics if metric not in missing)]
+        try:
+            run("ncu", *options, program, "all", timeout=150, env={**os.environ, "TMPDIR": folder})
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}\n{log.read_text()[-4000:] if log.exists() else ''}") from None
+        rows = profiled(log.read_text())
+        if len(rows) != len(LAUNCHES):
+            raise RuntimeError(f"ncu saw {len(rows)} kernels, not {len(LAUNCHES)}:\n{log.read_text()[-4000:]}")
+        step("reading the machine code")
+        instructions = memory_instructions(run("cuobjdump", "-sass", program, timeout=60))
+    launches = {}
+    for launch, row in zip(LAUNCHES, rows, strict=True):
+        counters = {}
+        for name, count in COUNTS.items():
+            if there := [metric for metric in count.metrics if metric not in missing]:
+                counters[name] = sum(number(row[metric]) for metric in there)
+        launches[launch.name] = {
+            "fingerprint": fingerprint(launch),
+            "counters": counters,
+            "sass": instructions[row["Kernel Name"]],
+        }
+    write(COUNTERS, versions | {"launches": launches})
+    step(f"wrote {COUNTERS.name}")
+    README.write_text(readme())
+    step(f"wrote {README.name}")
+
+
+def write(path, content):
+    """JSON with one launch's counters on a line, so that a change is seen as such."""
+    text = json.dumps(content, indent=1)
+    text = re.sub(r"\{[^{}]*\}", lambda found: re.sub(r"\s*\n\s*", " ", found[0]), text)
+    path.write_text(text + "\n")
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+
+_COLUMNS = {
+    "loads": "global_load_requests",
+    "load sectors": "global_load_sectors",
+    "stores": "global_store_requests",
+    "store sectors": "global_store_sectors",
+    "shared loads": "shared_load_requests",
+    "wavefronts of loads": "shared_load_wavefronts",
+    "shared stores": "shared_store_requests",
+    "wavefronts of stores": "shared_store_wavefronts",
+    "atomics": "global_atomic_requests",
+}
+
+_PAGE = """\
+# The engine's counts beside Nsight Compute's
+
+Written by `bench/recorded/nsight.py`; change that, not this page.
+
+The {launches} launches of [cases.py](cases.py) ran on an {gpu} (compute capability {compute_capability}, driver
+{driver}), built by nvcc {nvcc} and counted by Nsight Compute {ncu}. `tests/nsight/test_nsight.py` runs each of
+them on the CPU engine and adds up `Trace.requests`. Compared, to the last digit, are the requests and sectors of loads
+and stores in global memory, and the wavefronts of loads and stores in shared memory. {verdict}
+
+A *request* is one instruction of one warp, a *sector* 32 bytes of global memory that a request touches, a *wavefront*
+one pass over the 32 banks of shared memory. The engine counts the source as it is written; nvcc may merge, split, move
+or drop accesses, and where it does the figures differ. `counters.json` also holds each kernel's memory instructions as
+they stand in the machine code (SASS), and what is recorded and not compared: atomics and bank conflicts.
+
+To repeat it, on a machine with an NVIDIA GPU, nvcc, ncu and cuobjdump, and the right to read the GPU's counters:
+
+    python3 bench/recorded/nsight.py
+
+## Nsight Compute's counts
+
+A column without a word about the memory is global memory. Bold is what the engine counts differently, as said below.
+
+{table}
+
+## Where the engine differs
+
+{differences}
+"""
+
+
+def readme():
+    """The text of README.md, from counters.json, differences.json and the engine's counts of what differs."""
+    recorded = json.loads(COUNTERS.read_text())
+    differences = json.loads(DIFFERENCES.read_text()) if DIFFERENCES.exists() else {}
+    table = ["| launch | " + " | ".join(_COLUMNS) + " |", "|---" * (len(_COLUMNS) + 1) + "|"]
+    for name, entry in recorded["launches"].items():
+        differing = differences.get(name, {}).get("counts", ())
+        cells = [
+            f"**{entry['counters'][count]}**" if count in differing else str(entry["counters"].get(count, ""))
+            for count in _COLUMNS.values()
+        ]
+        table.append(f"| {name} | " + " | ".join(cells) + " |")
+    listed = []
+    by_name = {launch.name: launch for launch in LAUNCHES}
+    for name, difference in differences.items():
+        counts, _ = engine_counts(by_name[name])
+        measured = recorded["launches"][name]["counters"]
+        figures = ", ".join(f"{c.replace('_', ' ')} {measured[c]} and {counts[c]}" for c in difference["counts"])
+        sass = ", ".join(f"{n} {i}" for i, n in recorded["launches"][name]["sass"].items())
+        listed.append(
+            f"- `{name}`: Nsight Compute and the engine count {figures}. {difference['reason']} (SASS: {sass})"
+        )
+    equal = len(recorded["launches"]) - len(differences)
+    verdict = f"{equal} launches are equal in all of them, {len(differences)} differ in some and are listed below."
+    return _PAGE.format(
+        **{**recorded, "launches": len(recorded["launches"])},
+        verdict=verdict,
+        table="\n".join(table),
+        differences="\n".join(listed) or "Nowhere.",
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--table"]:
+        README.write_text(readme())
+    elif not sys.argv[1:]:
+        record()
+    else:
+        sys.exit(__doc__)

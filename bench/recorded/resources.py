@@ -1,0 +1,197 @@
+"""Compiles every kernel of the course with nvcc and keeps what each needs:  python -m bench.recorded.resources
+
+Writes resources.json beside this file: for each kernel and architecture the registers of a thread, the bytes of static
+shared memory of a block, and the bytes of stack and of spilled registers of a thread, as ptxas tells them. Needs nvcc
+and no GPU. tests/nvcc/test_nvcc.py compiles the same way and fails for a spill that is not in the file.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import kernels
+from tests.nvcc.sources import Source, course
+from utils.cuda.common.arguments import kernels_of
+from utils.cuda.common.extension import speaks_of_torch
+from utils.cuda.common.toolchain import cuda_home, nvcc_hint, nvcc_release
+from utils.cuda.gpu.split import split
+
+__all__ = ["ARCHITECTURES", "Compiled", "Needs", "compile_all", "missing", "new_spills", "read", "table", "write"]
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90")  # T4, A100, L4 and RTX 40, H100
+RESOURCES = Path(__file__).parent / "resources.json"
+
+
+class Needs(NamedTuple):
+    """What a kernel takes on an architecture; all but the registers in bytes."""
+
+    file: str  # of the course
+    kernel: str  # 'matmul_tile<16>'; another one of that name in the same file is 'matmul_tile<16> (2)'
+    arch: str
+    registers: int
+    shared: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+
+    @property
+    def key(self):
+        return self.file, self.kernel, self.arch
+
+
+class Compiled(NamedTuple):
+    """What became of a source: nvcc's log where it refused (else empty), and what its kernels need."""
+
+    log: str
+    needs: list[Needs]
+
+
+def compile_all(sources, nvcc=None) -> list[Compiled]:
+    """Compile sources side by side, for all architectures each, warnings being errors. The order is kept."""
+    nvcc = nvcc or cuda_home() / "bin" / "nvcc"
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = list(pool.map(lambda source: _compile(source, nvcc), sources))
+    seen, told_apart = Counter(), []
+    for compiled in done:
+        for kernel in {(n.file, n.kernel) for n in compiled.needs}:
+            seen[kernel] += 1
+        numbers = {(n.file, n.kernel): seen[n.file, n.kernel] for n in compiled.needs}
+        needs = [
+            n._replace(kernel=f"{n.kernel} ({number})") if (number := numbers[n.file, n.kernel]) > 1 else n
+            for n in compiled.needs
+        ]
+        told_apart.append(compiled._replace(needs=needs))
+    return told_apart
+
+
+def _compile(source: Source, nvcc) -> Compiled:
+    """The kernels of one source, without what speaks of torch, as utils.load_cuda gives them to nvcc."""
+    code = split(source.text).device if speaks_of_torch(source.text) else source.text
+    code = f'#include <cuda_runtime.h>\n#include <cstdint>\n#line 1 "cuda_src"\n{code}\n'
+    for i, instance in enumerate(source.instances):
+        code += f"extern const void* const asked_for_{i} = (const void*)&{instance};\n"
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "cuda.cu").write_text(code)
+        command = [nvcc, "-std=c++17", "-fatbin", "cuda.cu", "-o", "cuda.fatbin"]  # device code alone
+        command += ["-Werror=all-warnings", "--resource-usage", "--threads=0", f"-I{kernels.folder}"]
+        command += [f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}" for arch in ARCHITECTURES]
+        environment = {**os.environ, "LC_ALL": "C"}
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    log = done.stdout + done.stderr
+    return Compiled(log, []) if done.returncode else Compiled("", _needs(source.file, log))
+
+
+def _needs(file, log) -> list[Needs]:
+    """What ptxas told. A function that was not inlined is told of with the kernel whose code it follows."""
+    found = []
+    entries = re.split(r"Compiling entry function '(\S+)' for '(\w+)'", log)
+    names = _readable(entries[1::3])
+    for symbol, arch, told in zip(entries[1::3], entries[2::3], entries[3::3], strict=True):
+        registers = re.search(r"Used (\d+) registers", told)
+        shared = re.search(r"(\d+) bytes smem", told)
+        frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", told)
+        summed = [sum(map(int, column)) for column in zip(*frames, strict=True)]
+        found.append(Needs(file, names[symbol], arch, int(registers[1]), int(shared[1]) if shared else 0, *summed))
+    return sorted(found)
+
+
+def _readable(symbols) -> dict[str, str]:
+    """C++ names as people write them: 'matmul_tile<16>'. c++filt comes with every compiler that nvcc works with."""
+    tool = shutil.which("c++filt")
+    if not tool or not symbols:
+        return {symbol: symbol for symbol in symbols}
+    shown = subprocess.run([tool, "-p", *symbols], capture_output=True, text=True).stdout.splitlines()
+    return dict(zip(symbols, (re.sub(r"^void |\(\w+\)(?=\d)", "", name) for name in shown), strict=True))
+
+
+def missing(source, compiled) -> list[str]:
+    """The kernels of a source of which no code was made, on one architecture or on all: templates without instances."""
+    made = {(re.split(r"[< ]", n.kernel.split("::")[-1])[0], n.arch) for n in compiled.needs}
+    return [name for name in kernels_of(source.text) if not {(name, arch) for arch in ARCHITECTURES} <= made]
+
+
+# ---- what was recorded ----------------------------------------------------------------------------------------------
+
+
+def write(needs, release):
+    """Keep what the kernels need, a line each, and the nvcc that said so."""
+    lines = ",\n".join(json.dumps(n._asdict()) for n in needs)
+    RESOURCES.write_text(f'{{"nvcc": "{release}", "needs": [\n{lines}\n]}}\n')
+
+
+def read() -> tuple[str, dict]:
+    """The nvcc that was recorded with, and the recorded Needs by their keys."""
+    recorded = json.loads(RESOURCES.read_text())
+    needs = [Needs(**entry) for entry in recorded["needs"]]
+    return recorded["nvcc"], {n.key: n for n in needs}
+
+
+def new_spills(needs, recorded) -> list[str]:
+    """A sentence for each kernel that spills more than it did."""
+    found = []
+    for n in needs:
+        before = recorded.get(n.key, n._replace(spill_stores=0, spill_loads=0))
+        if n.spill_stores > before.spill_stores or n.spill_loads > before.spill_loads:
+            found.append(
+                f"{n.file}: {n.kernel} on {n.arch} spills {n.spill_stores} bytes and loads {n.spill_loads} back; "
+                f"before, it was {before.spill_stores} and {before.spill_loads}. What is spilled waits in memory, not "
+                "in a register: keep fewer values at once, or allow more registers (__launch_bounds__). If it is "
+                "meant so, record it: python -m bench.recorded.resources"
+            )
+    return found
+
+
+def table(needs, recorded, release="", recorded_release="") -> list[str]:
+    """The lines of a table, a kernel each. Where a figure was another when recorded, that stands in brackets."""
+    rows = [["", *ARCHITECTURES, "shared", "stack", "spilled"]]
+    file = None
+    by_kernel = {}
+    for n in needs:
+        by_kernel.setdefault((n.file, n.kernel), []).append(n)
+    for (where, kernel), group in by_kernel.items():
+        if where != file:
+            file = where
+            rows.append([file])
+        before = [recorded.get(n.key) for n in group]
+        registers = [_both(n.registers, b and b.registers) for n, b in zip(group, before, strict=True)]
+        most = [
+            _both(max(map(column, group)), max(map(column, before)) if all(before) else None)
+            for column in (lambda n: n.shared, lambda n: n.stack, lambda n: n.spill_stores + n.spill_loads)
+        ]
+        rows.append([f"  {kernel}", *registers, *most])
+    first, *widths = [max(map(len, column)) for column in zip(*(row for row in rows if len(row) > 1), strict=True)]
+    lines = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], widths)]).rstrip() for row in rows]
+    words = "registers of a thread by architecture; bytes of shared memory of a block, of stack and spilled of a thread"
+    version = f"nvcc {release}" if release == recorded_release else f"nvcc {release} (recorded: {recorded_release})"
+    return [f"{version}: {words}", *lines]
+
+
+def _both(now, before):
+    return str(now) if before is None or before == now else f"{now} ({before})"
+
+
+def main():
+    home = cuda_home()
+    if home is None:
+        sys.exit(f"there is no nvcc here: {nvcc_hint()}")
+    sources = course()
+    done = compile_all(sources)
+    for source, compiled in zip(sources, done, strict=True):
+        if compiled.log:
+            sys.exit(f"{source.where} does not compile:\n{compiled.log}")
+    needs = [n for compiled in done for n in compiled.needs]
+    recorded_release, recorded = read() if RESOURCES.exists() else ("none", {})
+    print(*table(needs, recorded, nvcc_release(home), recorded_release), sep="\n")
+    write(needs, nvcc_release(home))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The engine's checker on tests/corpus: it finds every planted bug where it is, and says nothing of sound kernels."""
+
+import json
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bench.recorded.corpus import FOUND, README, table
+from tests.corpus.cases import CASES, KINDS, MAX_STEPS, ORDERS, answer, false_alarms
+from utils.cuda.cpu import module as engine
+
+BUGS = [case for case in CASES if case.twin]
+CLEAN = [case for case in CASES if not case.twin]
+SOUND = [case.twin for case in BUGS] + [case.launch for case in CLEAN]
+
+
+@pytest.fixture(scope="module")
+def built():
+    """Build what the tests trace, on all cores. The library without a trace, which nothing here runs, is left out."""
+    traced = partial(engine.module, traced=True)
+    launches = {(launch.source, launch.kernel) for launch in [*(case.launch for case in BUGS), *SOUND]}
+    with ThreadPoolExecutor(os.cpu_count()) as pool, pytest.MonkeyPatch.context() as patch:
+        wait([pool.submit(traced, *wanted) for wanted in launches])  # what does not build fails in its own test
+        patch.setattr(engine, "module", lambda *args, **options: traced(*args, **{**options, "traced": True}))
+        yield
+
+
+@pytest.mark.usefixtures("built")
+@pytest.mark.parametrize("case", BUGS, ids=lambda case: case.name)
+def test_the_bug_is_found(case):
+    expected = f"{case.kind} on line {' or '.join(map(str, case.lines))}, other line {case.other_lines}"
+    for order in ORDERS:
+        problems = case.launch.trace(order=order, max_steps=MAX_STEPS).problems
+        assert answer(case, problems), f"order {order}: expected {expected}, found {problems}"
+        assert false_alarms(case, problems) == [], order
+
+
+@pytest.mark.usefixtures("built")
+@pytest.mark.parametrize("launch", SOUND, ids=lambda launch: launch.name)
+def test_nothing_is_said_of_a_sound_kernel(launch):
+    for order in ORDERS:
+        assert launch.trace(order=order, max_steps=MAX_STEPS).problems == [], order
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_its_cases(kind):
+    assert sum(case.kind == kind for case in BUGS) >= (3 if kind in KINDS[4:] else 4)
+
+
+def test_every_file_is_a_case_and_marks_its_bug():
+    assert sorted(case.name for case in CASES) == sorted(path.stem for path in Path(__file__).parent.glob("*.cu"))
+    for case in BUGS:
+        assert case.lines or case.kind == "unwritten", case.name
+        by_launch = case.launch.shared_bytes != case.twin.shared_bytes
+        assert by_launch or re.search(r"^#ifn?def MENDED$", case.launch.source, re.MULTILINE), case.name
+    assert not any("BUG" in case.launch.source for case in CLEAN)
+
+
+def test_the_table_is_the_one_that_the_script_writes():
+    found = json.loads(FOUND.read_text())
+    assert README.read_text() == table(found)
+    for case in CASES:  # measured on these very sources
+        assert found["cases"][case.name]["lines"] == list(case.lines), case.name
+    assert set(found["cases"]) == {case.name for case in CASES}

@@ -1,0 +1,339 @@
+"""Every exercise: the stub is not solved yet, the solution passes, wrong answers get the verdict that they should.
+
+The solution stands in the notebook, folded, and nowhere else. A wrong answer is the solution with one thing changed.
+"""
+
+import ast
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from utils.exercises import judging as exercises
+from utils.exercises import lesson_02
+from utils.lesson.simulator import blk_kernel, blk_kernel2d_shared, cdiv
+
+ROOT = Path(exercises.__file__).parents[2]
+LESSONS = sorted(path.stem[-2:] for path in Path(lesson_02.__file__).parent.glob("lesson_*.py"))
+_CHECK = re.compile(r'^check\("(\d\d-[\w-]+)", (.+)\)$', re.MULTILINE)
+_FOLDED = re.compile(r"<details><summary>([^<]+)</summary>\n(.*?)</details>", re.DOTALL)
+
+
+def cells_of(lesson):
+    return [
+        cell
+        for path in (ROOT / "notebooks").glob(f"{lesson}_*.ipynb")
+        for cell in json.loads(path.read_text())["cells"]
+    ]
+
+
+def source(cell):
+    return "".join(cell["source"])
+
+
+class Found:
+    """An exercise in a notebook: its stub, the cells that belong to it, hints and solution."""
+
+    def __init__(self, lesson, cells, at):
+        self.stub = source(cells[at])
+        self.name, self.answer = _CHECK.search(self.stub).groups()
+        self.output = "".join("".join(output.get("text", "?")) for output in cells[at]["outputs"])
+        begins = max(i for i in range(at + 1) if re.search(r"^##+ ", source(cells[i]), re.MULTILINE))
+        self.given = [source(cell) for cell in cells[begins:at] if cell["cell_type"] == "code"]
+        self.given = [text for text in self.given if not _CHECK.search(text)]
+        self.imports = next(
+            source(cell) for cell in cells if "from utils." in source(cell) and "REPO" not in source(cell)
+        )
+        folded = next(source(cell) for cell in cells[at:] if "<details>" in source(cell)).split("\n### ")[0]
+        self.folded = [title for title, _ in _FOLDED.findall(folded)]
+        texts = [text for title, text in _FOLDED.findall(folded) if title == "Solution"]
+        self.solution = "\n".join(re.findall(r"```python\n(.*?)```", "".join(texts), re.DOTALL))
+        self.asked = next(source(cell) for cell in reversed(cells[:at]) if cell["cell_type"] == "markdown")
+
+    def answered(self, code):
+        """What `code` makes of the name that is handed to check, behind what the notebook gives."""
+        namespace = dict(_run(self.imports))
+        for text in self.given:
+            namespace |= _run(text)
+        exec(code, namespace)
+        return eval(self.answer, namespace)
+
+
+def _run(text):
+    """The names that a cell imports, defines or sets to a text; what it computes is left out."""
+    names, tree = {}, ast.parse(text)
+    keep = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+    texts = [node for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)]
+    tree.body = [node for node in tree.body if isinstance(node, keep) or node in texts]
+    exec(compile(tree, "a cell", "exec"), names)
+    return names
+
+
+def exercises_of(lesson):
+    cells = cells_of(lesson)
+    ats = [i for i, cell in enumerate(cells) if cell["cell_type"] == "code" and _CHECK.search(source(cell))]
+    return [Found(lesson, cells, i) for i in ats]
+
+
+ALL = [found for lesson in LESSONS for found in exercises_of(lesson)]
+WRONG, RIGHT = {}, {}
+for _lesson in LESSONS:
+    if (Path(__file__).parent / f"lesson_{_lesson}.py").exists():
+        _answers = importlib.import_module(f"tests.exercises.lesson_{_lesson}")
+        WRONG |= _answers.WRONG
+        RIGHT |= getattr(_answers, "RIGHT", {})
+
+
+def answers(listed):
+    """A parameter for each of them, named after its exercise and the first line that is not the solution's."""
+    return [
+        pytest.param(found, *answer, id=f"{found.name}: {(answer[-1].strip() or 'nothing').splitlines()[0]}")
+        for found in ALL
+        for answer in listed.get(found.name, ())
+    ]
+
+
+each_exercise = pytest.mark.parametrize("found", ALL, ids=lambda found: found.name)
+
+
+@pytest.fixture
+def said(capsys):
+    """What check prints of an answer."""
+
+    def say(name, answer):
+        capsys.readouterr()
+        assert exercises.check(name, answer) is None
+        return capsys.readouterr().out
+
+    return say
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_lesson_asks_what_its_set_has(lesson):
+    names = [found.name for found in exercises_of(lesson)]
+    assert names == [exercise.name for exercise in exercises._exercises(lesson)]
+    assert len(names) >= 3 and all(name.startswith(f"{lesson}-") for name in names)
+    assert f'progress_line("{lesson}")' in [source(cell) for cell in cells_of(lesson)]
+
+
+@each_exercise
+def test_it_has_a_specification_hints_and_one_solution(found):
+    assert "**Asked:**" in found.asked
+    assert found.folded[-1] == "Solution" and found.folded.count("Solution") == 1
+    assert found.folded[0].startswith("Hint") and found.solution
+
+
+@each_exercise
+def test_the_stub_is_not_solved_yet(found, said):
+    lines = _CHECK.sub("", found.stub)
+    assert said(found.name, found.answered(lines)) == "not yet\n" == found.output
+
+
+@each_exercise
+def test_the_solution_is_right(found, said):
+    assert said(found.name, found.answered(found.solution)) == "right\n"
+
+
+@each_exercise
+def test_there_are_wrong_answers(found):
+    assert len(WRONG.get(found.name, ())) >= 3
+
+
+@pytest.mark.parametrize("found, old, new", answers(RIGHT))
+def test_another_right_answer_is_right(found, old, new, said):
+    assert old in found.solution
+    assert said(found.name, found.answered(found.solution.replace(old, new))) == "right\n"
+
+
+@pytest.mark.parametrize("found, verdict, old, new", answers(WRONG))
+def test_a_wrong_answer_gets_its_verdict(found, verdict, old, new, said):
+    assert old in found.solution
+    told = said(found.name, found.answered(found.solution.replace(old, new)))
+    assert told.startswith(f"{verdict}:" if verdict != "not yet" else "not yet\n"), told
+    assert verdict in exercises.KINDS and len(told) < 2000 and str(ROOT) not in told
+
+
+# ---------------------------------------------------------------- check itself, on a small exercise
+
+
+DOUBLED = {
+    "sizes": [{"n": n} for n in (1, 17, 70)],
+    "arguments": lambda n: {"x": torch.randint(-50, 50, (n,)), "out": exercises.poison(n, dtype=torch.int64), "n": n},
+    "outputs": ("out",),
+    "launch": lambda n: (cdiv(n, 32), 32),
+    "expected": lambda x, out, n: 2 * x,
+}
+IN_PYTHON = exercises.Kernel("99-double", run=blk_kernel, **DOUBLED)
+IN_CUDA = exercises.Kernel("99-double", cuda="doubled", **DOUBLED)
+
+
+def verdict_on(exercise, answer):
+    return str(exercises._judged(exercise, answer))
+
+
+def kernel(body):
+    """A Python kernel of these lines, in which i is the number of the thread."""
+    lines = "".join(f"    {line}\n" for line in ["i = blockidx * blockdim + threadidx", *body.splitlines()])
+    names = {}
+    exec(f"def doubled(blockidx, threadidx, blockdim, x, out, n):\n{lines}", names)
+    return names["doubled"]
+
+
+SAID = {
+    "if i < n: out[i] = 2 * x[i]": "right",
+    "pass": "not yet",
+    "if i < n: out[i] = 2 * ___": "not yet",
+    "out[i] = 2 * x[i]": "out of bounds: thread 1 of block 0 reads x[1], but x has 1 element (n = 1)",
+    "if i < n: out[i - n] = 2 * x[i]": "out of bounds: thread 0 of block 0 writes out[-1], but the first element is "
+    "out[0]; Python takes that for an element counted from the end, CUDA does not (n = 1)",
+    "out[0] = 2 * x[0]": "raced: thread 0 of block 0 and thread 1 of block 0 both write out[0], in no promised order "
+    "(n = 1)",
+    "if i < n: out[i] = 2 * x[i] + (out[i - 1] * 0 if i else 0)": "raced: thread 1 of block 0 reads out[0], which "
+    "thread 0 of block 0 writes, in no promised order (n = 17)",
+    "if i < n: out[i] += 2 * x[i]": "uninitialized: thread 0 of block 0 reads out[0], which nobody has written yet "
+    "(n = 1)",
+    "if i < n - 1: out[i] = 2 * x[i]": "unwritten: out[0] was never written; 1 of 1 elements are missing (n = 1)",
+    "if i < n: out[i] = 5 * x[0]": "wrong: out[0] should be",
+    "if i < n: out[i] = x[i].no_such": "crashed: AttributeError: 'Tensor' object has no attribute 'no_such'",
+    "if i < n: out[:n] = 2 * x[i]": "crashed: TypeError: a thread writes one element at a time, but out[...] here is "
+    "several",
+    "while True: pass": "crashed: thread 0 of block 0 has run 1,000,000 instructions: does it end? (n = 1)",
+    "raise SystemExit": "crashed: SystemExit: ",
+    "return missing": "crashed: NameError: name 'missing' is not defined",
+}
+
+
+@pytest.mark.parametrize("body", SAID, ids=lambda body: body)
+def test_what_is_said_of_a_kernel_in_python(body):
+    told = verdict_on(IN_PYTHON, kernel(body))
+    assert told.startswith(SAID[body]) and (SAID[body] not in ("right", "not yet") or told == SAID[body])
+
+
+def test_order_is_noticed_where_the_memory_does_not_tell():
+    """A counter outside the kernel's memory, as nothing in CUDA would be."""
+    answer = kernel("if i < n:\n    out[i] = 2 * x[i] + (taken[-1] > i)\n    taken.append(i)")
+    answer.__globals__["taken"] = [-1]
+    assert verdict_on(IN_PYTHON, answer).startswith("raced: with the threads in reverse order the result is another")
+
+
+CUDA = (
+    "__global__ void doubled(const long long* x, long long* out, int n) { int i = blockIdx.x * 32 + threadIdx.x; %s }"
+)
+SAID_OF_CUDA = {
+    "if (i < n) out[i] = 2 * x[i];": "right",
+    "": "not yet",
+    "___": "not yet",
+    "if (i <= n) out[i] = 2 * x[i];": "out of bounds: thread (1,0,0) of block (0,0,0) reads x[1], but x has 1 element",
+    "if (i < n) out[0] = 2 * x[0];": "raced: ",
+    "if (i < n - 1) out[i] = 2 * x[i];": "unwritten: out[0] was never written",
+    "if (i < n) out[i] = 3 * x[i];": "wrong: out[",
+    "if (i < n) for (int k = 0; k < n; k += 0) out[i] = x[k];": "crashed: thread (0,0,0) of block (0,0,0) has run ",
+    "if (i < n) out[i] = 2 * y[i];": "does not compile: cuda_src, line 1: ",
+}
+
+
+@pytest.mark.parametrize("body", SAID_OF_CUDA, ids=lambda body: body or "nothing")
+def test_what_is_said_of_a_kernel_in_cuda(body):
+    told = verdict_on(IN_CUDA, CUDA % body)
+    assert told.startswith(SAID_OF_CUDA[body]) and (
+        SAID_OF_CUDA[body] not in ("right", "not yet") or told == SAID_OF_CUDA[body]
+    )
+
+
+def test_the_worst_is_told_first():
+    """Unwritten for the small sizes, out of bounds for a large one."""
+    body = "if (i + 1 < n) out[i] = 2 * x[i]; if (i == 60) out[i] = x[i + 100];"
+    assert verdict_on(IN_CUDA, CUDA % body).startswith("out of bounds: thread (28,0,0) of block (1,0,0) reads x[160]")
+
+
+@pytest.mark.parametrize(
+    "exercise, answer, told", [(IN_PYTHON, "text", "a Python function"), (IN_CUDA, 5, "CUDA source")]
+)
+def test_an_answer_of_the_wrong_kind(exercise, answer, told):
+    assert f"takes {told}" in verdict_on(exercise, answer)
+
+
+def test_a_kernel_that_a_cell_has_made_is_an_answer():
+    class Compiled:
+        source = CUDA % "if (i < n) out[i] = 2 * x[i];"
+
+    assert verdict_on(IN_CUDA, Compiled()) == "right"
+
+
+def test_traffic_is_compared_for_both_languages():
+    """Every thread 8 elements beside its neighbour: as many requests, more sectors."""
+    needed = {"traffic": lambda n: exercises.once(torch.empty(2 * n, dtype=torch.int64))}
+    sizes = DOUBLED | {"sizes": [{"n": 256}], "launch": lambda n: (cdiv(n, 256), 256)} | needed
+    in_python = exercises.Kernel("99-double", run=blk_kernel, **sizes)
+    in_cuda = exercises.Kernel("99-double", cuda="doubled", **sizes)
+    mixed = kernel("i = i % 32 * 8 + i // 32\nout[i] = 2 * x[i]")
+    said = "right, but slow: yours makes 16 requests and 512 sectors, a good one 16 requests and 128 sectors (n = 256"
+    assert verdict_on(in_python, mixed).startswith(said)
+    mixed = CUDA % "out[i] = 2 * x[i];"
+    mixed = mixed.replace("blockIdx.x * 32 + threadIdx.x", "threadIdx.x % 32 * 8 + threadIdx.x / 32")
+    assert verdict_on(in_cuda, mixed).startswith(said)
+    assert verdict_on(in_python, kernel("out[i] = 2 * x[i]")) == "right"
+
+
+def test_a_barrier_puts_threads_in_order():
+    """Each thread reads what its neighbour has put into shared memory."""
+    exercise = exercises.Kernel(
+        "99-turn",
+        sizes=[{"n": 8}, {"n": 16}],
+        arguments=lambda n: {"x": torch.rand(n), "out": exercises.poison(n)},
+        outputs=("out",),
+        launch=lambda n: (n // 8, 8, 8),
+        expected=lambda x, out: x.view(-1, 8).roll(-1, 1).flatten(),
+        run=blk_kernel2d_shared,
+    )
+
+    def turned(blockidx, threadidx, blockdim, syncthreads, shared, x, out, wait=True):
+        t, first = threadidx.x, blockidx.x * blockdim.x
+        shared[t] = x[first + t]
+        if wait:
+            syncthreads()
+        out[first + t] = shared[(t + 1) % 8]
+
+    def hurried(*args):
+        turned(*args, wait=False)
+
+    def split(blockidx, threadidx, blockdim, syncthreads, shared, x, out):
+        if threadidx.x < 4:
+            return
+        syncthreads()
+
+    assert verdict_on(exercise, turned) == "right"
+    assert verdict_on(exercise, hurried).startswith("raced: thread (")
+    assert "has left the kernel, while" in verdict_on(exercise, split)
+
+
+def test_an_unknown_name_is_met_by_the_nearest(said):
+    assert said("02-gard", None).startswith("There is no exercise '02-gard'. Did you mean '02-guard'? (Lesson 02 has ")
+    assert "the lessons with exercises are 01, 02" in said("99-x", None).lower()
+    assert said(5, None).startswith("There is no exercise 5.")
+
+
+def test_progress_is_kept_and_lost_again(monkeypatch, capsys):
+    monkeypatch.setattr(exercises, "_solved", {})
+    exercises.progress_line("02")
+    exercises.check("02-count", (6663, 128))
+    exercises.progress_line("02")
+    exercises.check("02-count", (6663, 127))
+    exercises.progress_line("02")
+    first, right, second, wrong, third = capsys.readouterr().out.splitlines()
+    assert first == third == "Open: count, unnoticed, guard, mirror, stride"
+    assert (right, wrong) == ("right", "wrong: number of threads without a pixel is not 127")
+    assert second == "Solved: count. Open: unnoticed, guard, mirror, stride"
+
+
+def test_the_learners_random_numbers_and_debugger_stay(said):
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    before = sys.gettrace()
+    said("02-mirror", lambda *args: None)
+    assert torch.equal(torch.rand(2), expected) and sys.gettrace() is before

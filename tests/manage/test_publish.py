@@ -1,0 +1,163 @@
+"""utils/manage/publish.py: address and badges in every notebook and the README, and nothing else."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from utils.manage import publish
+
+ROOT = Path(__file__).resolve().parents[2]
+README = f"# Course\n\n{publish.BEGIN}\nIn the folder of this course:\n{publish.END}\n\n```sh\nmake course\n```\n"
+
+
+def notebook(title, *, set_up='REPO, REF = "", ""  # written by publish\n'):
+    cells = [
+        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": [f"# {title}\n", "\n", "**You will** learn\n"]},
+        {
+            "cell_type": "code",
+            "execution_count": 1,
+            "id": "b",
+            "metadata": {"tags": ["nbval-ignore-output"]},
+            "outputs": [{"name": "stdout", "output_type": "stream", "text": ["3 µs – é\n"]}],
+            "source": ["import sys\n", set_up, "print(1)"],
+        },
+        {"cell_type": "markdown", "id": "c", "metadata": {}, "source": ['REPO, REF = "", "" in prose stays\n']},
+    ]
+    nb = {"cells": cells, "metadata": {"z": 1, "a": 2}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(nb, indent=1, ensure_ascii=False) + "\n"
+
+
+@pytest.fixture
+def course(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    for name in ("00_a", "01_b"):
+        (tmp_path / "notebooks" / f"{name}.ipynb").write_text(notebook(name), encoding="utf-8")
+    (tmp_path / "README.md").write_text(README)
+    return tmp_path
+
+
+def contents(root):
+    return {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+def test_addresses_are_written(course):
+    changed = publish.publish("ann-b/cuda.course", "v1.0", course)
+    assert len(changed) == 3
+    nb = json.loads((course / "notebooks" / "01_b.ipynb").read_text())
+    first, set_up = "".join(nb["cells"][0]["source"]), "".join(nb["cells"][1]["source"])
+    assert first.startswith(f"# 01_b\n\n{publish.BEGIN}\n") and first.endswith(f"{publish.END}\n\n**You will** learn")
+    assert "https://colab.research.google.com/github/ann-b/cuda.course/blob/v1.0/notebooks/01_b.ipynb" in first
+    assert "https://mybinder.org/v2/gh/ann-b/cuda.course/v1.0?urlpath=lab/tree/notebooks/01_b.ipynb" in first
+    assert 'REPO, REF = "https://github.com/ann-b/cuda.course", "v1.0"  # written by publish\n' in set_up
+    readme = (course / "README.md").read_text()
+    assert "git clone --branch v1.0 https://github.com/ann-b/cuda.course.git\ncd cuda.course\n" in readme
+    assert "notebooks/00_a.ipynb" in readme
+    assert readme.startswith("# Course\n\n") and readme.endswith("\n\n```sh\nmake course\n```\n")
+
+
+def test_nothing_else_changes(course):
+    before = contents(course)
+    publish.publish("ann/cuda", "main", course)
+    for name, text in contents(course).items():
+        if not name.endswith(".ipynb"):
+            continue
+        old, new = json.loads(before[name]), json.loads(text)
+        for nb in (old, new):
+            nb["cells"][0]["source"] = nb["cells"][1]["source"] = None
+        assert json.dumps(old) == json.dumps(new)  # order of keys included
+        gone = [line for line in before[name].splitlines() if line not in text.splitlines()]
+        assert [line.strip() for line in gone] == [
+            '"**You will** learn\\n"',
+            '"REPO, REF = \\"\\", \\"\\"  # written by publish\\n",',
+        ]
+
+
+def test_again_changes_nothing_and_another_name_replaces_the_first(course):
+    publish.publish("ann/cuda", "v1", course)
+    once = contents(course)
+    assert publish.publish("ann/cuda", "v1", course) == []
+    assert contents(course) == once
+    publish.publish("bob/course", "v2", course)
+    assert "ann/cuda" not in "".join(contents(course).values())
+    publish.publish("ann/cuda", "v1", course)
+    assert contents(course) == once
+
+
+@pytest.mark.parametrize(
+    "repo, ref",
+    [
+        ("", "v1"),
+        ("cuda", "v1"),
+        ("ann/", "v1"),
+        ("/cuda", "v1"),
+        ("ann/cuda/x", "v1"),
+        ("https://github.com/ann/cuda", "v1"),
+        ("-ann/cuda", "v1"),
+        ("ann--b/cuda", "v1"),
+        ("ann/cu da", "v1"),
+        ("ann/cuda.git", "v1"),
+        ("ann/..", "v1"),
+        ("ann/cuda", ""),
+        ("ann/cuda", "a b"),
+        ("ann/cuda", "a..b"),
+        ("ann/cuda", "-x"),
+        ("ann/cuda", "x/"),
+        ("ann/cuda", "x.lock"),
+        ("ann/cuda", 'x", "y'),
+        ("ann/cuda", "0123456789abcdef0123456789abcdef01234567"),
+    ],
+)
+def test_impossible_names_are_refused_before_anything_is_written(course, repo, ref):
+    before = contents(course)
+    with pytest.raises(publish.PublishError) as problem:
+        publish.publish(repo, ref, course)
+    assert ("REPO" if ref == "v1" else "REF") in str(problem.value)
+    assert contents(course) == before
+
+
+def test_a_branch_with_a_slash(course):
+    publish.publish("ann/cuda", "draft/one", course)
+    text = (course / "notebooks" / "00_a.ipynb").read_text()
+    assert "/gh/ann/cuda/draft%2Fone?" in text and "/blob/draft/one/" in text
+
+
+def test_a_notebook_or_readme_without_its_place_stops_everything(course):
+    odd = course / "notebooks" / "01_b.ipynb"
+    for text, said in [
+        (notebook("x", set_up="pass\n"), "0 cells"),
+        (notebook("x").replace("# x", "x"), "heading"),
+    ]:
+        odd.write_text(text)
+        before = contents(course)
+        with pytest.raises(publish.PublishError, match=said):
+            publish.publish("ann/cuda", "v1", course)
+        assert contents(course) == before
+    odd.write_text(notebook("x"))
+    (course / "README.md").write_text("# Course\n")
+    with pytest.raises(publish.PublishError, match="README"):
+        publish.publish("ann/cuda", "v1", course)
+
+
+def test_this_course_can_be_published(tmp_path):
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    shutil.copy(ROOT / "README.md", tmp_path)
+    lessons = sorted((tmp_path / "notebooks").glob("*.ipynb"))
+    changed = publish.publish("some-owner/some-name", "v9.9", tmp_path)
+    assert set(changed) == {*lessons, tmp_path / "README.md"}
+    for path in lessons:
+        nb = json.loads(path.read_text())
+        (set_up,) = ["".join(c["source"]) for c in nb["cells"] if "REPO, REF =" in "".join(c["source"])]
+        compile(set_up, path.name, "exec")
+        assert 'REPO, REF = "https://github.com/some-owner/some-name", "v9.9"' in set_up
+    assert publish.publish("some-owner/some-name", "v9.9", tmp_path) == []
+
+
+def test_command_line(tmp_path):
+    command = [sys.executable, "-I", "-S", str(ROOT / "utils" / "publish.py")]  # standard library only
+    done = subprocess.run([*command, "no-slash", "v1"], capture_output=True, text=True)
+    assert done.returncode == 2 and "Nothing was written" in done.stderr and "'no-slash'" in done.stderr
+    assert subprocess.run(command, capture_output=True).returncode == 2

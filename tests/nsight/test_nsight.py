@@ -1,0 +1,52 @@
+"""The engine's counts are Nsight Compute's: every launch of tests/nsight/cases.py against the counters of a GPU."""
+
+import json
+
+import pytest
+
+from bench.recorded.nsight import COMPARED, COUNTERS, DIFFERENCES, README, engine_counts, fingerprint, readme
+from tests.nsight.cases import LAUNCHES
+
+if not COUNTERS.exists():
+    pytest.skip("no counters yet: run bench/recorded/nsight.py on a GPU", allow_module_level=True)
+
+RECORDED = json.loads(COUNTERS.read_text())["launches"]
+DIFFER = json.loads(DIFFERENCES.read_text()) if DIFFERENCES.exists() else {}
+
+
+@pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.name)
+def test_counts_are_those_of_nsight_compute(launch):
+    assert launch.name in RECORDED, "a new launch: run bench/recorded/nsight.py on a GPU"
+    recorded = RECORDED[launch.name]
+    assert fingerprint(launch) == recorded["fingerprint"], "it changed: run bench/recorded/nsight.py on a GPU"
+    engine, trace = engine_counts(launch)
+    assert not trace.problems, trace.problems
+    measured = recorded["counters"]
+    differing = {name: (measured[name], engine[name]) for name in COMPARED if measured[name] != engine[name]}
+    listed = DIFFER.get(launch.name, {}).get("counts", [])
+    # No more than is listed, and no less: an entry whose difference is gone has to go as well.
+    assert sorted(differing) == sorted(listed), f"(Nsight Compute, engine): {differing}, sass: {recorded['sass']}"
+
+
+def test_the_recording_is_of_these_launches():
+    assert sorted(RECORDED) == sorted(launch.name for launch in LAUNCHES)
+    assert len(RECORDED) >= 30
+
+
+def test_every_difference_says_which_counts_and_why():
+    for name, difference in DIFFER.items():
+        assert name in RECORDED, f"{name} is no launch"
+        assert difference.keys() == {"counts", "reason"} and difference["counts"], name
+        assert set(difference["counts"]) <= set(COMPARED), name
+        assert any(instruction.split(".")[0] in difference["reason"] for instruction in RECORDED[name]["sass"]), (
+            f"{name}: the reason names no instruction of the machine code, {RECORDED[name]['sass']}"
+        )
+
+
+def test_one_launch_in_ten_at_most_differs_in_global_memory():
+    differing = [name for name, entry in DIFFER.items() if any(count.startswith("global") for count in entry["counts"])]
+    assert 10 * len(differing) <= len(RECORDED), differing
+
+
+def test_the_page_is_what_the_script_writes():
+    assert README.read_text() == readme(), "run `python bench/recorded/nsight.py --table`"

@@ -1,0 +1,295 @@
+"""What was built once is kept: a folder for each build, named by a hash of everything that goes into it.
+
+A build is made in a folder of its own, `name.number`, and moved to its place when all is there, so nobody ever loads
+half of one, and a compiler that outlives a killed process writes where nobody looks. Of several processes that want
+the same build, one works and the others wait, by a lock that the system takes back from a dead process.
+
+All together take at most $CUDA_COURSE_CACHE_LIMIT gigabytes (2 if it is not set): what was unused longest goes first.
+`python -m utils.manage.cache` shows what there is; with `--clear` it removes it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from utils.cuda.common.toolchain import ToolchainError, cache_folder, short_path
+from utils.ground.progress import waiting
+
+__all__ = ["build_once", "clear", "file_name", "hashed", "report"]
+
+LIMIT = 2.0  # gigabytes
+IN_USE = 3600  # seconds after its last use in which a build is never removed: a process may have just loaded it
+PAUSE = 600  # seconds between two looks at the size of all builds
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL_SAID = re.compile(r"^.*(?:No space left on device|Disk quota exceeded|File size limit exceeded).*$", re.MULTILINE)
+
+
+def hashed(*parts) -> str:
+    """16 hexadecimal digits that change when any of `parts` does."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def file_name(name) -> str:
+    """`name` as a part of a file's name: 'k<float, 4>' becomes 'k_float_4'."""
+    return re.sub(r"\W+", "_", name).strip("_")[:40]
+
+
+# ---- building -------------------------------------------------------------------------------------------------------
+
+
+def build_once(folder, build, what, sources, expected_seconds, verbose=False):
+    """Have `folder`, a folder in the cache, filled by `build`, unless that was done before, by whichever process.
+
+    `build(place)` fills the folder `place`, which becomes `folder` when all went well. It leaves the commands that it
+    ran in `commands.txt` and gives the compilers' log, empty where all went well. A log becomes a CompileError about
+    `sources` (name to text). `what` is said to who waits.
+
+    Raises ToolchainError where the cache cannot be written or the disk is full.
+    """
+    __tracebackhide__ = True
+    with _unwritable_explained():
+        if not _used(folder):
+            limit = _limit()
+            with _sole_builder(folder):
+                if built := not _used(folder):
+                    with waiting(what, expected=expected_seconds):
+                        log = _filled(folder, build)
+                    if verbose:
+                        print((folder / "commands.txt").read_text())
+                    if log:
+                        from utils.cuda.common.diagnostics import explained  # here: who finds a build needs none of it
+
+                        raise explained(log, sources, folder)
+            if built:
+                _keep_within(limit)
+                return
+        if verbose:
+            print(f"already built in {short_path(folder)}, by these commands:")
+            print((folder / "commands.txt").read_text())
+
+
+def _filled(folder, build) -> str:
+    """Build beside `folder` and move the result there; the compilers' log."""
+    __tracebackhide__ = True
+    for left in folder.parent.glob(f"{folder.name}.*[0-9]"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    place = folder.with_name(f"{folder.name}.{time.time_ns()}")
+    place.mkdir()
+    try:
+        log = build(place)
+        if full := _FULL_SAID.search(log):
+            raise OSError(errno.ENOSPC, full[0])
+        commands = place / "commands.txt"
+        commands.write_text(commands.read_text().replace(place.name, folder.name))
+        if not log:
+            (place / "complete").touch()
+        shutil.rmtree(folder, ignore_errors=True)  # a failed build, or one that a disk damaged
+        place.rename(folder)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return log
+
+
+def _used(folder) -> bool:
+    """Whether the build is there. Notes the time: by it, what was unused longest is found."""
+    complete = folder / "complete"
+    try:
+        os.utime(complete)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # a cache that may be read but not written
+        return complete.exists()
+    return True
+
+
+@contextlib.contextmanager
+def _sole_builder(folder, wait=True):
+    """Of several processes that want one build, one works and the others wait. A dead process holds no lock.
+
+    Raises BlockingIOError instead where they shall not `wait`.
+    """
+    path = folder.with_name(f"{folder.name}.lock")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with open(path, "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _same_file(lock, path):
+                continue  # who had it before has removed it, and somebody else may hold the one that is there now
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _same_file(opened, path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(opened.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _unwritable_explained():
+    """A cache that cannot be written or is full becomes a ToolchainError that says what to do."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except OSError as error:
+        place = short_path(error.filename or cache_folder())
+        if error.errno in _FULL:
+            raise ToolchainError(
+                f"the build does not fit on the disk ({error.strerror}). Free some space, for instance by "
+                f"`python -m utils.manage.cache --clear`, or set CUDA_COURSE_CACHE to a folder on another disk, "
+                f"instead of {short_path(cache_folder())}"
+            ) from None
+        if error.filename is None or not Path(error.filename).is_relative_to(cache_folder()):
+            raise
+        advice = "free some space, or set CUDA_COURSE_CACHE to a folder that you may write"
+        raise ToolchainError(f"cannot write the build to {place} ({error.strerror})", advice) from None
+
+
+# ---- the limit ------------------------------------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """Something in the cache: a build, what is left of one, or a library of the engine's runtime."""
+
+    path: Path
+    kind: str  # the folder that it lies in: 'cpu', 'cuda', 'runtime'
+    used: float  # when it was last used or changed, in seconds as time.time() counts them
+    size: int  # bytes
+
+
+def _limit() -> float:
+    """How many bytes the cache may hold. Raises ToolchainError where the environment names no number."""
+    __tracebackhide__ = True
+    said = os.environ.get("CUDA_COURSE_CACHE_LIMIT") or LIMIT
+    try:
+        limit = float(said)
+    except ValueError:
+        limit = -1
+    if not limit >= 0:
+        raise ToolchainError(f"CUDA_COURSE_CACHE_LIMIT={said!r} is no number of gigabytes, such as 2 or 0.5: change it")
+    return limit * 1e9
+
+
+def _entries() -> list[Entry]:
+    """All that the cache holds, unused longest first. Other processes may add and remove meanwhile."""
+    found = []
+    for kind in _children(cache_folder()):
+        for path in _children(kind) if kind.is_dir() and not kind.is_symlink() else ():
+            files = [f for f in path.rglob("*") if not f.is_dir()] if path.is_dir() else [path]
+            sizes = [size for f in files if (size := _stat(f, "st_size")) is not None]
+            used = _stat(path / "complete", "st_mtime") or _stat(path, "st_mtime")
+            if used is not None:
+                found.append(Entry(path, kind.name, used, sum(sizes)))
+    return sorted(found, key=lambda entry: entry.used)
+
+
+def _children(folder) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _stat(path, field):
+    try:
+        return getattr(path.lstat(), field)
+    except OSError:
+        return None
+
+
+def _keep_within(limit):
+    """Remove what was unused longest until the cache holds at most `limit` bytes. Looks only now and then."""
+    looked = cache_folder() / "looked"
+    if time.time() - (_stat(looked, "st_mtime") or 0) < PAUSE:
+        return
+    looked.touch()
+    _remove(limit, before=time.time() - IN_USE)
+
+
+def _remove(limit, before) -> list[Entry]:
+    """Remove what was last used `before` then, until the rest is within `limit`; what is left of killed builds anyhow.
+
+    Gives what was removed. Nothing goes that a process is building. A library of the runtime goes when no build is
+    left that was linked with it.
+    """
+    entries = _entries()
+    excess = sum(entry.size for entry in entries) - limit
+    removed = []
+    for entry in entries:
+        kept_anyhow = excess <= 0 and not re.search(r"\.(?:\d+|lock)$", entry.path.name)
+        if entry.kind != "runtime" and entry.used < before and not kept_anyhow and _removed(entry, before):
+            excess -= entry.size
+            removed.append(entry)
+    libraries = [entry for entry in entries if entry.kind == "runtime" and entry.used < before]
+    needed = _linked_libraries() if excess > 0 and libraries else ()
+    for entry in libraries:
+        if excess > 0 and needed is not None and entry.path.name not in needed:
+            shutil.rmtree(entry.path, ignore_errors=True) if entry.path.is_dir() else entry.path.unlink(missing_ok=True)
+            excess -= entry.size
+            removed.append(entry)
+    return removed
+
+
+def _removed(entry, before) -> bool:
+    """Remove a build in one step, unless a process is working on it or has used it since."""
+    build = entry.path.with_name(entry.path.name.partition(".")[0])
+    try:
+        with _sole_builder(build, wait=False):
+            if entry.path.is_dir() and (_stat(entry.path / "complete", "st_mtime") or 0) < before:
+                gone = build.with_name(f"{build.name}.{time.time_ns()}")
+                entry.path.rename(gone)
+                shutil.rmtree(gone, ignore_errors=True)
+    except OSError:  # a process is building it, or may not be disturbed
+        return False
+    return not entry.path.exists()
+
+
+def _linked_libraries() -> set[str] | None:
+    """The libraries that the builds were linked with. None while one is under way, which may need any."""
+    if any(cache_folder().glob("*/*.lock")):
+        return None
+    found = set()
+    for path in cache_folder().glob("cpu/*/*.so"):
+        with contextlib.suppress(OSError):
+            found |= set(re.findall(rb"lib[\w-]+\.so", path.read_bytes()))
+    return {name.decode() for name in found}
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+
+def report(stream=None):
+    """Print how much of each kind there is, and since when the one unused longest was not used."""
+    entries = [entry for entry in _entries() if entry.path.suffix != ".lock"]
+    print(f"{short_path(cache_folder())}: {_size(entries)} of at most {_limit() / 1e9:g} GB", file=stream)
+    if entries:
+        print(f"{'kind':10}{'number':>8}{'size':>12}   unused longest", file=stream)
+    for kind in sorted({entry.kind for entry in entries}):
+        those = [entry for entry in entries if entry.kind == kind]
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(those[0].used))
+        print(f"{kind:10}{len(those):8}{_size(those):>12}   since {since}", file=stream)
+
+
+def clear(stream=None):
+    """Remove all builds but those that a process is making right now, and say how much that was."""
+    removed = [entry for entry in _remove(0, before=float("inf")) if entry.path.suffix != ".lock"]
+    print(f"removed {len(removed)} from {short_path(cache_folder())}: {_size(removed)}", file=stream)
+    left = [entry for entry in _entries() if entry.path.suffix != ".lock"]
+    if left:
+        print(f"left alone, because a process is building: {', '.join(short_path(e.path) for e in left)}", file=stream)
+
+
+def _size(entries) -> str:
+    return f"{sum(entry.size for entry in entries) / 1e6:,.1f} MB"

@@ -1,0 +1,193 @@
+"""What compilers say, told to a learner: CompileError, with the lines of the source that the message is about."""
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from utils.cuda.common.toolchain import short_path
+
+__all__ = ["CompileError", "excerpt", "explained", "functions", "refused", "shorten"]
+
+
+class CompileError(RuntimeError):
+    """The source does not compile. The message shows the compiler's words beside the lines they are about.
+
+    `.errors` holds them as (source, line, message), source being 'cuda_src', 'cpp_src' or, for what is wrong in the
+    name given to compile_kernel, 'name'; `.log` is the whole log.
+    """
+
+    def __init__(self, message, errors=(), log=""):
+        super().__init__(message)
+        self.errors = list(errors)
+        self.log = log
+
+
+# g++ and clang++: cuda_src:7:12: error: message    nvcc and NVRTC: cuda_src(7): error: message
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^\s:(][^:(\n]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc_line>\d+)\)): "
+    r"(?:fatal |catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$",
+    re.MULTILINE,
+)
+# Where a template or a macro was used that an error is in. g++ says it before the error, the others behind it.
+_USED_BEFORE = re.compile(r"^(\S[^:\n]*):(\d+):\d+:   (?:recursively )?required (?:from|by)", re.MULTILINE)
+_USED_BEHIND = re.compile(
+    r"^(\S[^:\n]*):(\d+):\d+: note: (?:in instantiation of .* requested here|in expansion of macro)", re.MULTILINE
+)
+# A name of the engine that a compiler offers for one it does not know.
+_OUR_NAME = re.compile(r"[;,]? ?did you mean ['‘](?:::)?cuda_on_cpu::[^'’]*['’]\?")
+_USED_NVCC = re.compile(r"instantiation of .* at line (\d+)(?: of (\S+))?")
+# Why the only function of that name does not fit: clang++, then g++.
+_NO_FIT = re.compile(r"note: candidate .*not viable: (.*)|note:   ((?:no known conversion|candidate expects) .*)")
+_OPEN_END = re.compile(r'^At end of source: (error: .*)\n(\S+\(\d+\)): note.*?: (to match this "."$)', re.MULTILINE)
+_ASSERTION = re.compile(r"^static assertion failed: |^static_assert failed due to requirement .* (?=\"[^\"]*\"$)")
+_NOT_CONSTANT = re.compile(r"variably modified|variable length array|constant value|constant expression")
+_PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
+_TOO_MUCH_SHARED = re.compile(r"Entry function '(\w+)' uses too much shared data \((\w+) bytes, (\w+) max\)")
+_UNDEFINED = re.compile(
+    r"undefined reference to [`'](.*)'|(?:undefined symbol:|Undefined reference to|Unresolved extern function) '?(\w+)"
+)
+
+
+def explained(log, sources, folder):
+    """A CompileError from the compilers' log, which is kept in the build folder. `sources` maps names to texts."""
+    kept = folder / "build.log"
+    kept.write_text(log)
+    errors = _errors(log, sources)
+    own = [e for e in errors if e[0] in sources and e[0] != "name"]
+    own = own or _misnamed(errors, sources) or _too_large(log, sources)
+    parts = [f"{which}, line {line}: {text}\n{excerpt(sources[which], line)}" for which, line, text in own[:3]]
+    if len(own) > 3:
+        parts.append(f"... and {len(own) - 3} more errors.")
+    if not own:
+        undefined = dict.fromkeys(name or _demangled(symbol) for name, symbol in _UNDEFINED.findall(log))
+        defined = [name for text in sources.values() for name in functions(text, ends="{")]
+        have = f". They define: {', '.join(defined)}" if defined else ""
+        parts = [f"`{name}` is declared and called, but no source defines it{have}" for name in undefined]
+    if not parts:
+        parts = [f"{file}, line {line}: {text}" for file, line, text in errors[:3]]
+    if not parts:
+        refusals = [said for said in _PTXAS.findall(log) if "aborted" not in said]
+        parts = [f"ptxas, which makes machine code of what nvcc compiled: {said}" for said in dict.fromkeys(refusals)]
+    parts = parts or log.strip().splitlines()[-5:]
+    return CompileError("\n".join([*parts, f"The whole log: {short_path(kept)}"]), own, log)
+
+
+def _errors(log, sources):
+    """Every error as (source or file, line, message), none twice.
+
+    What is wrong in a file that is not the learner's is told of the learner's line that led there.
+    """
+    log = _OPEN_END.sub(r"\2: \1 \3", log)
+    found = list(_DIAGNOSTIC.finditer(log))
+    ends, starts = [0, *(f.end() for f in found)], [*(f.start() for f in found[1:]), len(log)]
+    errors, settled = [], set()
+    for error, above, below in zip(found, ends, starts, strict=False):
+        before, behind = log[above : error.start()], log[error.end() : below]
+        which, line, message = (
+            Path(error["file"]).name,
+            int(error["line"] or error["nvcc_line"]),
+            _OUR_NAME.sub("", error["message"]).strip(),
+        )
+        used = _USED_BEFORE.findall(before) + _USED_BEHIND.findall(behind)
+        used += [(file or error["file"], at) for at, file in _USED_NVCC.findall(behind)]
+        used = [(Path(file).name, int(at)) for file, at in used if Path(file).name in sources]
+        if reason := _NO_FIT.search(behind):
+            message += f": {reason[1] or reason[2]}"
+        if which not in sources and used:
+            (which, line), message = used[0], _ASSERTION.sub("", message).strip('"')
+            if any(e[:2] == (which, line) for e in errors):
+                continue  # what follows from an error that is told already
+        elif used and used[0] != (which, line):
+            message += f" (used in line {used[0][1]})"
+        if which in sources:
+            lines = sources[which].rstrip().splitlines() or [""]
+            if line > len(lines):  # what is missing at the end is missed on a line behind it
+                line = len(lines)
+                message += " (met behind the last line: look for a `}`, `)` or `;` that is missing)"
+            if "__shared__" in lines[line - 1] and _NOT_CONSTANT.search(message):
+                settled.add((which, line))
+                errors = [e for e in errors if e[:2] != (which, line)]
+                message = (
+                    "the size of a __shared__ array must be known to the compiler: a number, a constexpr, a macro or a "
+                    f"template parameter. One for each launch to choose is `extern __shared__ float s[];` ({message})"
+                )
+            elif (which, line) in settled:
+                continue
+        if (which, line, message) not in errors:
+            errors.append((which, line, message))
+    return errors
+
+
+def _misnamed(errors, sources):
+    """The errors about the names that compile_kernel was given, one each, in words about the source's template."""
+    from utils.cuda.common.arguments import kernels_of
+
+    found = {}
+    for which, line, message in errors:
+        if which == "name" and which in sources:
+            name = sources[which].splitlines()[line - 1]
+            kernel = kernels_of(sources["cuda_src"]).get(re.match(r"[\w:]*", name)[0].split("::")[-1])
+            if kernel and kernel.template:
+                message = f"`{name}` is no instance of `{kernel.template}`, which stands before `{kernel.name}`"
+            found.setdefault(line, (which, line, message))
+    return list(found.values())
+
+
+def _too_large(log, sources):
+    """The kernels that ask for more static shared memory than a block may have. ptxas names them and no line."""
+    found = {}
+    for symbol, needed, most in _TOO_MUCH_SHARED.findall(log):
+        name = _demangled(symbol)
+        base = re.match(r"(?:void )?([\w:]*)", name)[1].split("::")[-1]
+        for which, text in sources.items():
+            if head := re.search(rf"\b__global__\b[^;{{}}]*?\b{base}\s*\(", text):
+                message = (
+                    f"`{name}` has {int(needed, 16):,} bytes of __shared__ variables, but a block has "
+                    f"{int(most, 16):,}: make them smaller, or ask for more at the launch, with `extern __shared__`"
+                )
+                found[name] = (which, text.count("\n", 0, head.end()) + 1, message)
+    return list(found.values())
+
+
+def refused(which, source, line, message):
+    """A CompileError about a line that no compiler was asked about."""
+    return CompileError(f"{which}, line {line}: {message}\n{excerpt(source, line)}", [(which, line, message)])
+
+
+def _demangled(symbol):
+    tool = shutil.which("c++filt")
+    return subprocess.run([tool, symbol], capture_output=True, text=True).stdout.strip() if tool else symbol
+
+
+def functions(code, ends=";{"):
+    """The functions that C++ text declares or defines for others to call: none of its kernels or helpers."""
+    private = r"(?!.*(?:__global__|__device__|\binline\b|\bstatic\b|\btemplate\b|\breturn\b))"
+    found = re.findall(rf"^{private}[A-Za-z_][\w:<>,&* \t]*?[ \t&*](\w+)[ \t]*\([^;{{}}()]*\)\s*[{ends}]", code, re.M)
+    return list(dict.fromkeys(found))
+
+
+def excerpt(source, line, around=2):
+    """The lines about `line`, numbered, with an arrow at it."""
+    lines = source.splitlines()
+    first, last = max(1, line - around), min(len(lines), line + around)
+    shown = [f"{'-->' if n == line else '   '} {n:4} | {lines[n - 1]}" for n in range(first, last + 1)]
+    return "\n".join(shown)
+
+
+def shorten(text):
+    """Long folders by short names: what matters in a compile command stands at its ends."""
+    import torch
+
+    folders = {
+        Path(torch.__file__).parent: "<torch>",
+        Path(__file__).parents[3]: "<course>",
+        Path(sysconfig.get_path("include")): "<python headers>",
+        Path(sys.prefix): "<environment>",
+        Path.home(): "~",
+    }
+    for folder, name in folders.items():
+        text = text.replace(str(folder), name)
+    return text

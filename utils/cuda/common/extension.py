@@ -1,0 +1,161 @@
+"""What both builders of extensions share (gpu/nvcc.py, cpu/build.py): the way to torch and Python.
+
+torch's own headers cost seconds each, so sources are compiled against small ones in front of them, `torch_headers/`,
+and only where these prove too small once more with all of torch.
+"""
+
+import functools
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+from utils.cuda.common.cache import hashed
+from utils.cuda.common.toolchain import cache_folder
+
+__all__ = ["HEADERS", "compiled", "fingerprint", "identity", "main_source", "run", "speaks_of_python"]
+__all__ += ["speaks_of_torch", "torch_flags", "torch_libraries"]
+
+HEADERS = Path(__file__).parent / "torch_headers"
+
+_SPEAKS_OF_TORCH = re.compile(r"\b(?:torch|at|c10)::|\bTORCH_\w+|\bAT_\w+|\bC10_\w+")
+_SPEAKS_OF_PYTHON = re.compile(r"\b(?:py|pybind11)::|\bPYBIND11_\w+|\bPy\w+")
+
+
+def speaks_of_torch(text) -> bool:
+    return bool(_SPEAKS_OF_TORCH.search(text))
+
+
+def speaks_of_python(text) -> bool:
+    return bool(_SPEAKS_OF_PYTHON.search(text))
+
+
+@functools.cache
+def fingerprint() -> str:
+    """What every module depends on beside its sources: the small headers, torch and Python."""
+    import torch
+
+    headers = [(str(p.relative_to(HEADERS)), p.read_text()) for p in sorted(HEADERS.rglob("*.h"))]
+    return hashed(headers, Path(__file__).read_text(), torch.__version__, sysconfig.get_config_var("SOABI"))
+
+
+def identity(program):
+    """Changes when the program does. Asking a compiler for its version would take longer than loading a kernel."""
+    path = os.path.realpath(program)
+    found = os.stat(path)
+    return path, found.st_size, found.st_mtime_ns
+
+
+def main_source(texts, funcs, includes=()) -> str:
+    """The C++ file of a module with the functions `funcs`. `texts` are the sources in it, by the name for messages."""
+    lines = ["#include <cuda_course/extension.h>", "#include <cuda_runtime.h>"]
+    if any(map(speaks_of_python, texts.values())):
+        lines.insert(0, "#include <cuda_course/binding.h>")
+    lines += [f"#include <{header}>" for header in includes]
+    for name, text in texts.items():
+        lines += [f'#line 1 "{name}"', text]
+    # The first line is there for a declaration that lacks its semicolon: the compiler misses it here.
+    lines.append("namespace cuda_course {}")
+    lines.append(f"CUDA_COURSE_MODULE({', '.join(f'CUDA_COURSE_FUNCTION({f})' for f in funcs)})")
+    return "\n".join(lines) + "\n"
+
+
+def torch_flags(name) -> list[str]:
+    """What the C++ compiler is told of torch and Python, for the module `name`; our small headers come first."""
+    import torch
+
+    headers = Path(torch.__file__).parent / "include"
+    flags = ["-std=c++20", "-fPIC", f"-DTORCH_EXTENSION_NAME={name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{HEADERS}"]
+    for path in (headers, headers / "torch/csrc/api/include", sysconfig.get_path("include")):
+        flags += ["-isystem", str(path)]
+    return flags
+
+
+def torch_libraries(compiler, *more) -> list[str]:
+    """What the linker is told of torch; `more` are further libraries of it."""
+    import torch
+
+    names = ["c10", "torch_cpu", "torch", "torch_python", *more]
+    options = [f"-L{Path(torch.__file__).parent / 'lib'}"]
+    if sys.platform == "linux" and (empty := _empty_libraries(names, compiler)):
+        options = [f"-L{empty}", "-Wl,--no-as-needed"]
+    return [*options, *(f"-l{name}" for name in names)]
+
+
+def _empty_libraries(names, compiler) -> Path | None:
+    """A folder with empty libraries of these names; None where the compiler cannot make them.
+
+    The linker only notes that a module needs them: reading torch's own, which are there when the module is loaded,
+    would take it a third of a second each time.
+    """
+    folder = cache_folder() / "runtime" / f"names-{hashed(names)}"
+    if not all((folder / f"lib{name}.so").exists() for name in names):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            place = folder / f"{name}.{os.getpid()}"
+            made = [compiler, "-shared", "-x", "c++", os.devnull, f"-Wl,-soname,lib{name}.so", "-o", str(place)]
+            if run([made], lambda command: None):
+                return None
+            os.replace(place, folder / f"lib{name}.so")
+    return folder
+
+
+def compiled(build, say) -> str:
+    """Call `build(extra flags)`, which gives the compilers' log, with as few headers as it takes; the last log."""
+    log = build([])
+    if "cuda_course: pybind11 is needed" in log:
+        say("a type that only pybind11 brings to Python: once more with it")
+        log = build(["-DCUDA_COURSE_PYBIND"])
+    if _asks_for_more_of_torch(log):
+        say("the smaller torch headers do not suffice: once more with all of torch")
+        log = build(["-DCUDA_COURSE_WHOLE_TORCH"])
+    return log
+
+
+def _asks_for_more_of_torch(log) -> bool:
+    """Whether a compiler misses a name that torch has beyond the smaller headers (a misspelt one it has nowhere)."""
+    import torch
+
+    missed = set()
+    for message in re.findall(r"error: (.*)", log):
+        message = message.split("did you mean")[0]
+        if re.search(r"torch|\bat\b|c10|Tensor", message):
+            missed |= set(re.findall(r"['‘](?:\w+::)*(\w+)", message)) - {"torch", "at", "c10", "Tensor"}
+    if not missed:
+        return False
+    headers = Path(torch.__file__).parent / "include"
+    places = [headers / "ATen/Functions.h", headers / "torch/csrc/autograd/generated/variable_factories.h"]
+    places.append(headers / "ATen/Context.h")
+    places += (headers / "torch/csrc/api/include").rglob("*.h")
+    known = {word for path in places for word in re.findall(r"\w+", path.read_text(errors="ignore"))}
+    return bool(missed & known)
+
+
+def run(commands, say) -> str:
+    """Run the commands side by side. The first that fails stops the others; what it printed, empty if all succeed."""
+    environment = {**os.environ, "LC_ALL": "C"}  # messages that diagnostics.py can read
+    running = {}
+    try:
+        for command in commands:
+            say(shlex.join(command))
+            output = tempfile.TemporaryFile("w+", errors="replace")
+            running[subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)] = output
+        while running:
+            for process in [p for p in running if p.poll() is not None]:
+                with running.pop(process) as output:
+                    output.seek(0)
+                    if process.returncode:
+                        return output.read() or f"{shlex.join(process.args)} ended with {process.returncode}"
+            time.sleep(0.01)
+        return ""
+    finally:  # also where the learner interrupts: leave no compiler behind
+        for process, output in running.items():
+            process.kill()
+            process.wait()
+            output.close()

@@ -1,0 +1,303 @@
+"""What builds need of this machine: compilers, CUDA's toolkit, ninja, the cache.
+
+The builds call the functions here; the doctor makes its table of them, so both find the same and say the same.
+Only the standard library is imported up here: the table is printed also where torch is missing or broken.
+"""
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib import util
+from pathlib import Path
+
+from utils.manage import install
+
+__all__ = [
+    "ToolchainError",
+    "bindings_hint",
+    "cache_folder",
+    "cuda_home",
+    "cuda_toolkit",
+    "cudart",
+    "cxx_compiler",
+    "device",
+    "gpu_architecture",
+    "host_compiler",
+    "lacks_code_for",
+    "nvcc_hint",
+    "nvcc_release",
+    "put_ninja_on_path",
+    "short_path",
+    "torch_cuda",
+    "use_cuda_toolkit",
+]
+
+SYSTEM_TOOLKIT = Path("/usr/local/cuda")  # where NVIDIA's own installer puts it
+
+
+class ToolchainError(RuntimeError):
+    """Something that building needs is missing or wrong: `.wrong` says what, `.cure` is the command that mends it."""
+
+    def __init__(self, wrong, cure=""):
+        super().__init__(f"{wrong}. To mend it: {cure}" if cure else wrong)
+        self.wrong, self.cure = wrong, cure
+
+
+def device():
+    """The torch device that the lessons run on: 'cuda' where torch has a GPU and code for it, else 'cpu'."""
+    import torch
+
+    return torch.device("cuda" if torch.cuda.is_available() and not lacks_code_for(gpu_architecture()) else "cpu")
+
+
+def gpu_architecture() -> int:
+    """The architecture of torch's current GPU as one number: 75 for sm_75."""
+    import torch
+
+    major, minor = torch.cuda.get_device_capability()
+    return 10 * major + minor
+
+
+@functools.cache
+def lacks_code_for(architecture: int) -> str:
+    """The architectures that this torch was built for, where none of them runs on a GPU of `architecture`; else ''.
+
+    Code for sm_80 runs on sm_80 to sm_89; compute_80, which the driver compiles further, on all from 80 on.
+    Source: CUDA C++ Programming Guide, "Application Compatibility".
+    """
+    import torch
+
+    built = torch.cuda.get_arch_list()
+    for kind, number in re.findall(r"\b(sm|compute)_(\d+)\b", " ".join(built)):
+        oldest = int(number)
+        if oldest <= architecture and (kind == "compute" or oldest // 10 == architecture // 10):
+            return ""
+    return ", ".join(built)
+
+
+def torch_cuda() -> str:
+    """The CUDA version that the installed torch was built for, as '13.0'; '' for a torch without CUDA, or none.
+
+    Read from its file: this works where torch does not import.
+    """
+    torch = util.find_spec("torch")
+    version = Path(torch.origin).with_name("version.py") if torch and torch.origin else None
+    text = version.read_text() if version and version.exists() else ""
+    found = re.search(r"^cuda\b[^=\n]*= *['\"]([\d.]+)['\"]", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: $CUDA_COURSE_CACHE if set, else `cuda-course` in the user's cache folder."""
+    chosen = os.environ.get("CUDA_COURSE_CACHE")
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(chosen).expanduser() if chosen else Path(root) / "cuda-course"
+
+
+def short_path(path) -> str:
+    """`path` for people: relative to the working folder or the home folder where it lies in one of them."""
+    path = Path(path)
+    for root, name in ((Path.cwd(), "."), (Path.home(), "~")):
+        if path.is_relative_to(root) and path != root:
+            return f"{name}/{path.relative_to(root)}"
+    return str(path)
+
+
+def cxx_compiler() -> str:
+    """The path of the C++ compiler: $CXX if set, else g++ or clang++.
+
+    Raises ToolchainError where there is none, with the command that installs one.
+    """
+    wanted = os.environ.get("CXX")
+    found = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), None)
+    if wanted:
+        if path := shutil.which(wanted):
+            return path
+        raise ToolchainError(
+            f"$CXX names {wanted!r}, which is not there", "unset CXX" if found else install.compiler_cure()
+        )
+    if found:
+        return found
+    raise ToolchainError("there is no C++ compiler (g++ or clang++)", install.compiler_cure())
+
+
+def host_compiler(home: Path | None = None) -> str:
+    """The path of the C++ compiler for builds with nvcc: for its `-ccbin`, and for the host code beside it.
+
+    nvcc takes g++ and clang++ only up to a version. So: $NVCC_CCBIN if set (nvcc's own variable), else $CXX, else the
+    first of g++, g++-15 (or what is the newest that this nvcc takes), the older ones, and clang++ that nvcc takes.
+    nvcc itself is asked, about 0.1 s each: a build needs to know it, a warm load does not.
+    `home` is the toolkit, cuda_home() as a rule. Raises ToolchainError where nvcc takes none.
+    """
+    home = home or cuda_home()
+    if home is None:
+        raise ToolchainError("there is no nvcc", nvcc_hint())
+    newest = _newest_gcc(home)
+    known = ["g++", *(f"g++-{version}" for version in range(newest, 8, -1)), "clang++"]
+    fits = (path for path in filter(None, map(shutil.which, known)) if not _refusal(home, path))
+    chosen = next((name for name in ("NVCC_CCBIN", "CXX") if os.environ.get(name)), None)
+    if chosen is None:
+        if compiler := next(fits, None):
+            return compiler
+        first = cxx_compiler()
+    else:
+        first = shutil.which(os.environ[chosen])
+        if first and not _refusal(home, first):
+            return first
+    refusal = first and _refusal(home, first)
+    if refusal and "cuda_runtime.h" in refusal:
+        raise ToolchainError(f"the toolkit in {home} has nvcc, but not the header cuda_runtime.h", nvcc_hint())
+    cure = install.older_compiler_cure(newest)
+    if chosen:
+        other = next(fits, None)
+        cure = f"export NVCC_CCBIN={other}" if other else f"{cure} && export NVCC_CCBIN=g++-{newest}"
+    if not first:
+        raise ToolchainError(f"${chosen} names {os.environ[chosen]!r}, which is not there", cure)
+    by = f", which ${chosen} names" if chosen else ""
+    raise ToolchainError(f"nvcc {nvcc_release(home)} does not take {first}{by}: {refusal}", cure)
+
+
+@functools.cache
+def _refusal(home: Path, compiler: str) -> str:
+    """Why the nvcc of a toolkit does not take this C++ compiler: its words about an empty file. '' where it does."""
+    command = [home / "bin" / "nvcc", "-ccbin", compiler, "-E", "-x", "cu", os.devnull]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    if done.returncode == 0:
+        return ""
+    about_versions = re.search(r"#error -- (.*?)[.!]? The nvcc flag", done.stderr)
+    lines = [line for line in done.stderr.splitlines() if "error" in line or "fatal" in line]
+    return about_versions[1] if about_versions else (lines or ["it does not compile an empty file"])[0]
+
+
+def _newest_gcc(home: Path) -> int:
+    """The newest g++ that the nvcc of a toolkit takes; the limit stands in its header host_config.h."""
+    for header in (*home.glob("include/crt/host_config.h"), *home.glob("targets/*/include/crt/host_config.h")):
+        if limit := re.search(r"__GNUC__ > (\d+)", header.read_text(errors="ignore")):
+            return int(limit[1])
+    return 13  # CUDA 12.4, the oldest that a torch of the course was built for, takes it
+
+
+def cuda_home() -> Path | None:
+    """The folder of the CUDA toolkit, with `bin/nvcc` in it; None where there is none.
+
+    Looked for in this order: $CUDA_HOME and $CUDA_PATH, the pip wheel `cuda-toolkit[nvcc]`, this Python's environment
+    (conda), PATH, /usr/local/cuda. The first whose nvcc is of the CUDA generation that torch was built for, else the
+    first. A wrapper script is seen through by asking nvcc itself where it lives.
+    """
+    folders = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    wheel = util.find_spec("nvidia")
+    for place in wheel.submodule_search_locations if wheel else ():
+        folders += sorted(Path(place).glob("cu[0-9]*"), reverse=True)
+    compilers = [Path(folder) / "bin" / "nvcc" for folder in (*folders, sys.prefix)]
+    compilers += [Path(shutil.which("nvcc") or ""), SYSTEM_TOOLKIT / "bin" / "nvcc"]
+    homes = [_toolkit_of(nvcc) for nvcc in compilers if nvcc.is_file() and os.access(nvcc, os.X_OK)]
+    same = (home for home in homes if same_generation(nvcc_release(home), torch_cuda()))
+    return next(same, homes[0] if homes else None)
+
+
+def same_generation(one: str, other: str) -> bool:
+    """Whether two CUDA versions go together: those of one major version do, as '13.0' and '13.2'."""
+    return one.split(".")[0] == other.split(".")[0]
+
+
+@functools.cache
+def _toolkit_of(nvcc: Path) -> Path:
+    """The toolkit folder of an `nvcc`. A script says it by the TOP of its dry run; a link is followed."""
+    nvcc = nvcc.resolve()
+    with open(nvcc, "rb") as program:
+        script = program.read(2) == b"#!"
+    if script:
+        command = [nvcc, "--dryrun", "-E", "-x", "cu", os.devnull]
+        with contextlib.suppress(ToolchainError):  # it answers only with a C++ compiler, and knows gcc alone
+            command += ["-ccbin", cxx_compiler()]
+        done = subprocess.run(command, capture_output=True, text=True)
+        top = re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE)
+        if top and os.access(Path(top[1]) / "bin" / "nvcc", os.X_OK):
+            return Path(top[1]).resolve()
+    return nvcc.parents[1]
+
+
+def cudart(home: Path) -> Path | None:
+    """CUDA's runtime library in a toolkit: libcudart.so, or libcudart.so.13 where only that is there (pip's wheels)."""
+    folders = [home / "lib64", home / "lib", *home.glob("targets/*/lib")]
+    for pattern in ("libcudart.so", "libcudart.so.*"):
+        if found := [path for folder in folders for path in sorted(folder.glob(pattern))]:
+            return found[0]
+    return None
+
+
+def nvcc_hint() -> str:
+    """The command that installs nvcc of the CUDA version that torch was built for."""
+    version = torch_cuda() or "13"
+    if int(version.split(".")[0]) < 13:  # their wheels hold ptxas and no nvcc
+        return f"conda install -c conda-forge cuda-nvcc cuda-libraries-dev cuda-version={version}"
+    return f'{short_path(sys.executable)} -m pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]=={version}.*"'
+
+
+def bindings_hint() -> str:
+    """The command that installs NVIDIA's cuda-bindings for the CUDA version that torch was built for."""
+    return f'{short_path(sys.executable)} -m pip install "cuda-bindings=={(torch_cuda() or "13").split(".")[0]}.*"'
+
+
+def cuda_toolkit() -> Path:
+    """The folder of the toolkit that builds for this GPU: what `cuda_home` found, looked at.
+
+    Raises ToolchainError where no nvcc is found, or one that does not run, is of another CUDA generation than torch,
+    or does not compile for this GPU.
+    """
+    home = cuda_home()
+    if home is None:
+        raise ToolchainError("there is a GPU, but no nvcc to compile for it", nvcc_hint())
+    release, built_for = nvcc_release(home), torch_cuda()
+    if not release:
+        raise ToolchainError(f"{home / 'bin' / 'nvcc'} does not run", nvcc_hint())
+    if built_for and not same_generation(release, built_for):
+        wrong = f"nvcc in {home} is of CUDA {release}, but torch was built for CUDA {built_for}"
+        raise ToolchainError(wrong, nvcc_hint())
+    compiles_for = _architectures(home)
+    if compiles_for and device().type == "cuda" and (architecture := gpu_architecture()) not in compiles_for:
+        span = f"sm_{min(compiles_for)} to sm_{max(compiles_for)}"
+        wrong = f"nvcc {release} compiles for {span}, and this GPU is sm_{architecture}"
+        raise ToolchainError(wrong, f"{nvcc_hint()}, or leave the GPU alone: export CUDA_VISIBLE_DEVICES=")
+    return home
+
+
+def use_cuda_toolkit() -> Path:
+    """Make torch's own extension builder use `cuda_toolkit`, whose errors it raises, and give the folder."""
+    home = cuda_toolkit()
+    from torch.utils import cpp_extension
+
+    cpp_extension.CUDA_HOME = str(home)
+    return home
+
+
+@functools.cache
+def _architectures(home: Path) -> list[int]:
+    """The architectures that the nvcc of a toolkit compiles for, as [75, 80, ...]; empty where it does not say."""
+    done = subprocess.run([home / "bin" / "nvcc", "--list-gpu-code"], capture_output=True, text=True)
+    return [int(number) for number in re.findall(r"^sm_(\d+)$", done.stdout, re.MULTILINE)]
+
+
+@functools.cache
+def nvcc_release(home: Path) -> str:
+    """The version that the nvcc of a toolkit says it has, as '13.0'; empty where it does not run."""
+    try:
+        done = subprocess.run([home / "bin" / "nvcc", "--version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    release = re.search(r"release (\d+\.\d+)", done.stdout)
+    return release[1] if release else ""
+
+
+def put_ninja_on_path():
+    """torch calls ninja by name: make sure that the one of this Python's environment is found."""
+    folder = sysconfig.get_path("scripts")
+    if not shutil.which("ninja") and shutil.which("ninja", path=folder):
+        os.environ["PATH"] = folder + os.pathsep + os.environ.get("PATH", "")
+    if not shutil.which("ninja"):
+        raise ToolchainError("ninja is missing", f"{short_path(sys.executable)} -m pip install ninja")

@@ -1,0 +1,133 @@
+"""Source text in, something callable out: the same CUDA C++ for a GPU (nvcc) or for the CPU (utils/cuda/cpu).
+
+What was built before is loaded in some 20 ms, so what only a build or an error needs is imported there.
+"""
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import re
+import sys
+from difflib import get_close_matches
+
+from utils.cuda.common import output
+from utils.cuda.common.cache import build_once, hashed
+from utils.cuda.common.toolchain import cache_folder, device
+from utils.cuda.cpu import guard
+from utils.cuda.gpu import failures
+
+__all__ = ["load_cuda", "load_with"]
+
+
+def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
+    """Compile CUDA C++ text into a module with the functions `funcs`: for the GPU if there is one, else the CPU.
+
+    `cuda_src` holds the kernels and, as a rule, the torch functions that launch them; `cpp_src` their declarations,
+    or whole functions where `cuda_src` holds none. Both are what `torch.utils.cpp_extension.load_inline` takes, and on
+    a GPU they are built as that would, by nvcc and the C++ compiler, in a fraction of its time. Without one they are
+    built for the CPU, where CPU tensors pass for CUDA tensors.
+
+    `opt=False` compiles the host code without optimisation. `verbose=True` prints the commands. What was built once,
+    from the same text on the same machine, is loaded from the cache.
+
+    `check=True` builds for the CPU engine on any machine, with every access of every launch looked at: what a kernel
+    does wrong becomes a `KernelProblem`, whose `.problems` holds all that was met. Tensors of a GPU are copied over and
+    back. It is some hundred times slower; sizes that show the mistake are enough.
+
+    Raises CompileError for a source that does not compile, ValueError for a function that the source does not have,
+    ToolchainError where no compiler is found.
+    """
+    __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
+    funcs = [funcs] if isinstance(funcs, str) else list(funcs)
+    _check_names(cuda_src, cpp_src, funcs)
+    output.install()
+    module = load_with(_builder(traced=check), cuda_src, cpp_src, funcs, opt, verbose)
+    if not check:
+        return module
+    from utils.cuda.cpu.trace.extension import CheckedModule
+
+    return CheckedModule(module, funcs, cuda_src)
+
+
+def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
+    """The module that `builder` makes of what load_cuda takes, now or before (gpu.nvcc, cpu.build)."""
+    __tracebackhide__ = True
+    name = f"{funcs[0]}_{hashed(cuda_src, cpp_src, funcs, bool(opt), builder.fingerprint())}"
+    if name in sys.modules and not verbose:
+        return sys.modules[name]
+    folder = cache_folder() / builder.device / name
+    sources = {"cuda_src": cuda_src, "cpp_src": cpp_src}
+
+    def build(place):
+        __tracebackhide__ = True
+        from utils.cuda.common.diagnostics import shorten
+
+        with open(place / "commands.txt", "w") as commands:
+            say = lambda text: print(shorten(text), file=commands)  # noqa: E731
+            return builder(name, cuda_src, cpp_src, funcs, place, opt, say)
+
+    what = f"compiling {funcs[0]} for the {builder.device}"
+    build_once(folder, build, what, sources, builder.expected_seconds(cuda_src), verbose)
+    if name not in sys.modules:
+        module = _import(name, folder, sources)
+        if builder.device == "cpu":
+            guard.install(ctypes.CDLL(module.__file__))
+        else:
+            for function in funcs:
+                setattr(module, function, failures.remembered(getattr(module, function)))
+    return sys.modules[name]
+
+
+def _builder(traced):
+    """What builds for this machine: nvcc where there is a GPU, else, and for a check, the CPU engine."""
+    __tracebackhide__ = True
+    if device().type == "cuda" and not traced:
+        from utils.cuda.gpu.nvcc import Builder
+
+        return Builder()
+    from utils.cuda.cpu.build import Builder
+
+    return Builder(traced)
+
+
+def _import(name, folder, sources):
+    """Load the built module from its folder."""
+    __tracebackhide__ = True
+    import torch  # noqa: F401  the module needs torch's libraries in the process
+
+    path = str(folder / f"{name}.so")
+    loader = importlib.machinery.ExtensionFileLoader(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    try:
+        module = importlib.util.module_from_spec(spec)
+    except ImportError as error:
+        (folder / "complete").unlink(missing_ok=True)
+        from utils.cuda.common.diagnostics import explained
+
+        raise explained(str(error), sources, folder) from None
+    loader.exec_module(module)
+    sys.modules[name] = module
+    return module
+
+
+def _check_names(cuda_src, cpp_src, funcs):
+    """Every function must stand in the text; a misspelt one is met by the nearest name that does."""
+    __tracebackhide__ = True
+    for which, text in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
+        if not isinstance(text, str):
+            raise TypeError(f"{which} must be source text, but it is {type(text).__name__}: {text!r:.80}")
+    if not funcs:
+        raise ValueError("funcs is empty: name at least one function to call from Python")
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", f"{cuda_src}\n{cpp_src}", flags=re.DOTALL)
+    for name in funcs:
+        if not str(name).isidentifier():
+            raise ValueError(f"{name!r} is no function name")
+        if re.search(rf"\b{name}\s*\(", code):
+            continue
+        from utils.cuda.common.diagnostics import functions
+
+        declared = functions(code)
+        near = get_close_matches(name, declared, 1, cutoff=0.6)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        have = f" It has: {', '.join(declared)}." if declared else ""
+        raise ValueError(f"the source has no function {name!r}.{meant}{have}")

@@ -1,0 +1,241 @@
+"""Compile translated CUDA sources: into a Python extension (load_cuda), or into a library of one kernel."""
+
+import contextlib
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from utils.cuda.common import extension
+from utils.cuda.common.cache import hashed
+from utils.cuda.common.diagnostics import refused
+from utils.cuda.common.extension import identity, run, speaks_of_python, speaks_of_torch
+from utils.cuda.common.toolchain import cache_folder, cxx_compiler
+from utils.cuda.cpu import guard
+from utils.cuda.cpu.translate import TranslationError, translate
+
+__all__ = ["Builder", "build_kernels", "expected_seconds", "kernel_fingerprint"]
+
+_HERE = Path(__file__).parent
+
+# _FORTIFY_SOURCE takes a longjmp onto another stack, which is how fibers switch, for an attack.
+_INCLUDE = _HERE / "include"
+_COMMON_FLAGS = ["-std=c++20", "-fPIC", f"-I{_INCLUDE}"]
+_RUNTIME_FLAGS = [*_COMMON_FLAGS, "-O2", "-pthread", "-U_FORTIFY_SOURCE"]
+# Of device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's mathematics
+# never sets errno.
+_DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]
+# Every access of the source shall be seen, as it was written: so the compiler calls a hook at each access and each
+# step, and neither splits, merges nor moves them. The hooks are the runtime's (trace.cpp): no sanitizer is linked.
+_TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=thread", "-fsanitize=bounds,alignment"]
+_TRACED_FLAGS += ["-fsanitize-coverage=trace-pc", "-fno-semantic-interposition", "-fno-unroll-loops"]
+_TRACED_FLAGS_GCC = ["-fno-tree-sra", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sink"]
+_TRACED_FLAGS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-fno-crossjumping"]
+_TRACED_FLAGS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-and-partition"]
+# Else `while (i < n) out[i] = 1;` becomes a loop without a step, which no hook hears of and nobody could stop.
+_TRACED_FLAGS_GCC += ["-fno-tree-loop-im"]
+_TRACED_FLAGS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize"]
+_TRACED_FLAGS_CLANG += ["-mllvm", "-tsan-instrument-read-before-write=1"]
+_TRACED_FLAGS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
+# clang++ copies structs by calls to memcpy, at which it calls no hook: then the runtime's own are called instead.
+_TRACED_LINK_CLANG = ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if sys.platform == "linux" else []
+
+
+@functools.cache
+def kernel_fingerprint(traced=False) -> str:
+    """What the library of a kernel depends on beside its source: the engine's own files and the compiler."""
+    own = [(_HERE / name).read_text() for name in ("build.py", "translate.py")]
+    return hashed(_runtime_fingerprint(), own, identity(_compiler(traced)))
+
+
+@functools.cache
+def _runtime_fingerprint() -> str:
+    parts = [
+        (str(p.relative_to(_HERE)), p.read_text())
+        for p in sorted(_HERE.rglob("*"))
+        if p.suffix in (".h", ".cuh", ".cpp")
+    ]
+    return hashed(parts, _RUNTIME_FLAGS, identity(cxx_compiler()))
+
+
+def _compiler(traced) -> str:
+    """The compiler's path. Traced, g++ comes first: clang++ copies a struct in parts, or by a call to memcpy."""
+    chosen = cxx_compiler()
+    return shutil.which("g++") or chosen if traced else chosen
+
+
+@functools.cache
+def _is_clang(compiler) -> bool:
+    """Asked of the compiler itself: on macOS, g++ is clang under another name."""
+    if "clang" in os.path.basename(os.path.realpath(compiler)):
+        return True
+    asked = [compiler, "-dM", "-E", "-x", "c++", os.devnull]
+    return "__clang__" in subprocess.run(asked, capture_output=True, text=True).stdout
+
+
+def _device_flags(compiler, traced=False):
+    """What device code is compiled with, traced or fast."""
+    if traced:
+        return _TRACED_FLAGS + (_TRACED_FLAGS_CLANG if _is_clang(compiler) else _TRACED_FLAGS_GCC)
+    # Without the last, g++ merges what two libraries have under one name: two versions of a learner's kernel.
+    return _DEVICE_FLAGS + ([] if _is_clang(compiler) else ["-fno-gnu-unique"])
+
+
+def build_kernels(source, names, folder, traced=False, options=(), say=print) -> str:
+    """Compile the kernels `names` of CUDA C++ text into `folder/kernel.so`; the compiler's log, empty if it worked.
+
+    A name may be an instance of a template. Traced, every access tells the runtime about itself, and the library is
+    `folder/traced.so`. Host code under `#ifndef __CUDACC_RTC__` is left out, as NVRTC does. Of `options`, which are
+    NVRTC's, those about macros and include folders count here. The library exports what
+    include/cuda_on_cpu/kernel.h defines. Raises TranslationError for a source that cannot be brought to the CPU.
+    """
+    stem = "traced" if traced else "kernel"
+    code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", '#line 1 "cuda_src"', translate(source)]
+    # What the source lacks at its end, a `;` for instance, a compiler misses on the line behind it.
+    code += ["namespace {}", '#line 1 "name"']
+    code += [f"CUDA_ON_CPU_KERNEL({number}, {name})" for number, name in enumerate(names)]
+    (folder / "cuda.cu").write_text(source)
+    (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
+    compiler, library = _compiler(traced), folder / f"{stem}.so"
+    flags = [*_COMMON_FLAGS, *_device_flags(compiler, traced), "-Werror=return-type", "-D__CUDACC_RTC__"]
+    flags += _preprocessor_options(options)
+    compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
+    whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # what is defined nowhere is told now, not when loaded
+    whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
+    link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(), "-o", str(library)]
+    return _compile_and_link([compiled], link, say)
+
+
+def _preprocessor_options(options):
+    """NVRTC's options for macros and include folders, as g++ and clang++ write them."""
+    long = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
+    kept, after = [], None
+    for option in options:
+        if after:
+            kept.append(after + option)
+            after = None
+            continue
+        name, _, value = option.partition("=")
+        if name in long and value:
+            kept.append(long[name] + value)
+        elif option in long or option in ("-D", "-U", "-I"):
+            after = long.get(option, option)
+        elif option[:2] in ("-D", "-U", "-I"):
+            kept.append(option)
+    return kept
+
+
+class Builder:
+    """Builds extensions for the CPU engine; traced, every access of their kernels tells the runtime about itself.
+
+    utils/cuda/gpu/nvcc.py has the same for a GPU.
+    """
+
+    device = "cpu"
+
+    def __init__(self, traced=False):
+        self.traced = traced
+
+    def fingerprint(self):
+        """What a module depends on beside its sources: the engine's own files, the compiler, torch and Python."""
+        return hashed(kernel_fingerprint(self.traced), self.traced, extension.fingerprint())
+
+    def expected_seconds(self, cuda_src):
+        """About how long a build takes."""
+        return 2 + expected_seconds()
+
+    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
+        """Build into `folder` the module `name` with the functions `funcs`; the compilers' log, empty if it worked.
+
+        `say` is called with each command that is run. Raises CompileError for a source that cannot be brought to the
+        CPU.
+        """
+        __tracebackhide__ = True
+        for which, source in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
+            try:
+                translate(source, kernels=which == "cuda_src")
+            except TranslationError as error:
+                raise refused(which, source, error.line, str(error)) from None
+        with guard.building():
+            return _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, self.traced, say)
+
+
+def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
+    """The folder receives the sources as given (`cuda.cu`), translated (`cuda.cpp`) and with the binding (`main.cpp`).
+
+    The module is `folder/name.so`; traced, torch's allocations tell the runtime of themselves too, where they are
+    asked to (check.py). Both sources are compiled at once.
+    """
+    (folder / "cuda.cu").write_text(cuda_src)
+    device_code = ["#include <cuda_runtime.h>"]
+    if speaks_of_python(cuda_src):
+        device_code.append("#include <cuda_course/binding.h>")
+    if speaks_of_torch(cuda_src):
+        device_code.append("#include <torch/types.h>")
+    (folder / "cuda.cpp").write_text("\n".join([*device_code, '#line 1 "cuda_src"', translate(cuda_src)]) + "\n")
+    includes = ["cuda_on_cpu/checked.h"] if traced else []
+    host_code = extension.main_source({"cpp_src": translate(cpp_src, kernels=False)}, funcs, includes)
+    (folder / "main.cpp").write_text(host_code)
+
+    compiler, device_flags = _compiler(traced), ["-O0"]
+    if opt or traced:
+        device_flags = _device_flags(compiler, traced)
+    parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0"]}
+    flags = [f"-I{_INCLUDE}", *extension.torch_flags(name), "-Werror=return-type"]  # the engine's headers come first
+    link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime()]
+    link += [*extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
+
+    def build(more):
+        commands = [
+            [compiler, *flags, *more, *level, "-c", str(folder / f"{part}.cpp"), "-o", str(folder / f"{part}.o")]
+            for part, level in parts.items()
+        ]
+        return _compile_and_link(commands, link, say)
+
+    return extension.compiled(build, say)
+
+
+def _runtime_path() -> Path:
+    """The runtime's library, which all modules share."""
+    return cache_folder() / "runtime" / f"libcuda_on_cpu-{_runtime_fingerprint()}.so"
+
+
+def expected_seconds() -> int:
+    """About how long a kernel takes to build; the first of a machine waits for the runtime too."""
+    return 2 if _runtime_path().exists() else 12
+
+
+# A kernel that calls one of these would end Python. The runtime's own end the kernel.
+_HOST_ALONE = ["-Wl,--wrap=exit,--wrap=_Exit,--wrap=quick_exit,--wrap=abort"] if sys.platform == "linux" else []
+
+
+def _link_runtime():
+    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ALONE]
+
+
+def _compile_and_link(commands, link, say) -> str:
+    """Compile side by side, the runtime too where it is not built yet, then link. The log, empty if all succeed.
+
+    The runtime is built beside its place and moved there whole, so no process ever loads half of it.
+    """
+    runtime = _runtime_path()
+    if runtime.exists():
+        with contextlib.suppress(OSError):  # a cache that may only be read
+            os.utime(runtime)  # in use: utils/cuda/common/cache.py removes the one that was not for long
+        return run(commands, say) or run([link], say)
+    runtime.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=runtime.parent) as beside:
+        compiler, objects = cxx_compiler(), []
+        for part in sorted([*_HERE.glob("runtime/*.cpp"), *_HERE.glob("trace/*.cpp")]):
+            objects.append(f"{beside}/{part.stem}.o")
+            commands = [*commands, [compiler, *_RUNTIME_FLAGS, "-c", str(part), "-o", objects[-1]]]
+        built = f"{beside}/{runtime.name}"
+        linked = [compiler, "-shared", f"-Wl,-soname,{runtime.name}", *objects, "-pthread", "-o", built]
+        log = run(commands, say) or run([linked], say)
+        if log:
+            return log
+        os.replace(built, runtime)
+    return run([link], say)

@@ -1,0 +1,114 @@
+"""Guards around torch's tensors, where kernels run on the CPU: a step outside of one becomes an exception.
+
+guard/guard.cpp says how. It needs torch's headers and no kernel needs it, so it is built apart from the runtime, and
+where it cannot be built or loaded everything works without it.
+"""
+
+import contextlib
+import ctypes
+import functools
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from utils.cuda.common.cache import hashed
+from utils.cuda.common.toolchain import ToolchainError, cache_folder, cxx_compiler, device
+
+__all__ = ["building", "install"]
+
+_SOURCES = [Path(__file__).parent / name for name in ("guard.cpp", "guard.h")]
+_loaded = None  # the library, once it serves torch
+_failed = False  # to build or to load it
+
+
+def install(runtime=None) -> bool:
+    """Guard the tensors that are made from now on; whether they are guarded. It costs nothing to call it again.
+
+    Only where the lessons run on the CPU, and `building` has built the guard, now or before. `runtime` is a library
+    that is linked to the engine's runtime (ctypes.CDLL): its launches name the tensor that a thread has left, and tell
+    of writes beside one. An error here is no reason to stop: then nothing is guarded.
+    """
+    global _loaded, _failed
+    try:
+        if _loaded is None:
+            if not _wanted() or not _path().exists():
+                return False
+            try:
+                library = ctypes.CDLL(str(_path()))
+            except OSError:
+                _path().unlink()  # a damaged file: the next build brings another
+                raise
+            library.cuda_on_cpu_guard.restype = ctypes.c_void_p
+            library.cuda_on_cpu_guard_install.restype = ctypes.c_bool
+            _loaded = library
+        if runtime is not None:
+            runtime.cuda_on_cpu_set_guard(ctypes.c_void_p(_loaded.cuda_on_cpu_guard()))
+        return _loaded.cuda_on_cpu_guard_install()
+    except (OSError, ToolchainError):
+        _failed = True
+        return False
+
+
+@contextlib.contextmanager
+def building():
+    """Build the guard where that was not done before, side by side with what the `with` block builds."""
+    try:
+        build = _begin() if _wanted() and not _path().exists() else None
+    except (OSError, ToolchainError):
+        build = None
+    try:
+        yield
+    finally:
+        if build is not None:
+            _end(*build)
+
+
+def _wanted() -> bool:
+    return not _failed and device().type == "cpu"
+
+
+def _path() -> Path:
+    return cache_folder() / "runtime" / f"libcuda_on_cpu_guard-{_fingerprint()}.so"
+
+
+@functools.cache
+def _fingerprint() -> str:
+    """What the guard depends on: its source, the compiler, torch and the interface of torch's C++ libraries."""
+    import torch
+
+    compiler = os.path.realpath(cxx_compiler())
+    found = os.stat(compiler)
+    sources = [path.read_text() for path in _SOURCES]
+    built_for = (torch.__version__, torch.compiled_with_cxx11_abi())
+    return hashed(sources, compiler, found.st_size, found.st_mtime_ns, built_for)
+
+
+def _begin():
+    """Start the compiler: its process and the folder that it writes to, which lies beside the library's place."""
+    import torch
+
+    home = Path(torch.__file__).parent
+    _path().parent.mkdir(parents=True, exist_ok=True)
+    folder = tempfile.TemporaryDirectory(dir=_path().parent)
+    command = [cxx_compiler(), "-std=c++20", "-O2", "-fPIC", "-shared", str(_SOURCES[0])]
+    command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", "-isystem", str(home / "include")]
+    command += [f"-L{home / 'lib'}", "-lc10", "-o", f"{folder.name}/guard.so"]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, **quiet), folder
+
+
+def _end(compiler, folder):
+    """Wait for the compiler and move the library to its place whole, so that no process ever loads half of it."""
+    global _failed
+    with folder:
+        try:
+            if compiler.wait() == 0:
+                os.replace(f"{folder.name}/guard.so", _path())
+            else:
+                _failed = True  # not again for every kernel
+        except OSError:
+            _failed = True
+        finally:  # the learner may have interrupted
+            compiler.kill()
+            compiler.wait()

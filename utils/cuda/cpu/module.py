@@ -1,0 +1,97 @@
+"""A compiled kernel as Python finds it on the CPU: three functions of a library (include/cuda_on_cpu/kernel.h).
+
+utils/cuda/gpu/nvrtc.py offers the same for a GPU.
+"""
+
+import ctypes
+
+from utils.cuda.common import cache
+from utils.cuda.common.diagnostics import refused, shorten
+from utils.cuda.common.toolchain import cache_folder
+from utils.cuda.cpu import guard
+from utils.cuda.cpu.build import build_kernels, expected_seconds, kernel_fingerprint
+from utils.cuda.cpu.translate import TranslationError
+
+__all__ = ["Module", "module", "modules"]
+
+
+def module(source, name, options=(), traced=False, verbose=False) -> "Module":
+    """The kernel `name` of CUDA C++ text, built now or before. Raises CompileError, ToolchainError."""
+    __tracebackhide__ = True
+    return modules(source, [name], options, traced, verbose)[0]
+
+
+def modules(source, names, options=(), traced=False, verbose=False) -> "list[Module]":
+    """The kernels `names` of one text, built together: compiled once, and what is global in the text they share."""
+    __tracebackhide__ = True
+    key = cache.hashed(source, names, options, traced, kernel_fingerprint(traced))
+    folder = cache_folder() / "cpu" / f"{cache.file_name(names[0])}_{key}"
+    library = str(folder / ("traced.so" if traced else "kernel.so"))
+    sources, what = {"cuda_src": source, "name": "\n".join(names)}, f"compiling {', '.join(names)} for the CPU"
+
+    def build(place):
+        __tracebackhide__ = True
+        with open(place / "commands.txt", "w") as commands, guard.building():
+
+            def say(command):
+                print(shorten(command), file=commands)
+
+            try:
+                return build_kernels(source, names, place, traced, options, say)
+            except TranslationError as error:
+                raise refused("cuda_src", source, error.line, str(error)) from None
+
+    cache.build_once(folder, build, what, sources, expected_seconds(), verbose)
+    if library not in _loaded:
+        try:
+            _loaded[library] = _all_of(library, names)
+        except OSError:  # the runtime's library was removed, or the file is damaged
+            (folder / "complete").unlink(missing_ok=True)
+            cache.build_once(folder, build, what, sources, expected_seconds())
+            _loaded[library] = _all_of(library, names)
+    return _loaded[library]
+
+
+def _all_of(library, names):
+    return [Module(library, number) for number in range(len(names))]
+
+
+_loaded = {}  # lists of modules by the path of their library
+
+
+class Module:
+    """The kernel `number` of a loaded library.
+
+    `.signature` is the type of a pointer to the kernel, as 'void (*)(float const*, int)'. `.sizes` has for each
+    parameter its size and, where it is a pointer, alignment and size of what it points at (else 0), all in bytes.
+    """
+
+    def __init__(self, path, number):
+        self.path = path
+        self.library = ctypes.CDLL(path)
+        guard.install(self.library)
+        told = [f"cuda_on_cpu_{what}_{number}" for what in ("signature", "parameters", "launch")]
+        signature, parameters, self._launch = (getattr(self.library, name) for name in told)
+        for function in (signature, parameters, self._launch):
+            function.restype = ctypes.c_char_p
+        self.signature = signature().decode()
+        sizes = parameters().decode().split(";")
+        self.sizes = [tuple(map(int, entry.split(":"))) for entry in sizes if entry]
+        self._dims = ctypes.c_uint * 3
+        self._launch.argtypes = [
+            self._dims,
+            self._dims,
+            ctypes.c_size_t,
+            ctypes.c_int,
+            ctypes.POINTER(ctypes.c_void_p),
+        ]
+
+    def launch(self, blocks, threads, shared_bytes, cooperative, args, device=None):
+        """Run the grid and wait for it. `args` is a ctypes array of pointers to the arguments' values.
+
+        Raises RuntimeError for a launch that CUDA would refuse, and for a kernel that faults.
+        """
+        __tracebackhide__ = True
+        error = self._launch(self._dims(*blocks), self._dims(*threads), shared_bytes, cooperative, args)
+        if error is not None:
+            raise RuntimeError(error.decode(errors="replace"))

@@ -1,0 +1,268 @@
+// For a kernel that touches memory which is not there, and for the learner who interrupts one.
+//
+// A signal finds the learner's code in the middle of something. `in_kernel` says that it may be left there for good;
+// while the runtime itself is at work, an interruption is only noted, and taken up on the way back.
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
+#include "cuda_on_cpu/profile.h"
+#include "../trace/trace.h"
+
+namespace cuda_on_cpu {
+
+std::atomic<bool> interrupted{false};
+
+static constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+static constexpr int faults = sizeof fault_signals / sizeof *fault_signals;
+static Mutex handlers_mutex;
+static int launches_under_way = 0;
+static struct sigaction before_fault[faults], before_interrupt, before_look;
+static std::atomic<Worker*> at_work[1024];
+
+// Of an access that faults, where the processor tells.
+static const char* verb(const void* context) {
+#if defined(__linux__) && defined(__x86_64__)
+    // Bit 1 of the error code of a page fault: a write (Intel SDM, volume 3, "Page-Fault Exception").
+    return static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2 ? "writes" : "reads";
+#else
+    (void)context;
+    return "touches";
+#endif
+}
+
+// Where the processor was, and whether that is code of the learner, not of the runtime or of a library. Not told by all
+// systems.
+static const void* place_of_code(const void* context) {
+#if defined(__linux__) && defined(__x86_64__)
+    return reinterpret_cast<void*>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__linux__) && defined(__aarch64__)
+    return reinterpret_cast<void*>(static_cast<const ucontext_t*>(context)->uc_mcontext.pc);
+#else
+    (void)context;
+    return nullptr;
+#endif
+}
+
+static bool in_learners_code(const void* context) {
+    return trace_has_code(*block().worker->trace, place_of_code(context));
+}
+
+static void on_fault(int signal, siginfo_t* info, void* context) {
+    if (here && block().worker->in_kernel) {
+        Worker& w = *block().worker;
+        w.fault = signal;
+        w.fault_address = static_cast<const char*>(info->si_addr);
+        w.fault_verb = verb(context);
+        leave_block(w);
+    }
+    for (int i = 0; i < faults; i++)  // not ours: whoever was there before is asked when the instruction is tried again
+        if (fault_signals[i] == signal) sigaction(signal, &before_fault[i], nullptr);
+}
+
+// Python's own handler notes the interruption, and raises KeyboardInterrupt when the launch has returned.
+static void on_interrupt(int signal, siginfo_t* info, void* context) {
+    if (!interrupted.exchange(true)) {
+        if (before_interrupt.sa_flags & SA_SIGINFO)
+            before_interrupt.sa_sigaction(signal, info, context);
+        else
+            before_interrupt.sa_handler(signal);
+        for (auto& slot : at_work) {
+            Worker* other = slot.load();
+            if (other && !pthread_equal(other->cpu_thread, pthread_self())) pthread_kill(other->cpu_thread, SIGINT);
+        }
+    }
+    // A trace is in the middle of its own work at most times; it looks at `interrupted` by itself.
+    if (here && block().worker->in_kernel && (!block().worker->trace || in_learners_code(context)))
+        leave_block(*block().worker);
+}
+
+// The trace has heard nothing of the kernel for a while (see Watch). It tells this fault in its own words.
+static void on_look(int, siginfo_t*, void* context) {
+    if (!here || !block().worker->in_kernel || !block().worker->trace || !in_learners_code(context)) return;
+    Worker& w = *block().worker;
+    w.fault = endless;
+    w.fault_address = static_cast<const char*>(place_of_code(context)) + 1;  // as a return address: behind its line
+    leave_block(w);
+}
+
+// ---- loops that tell nobody ------------------------------------------------------------------------------------------
+
+// The compilers' hooks tell a trace of every basic block, but of an empty one: `while (true) {}` is a single jump.
+Watch::Watch(const Trace& trace) : trace(trace), watched(pthread_self()), thread([this] { look(); }) {}
+
+Watch::~Watch() {
+    {
+        std::lock_guard lock(mutex);
+        over = true;
+    }
+    changed.notify_one();
+    thread.join();
+}
+
+void Watch::look() {
+    clockid_t clock;
+    if (pthread_getcpuclockid(watched, &clock)) return;
+    auto milliseconds = [&] {
+        timespec used{};
+        clock_gettime(clock, &used);
+        return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+    };
+    uint64_t heard = trace_pulse(trace);
+    auto since = milliseconds();
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] { return over; })) {
+        const uint64_t now = trace_pulse(trace);
+        if (now != heard) {
+            heard = now;
+            since = milliseconds();
+        } else if (milliseconds() - since > 1000) {
+            pthread_kill(watched, look_signal);
+        }
+    }
+}
+
+// ---- signals ---------------------------------------------------------------------------------------------------------
+
+Handlers::Handlers() {
+    std::lock_guard lock(handlers_mutex);
+    if (launches_under_way++) return;
+    struct sigaction ours {};
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    ours.sa_sigaction = on_fault;
+    for (int i = 0; i < faults; i++) sigaction(fault_signals[i], &ours, &before_fault[i]);
+    interrupted = false;
+    sigaction(SIGINT, nullptr, &before_interrupt);
+    bool handled = (before_interrupt.sa_flags & SA_SIGINFO) ||
+                   (before_interrupt.sa_handler != SIG_DFL && before_interrupt.sa_handler != SIG_IGN);
+    ours.sa_sigaction = on_look;
+    sigaction(look_signal, &ours, &before_look);
+    ours.sa_sigaction = on_interrupt;
+    if (handled) sigaction(SIGINT, &ours, nullptr);
+}
+
+static void put_back_handlers() {
+    for (int i = 0; i < faults; i++) sigaction(fault_signals[i], &before_fault[i], nullptr);
+    sigaction(look_signal, &before_look, nullptr);
+    sigaction(SIGINT, &before_interrupt, nullptr);
+}
+
+Handlers::~Handlers() {
+    std::lock_guard lock(handlers_mutex);
+    if (--launches_under_way == 0) put_back_handlers();
+}
+
+void forget_launches() {
+    if (std::exchange(launches_under_way, 0)) put_back_handlers();
+    for (auto& slot : at_work) slot = nullptr;
+}
+
+SignalStack::SignalStack(Worker& w) {
+    stack_t own{};
+    own.ss_sp = w.signal_stack.get();
+    own.ss_size = Worker::signal_stack_bytes;
+    sigaltstack(&own, &before);
+}
+
+SignalStack::~SignalStack() { sigaltstack(&before, nullptr); }
+
+AtWork::AtWork(Worker& w) {
+    for (auto& free : at_work)
+        if (Worker* nobody = nullptr; free.compare_exchange_strong(nobody, &w)) {
+            slot = &free;
+            return;
+        }
+}
+
+AtWork::~AtWork() {
+    if (slot) *slot = nullptr;
+}
+
+// ---- the tensors of torch, if the guard is there -------------------------------------------------------------------
+
+static std::atomic<const Guard*> guard{nullptr};
+
+bool find_tensor(const void* address, Place& found) {
+    const Guard* asked = guard;
+    return asked && asked->find(address, found);
+}
+
+static std::string beside(const Place& p) {
+    const char* end = p.begin + p.bytes;
+    std::string distance = p.address < p.begin ? std::to_string(p.begin - p.address) + " bytes before the start"
+                           : p.address == end  ? "right behind the end"
+                                               : std::to_string(p.address - end) + " bytes behind the end";
+    return distance + " of a tensor of " + std::to_string(p.bytes) + " bytes";
+}
+
+std::string damage_message(const char* kernel) {
+    const Guard* asked = guard;
+    Place found;
+    if (!asked || !asked->damage(found)) return "";
+    const std::string who = found.freed ? "before this launch of " + std::string(kernel) + ", something"
+                                        : "a thread of " + std::string(kernel);
+    return "CUDA error: an illegal memory access was encountered: " + who + " wrote " + beside(found) +
+           (found.freed ? ", which is no longer there" : "") +
+           ": run it under .trace (load_cuda: with check=True) to see which thread";
+}
+
+// Where an address around a block's shared memory lies, and what to do.
+static std::string beside_shared(const Block& b, const char* address) {
+    const char* begin = reinterpret_cast<char*>(b.arena.get()) + dynamic_offset(*b.worker);
+    const std::string bytes = std::to_string(b.dynamic_bytes), ask = ": a trace of this launch tells the line";
+    if (address < begin) return "before the start of shared memory" + ask;
+    if (!b.dynamic_bytes)
+        return "dynamic shared memory, but this launch has none: kernel[blocks, threads, bytes] gives it some";
+    return std::to_string(address - begin - b.dynamic_bytes) + " bytes behind the " + bytes +
+           " bytes of dynamic shared memory that this launch has" + ask;
+}
+
+// What is told to the learner. It begins as CUDA's own message for the same mistake does.
+std::string fault_message(const char* kernel, const Worker& w) {
+    const Block& b = block();
+    char place[256], what[256];
+    snprintf(place, sizeof place, "thread (%u, %u, %u) of block (%u, %u, %u) of ", b.thread.x, b.thread.y, b.thread.z,
+             b.block.x, b.block.y, b.block.z);
+    const std::string who = place + std::string(kernel) + " ";
+    const char* stack = b.running ? b.running->stack : nullptr;
+    switch (w.fault) {
+        case too_much_shared:
+            return std::string(kernel) + " needs more shared memory than the " + std::to_string(profile.shared_bytes) +
+                   " bytes that a block has, static and dynamic together";
+        case no_grid:
+            return "CUDA error: " + who + "calls grid.sync, but the launch is not cooperative: use " +
+                   "cudaLaunchCooperativeKernel, which makes sure that all blocks run side by side";
+        case stuck:
+            return "CUDA error: this launch would never end: " + who + "waits at " + w.fault_text +
+                   " for threads that wait elsewhere";
+        case wrong_copy:
+        case wrong_mask: return "CUDA error: " + who + w.fault_text;
+        case assertion: return "CUDA error: device-side assert triggered: " + who + "says that " + w.fault_text;
+        case trapped: return "CUDA error: unspecified launch failure: " + who + "calls __trap";
+        case host_function:
+            return "CUDA error: " + who + "calls " + w.fault_text + ", which only the host has";
+        case SIGILL:
+            return "CUDA error: a trap: " + who + "has come where the compiler was sure that nobody comes: a division by " +
+                   "zero, or a function that ends without a return";
+        case SIGFPE: return "CUDA error: a trap: " + who + "divides a whole number by zero";
+    }
+    if (stack && w.fault_address >= stack && w.fault_address < stack + Fiber::guard_bytes())
+        snprintf(what, sizeof what, "needs more than %zu KB for its local variables", Fiber::stack_bytes / 1024);
+    else if (Place found; find_tensor(w.fault_address, found) && !found.inside())
+        snprintf(what, sizeof what, "%s %s: compare its index with the size, or ask a trace of this launch",
+                 w.fault_verb, beside(found).c_str());
+    else if (b.arena.around(w.fault_address))
+        snprintf(what, sizeof what, "%s %s", w.fault_verb, beside_shared(b, w.fault_address).c_str());
+    else if (w.fault_address)
+        snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size, %s",
+                 (const void*)w.fault_address, "or ask a trace of this launch");
+    else  // the processor names no address where 16 bytes do not begin at a multiple of 16
+        snprintf(what, sizeof what, "touches memory far outside, through a null pointer or at a misaligned address: %s",
+                 "a trace of this launch tells which");
+    return "CUDA error: an illegal memory access was encountered: " + who + what;
+}
+
+}  // namespace cuda_on_cpu
+
+// Called when the guard has been loaded (guard.py).
+extern "C" void cuda_on_cpu_set_guard(const cuda_on_cpu::Guard* loaded) { cuda_on_cpu::guard = loaded; }

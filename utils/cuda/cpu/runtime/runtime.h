@@ -1,0 +1,243 @@
+// What the parts of the runtime know of each other; no kernel sees this.
+//
+// A launch runs on one or more workers, each a thread of the CPU. A worker runs one block after another; in a
+// cooperative launch it keeps several, since they may wait for each other. The threads of a block take turns: a thread
+// that has to wait is left on its own stack, a fiber.
+#pragma once
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda_runtime.h"
+#include "../guard/guard.h"
+
+namespace cuda_on_cpu {
+
+class Trace;         // trace.cpp
+struct TracedBlock;  // trace.cpp
+
+// What a fiber waits for.
+enum class Waiting { nothing, barrier, warp, active, grid, trace };
+
+// A thread of a block that can stop and go on: a stack, and the place where it stopped.
+// `_setjmp` and `_longjmp` switch in about 60 ns, where `swapcontext`, which calls the kernel of the system, takes
+// ten times that; `setcontext` is used once, to get onto the new stack.
+struct Fiber {
+    static constexpr size_t stack_bytes = 256 * 1024;  // pages are taken from the system when touched
+    jmp_buf place;
+    ucontext_t entry;
+    bool begun = false;  // on this stack
+    char* stack;
+
+    bool has_thread = false;
+    uint3 thread;         // the thread that runs or waits here,
+    unsigned int number;  // and its place in the block, x first
+    Waiting waiting = Waiting::nothing;
+    Fiber* next = nullptr;  // in the queue that it stands in
+    // Where it waits for its warp:
+    unsigned int mask;     // for whom it waits; afterwards who came
+    uint64_t value;        // what it brought
+    bool orders;           // its accesses before come before the others' after, as __syncwarp promises
+    uint64_t* values;      // afterwards: what the others brought
+    const char* function;  // where it waits: the function's name
+    const void* code;      // and the place it was called from
+
+    struct Copy {  // asynchronous, not yet done
+        void* to;
+        const void* from;
+        size_t bytes, zeros;  // the last `zeros` bytes are 0
+        const void* code;
+        unsigned int group;
+        uint32_t begun;  // when, as a trace tells the time
+    };
+    std::vector<Copy> copies;
+    unsigned int group = 0;  // that copies belong to until it is committed
+
+    Fiber();
+    ~Fiber();
+    Fiber(const Fiber&) = delete;
+    static size_t guard_bytes() { return sysconf(_SC_PAGESIZE); }
+    bool holds(const void* p) const { return p >= stack && p < stack + stack_bytes; }
+};
+
+struct Queue {
+    Fiber *first = nullptr, *last = nullptr;
+    unsigned int length = 0;
+    void add(Fiber* fiber) {
+        fiber->next = nullptr;
+        (first ? last->next : first) = fiber;
+        last = fiber;
+        length++;
+    }
+    void add_all(Queue& other) {
+        if (!other.first) return;
+        (first ? last->next : first) = other.first;
+        last = other.last;
+        length += other.length;
+        other = {};
+    }
+    Fiber* take() {
+        Fiber* fiber = first;
+        if (fiber) first = fiber->next, length--;
+        return fiber;
+    }
+};
+
+// 32 threads; bit i of a mask is lane i.
+struct Warp {
+    Fiber* lanes[32] = {};     // those that wait
+    unsigned int waiting = 0;  // for others of the warp
+    unsigned int active = 0;   // to learn who is active
+    unsigned int ended = 0;    // those that have ended, or never were
+    struct {
+        uint64_t values[32];
+    } met[32][2];  // what the lanes of a meeting brought, by its lowest lane, this time and the time before
+    unsigned char turn[32] = {};
+};
+
+struct Worker;
+
+// The shared memory of a block: static, then dynamic. It begins with bank 0, and nobody may touch the pages around it.
+class Arena {
+public:
+    Arena() = default;
+    ~Arena() { release(); }
+    Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
+    void make(size_t bytes);  // exactly so many pages as these need
+    unsigned char* get() const { return begin; }
+    size_t size() const { return open; }
+    bool around(const void* p) const { return p >= begin - guard && p < begin + room + guard; }
+
+private:
+    static constexpr size_t guard = 1024 * 1024;
+    unsigned char* begin = nullptr;
+    size_t open = 0, room = 0;  // bytes that may be touched, and that there is space for
+    void release();
+};
+
+// The running block. Device code finds its Position in `here`, which points to one of these.
+struct Block : Position {
+    Worker* worker;
+    uint64_t number;  // in the grid, x first
+    Fiber* running = nullptr;
+    Queue ready, aside, at_barrier, at_grid, at_trace;  // aside: go on when nobody else can
+    unsigned int alive = 0;           // threads that have not ended, begun or not
+    size_t sum = 0, last_sum = 0;     // of barrier_sum: of those that have arrived, and of the barrier before
+    std::vector<Warp> warps;          // once the block is watched
+    bool done = false;
+    TracedBlock* traced = nullptr;    // what the trace keeps of it
+
+    struct Variable { const SharedVariable* variable; size_t offset; };
+    std::vector<Variable> variables;  // the shared memory
+    size_t static_bytes = 0, dynamic_bytes = 0, static_end = 0;
+    SharedVariable dynamic{};         // the one dynamic variable, where a trace has met it
+    Arena arena;
+
+    Warp& warp_of(unsigned int thread) { return warps[thread / 32]; }
+};
+
+enum class End { none, done, at_grid, left };
+
+// Why a launch ended early: a signal's number, or one of these.
+enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
+             host_function = -7, endless = -8, wrong_copy = -9 };
+
+// What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
+struct Worker {
+    void (*run_threads)(void*);
+    void* kernel;
+    std::vector<std::unique_ptr<Fiber>> fibers;  // all that were ever needed at once
+    std::vector<Fiber*> idle;
+    std::vector<std::unique_ptr<Block>> blocks;  // one, or all of this worker's in a cooperative launch
+    jmp_buf scheduler;
+    Trace* trace = nullptr;
+    bool cooperative = false;
+    std::string printed;  // by the block that runs
+
+    // The learner's own code runs, which may be left at any point; within the runtime's functions it is 0.
+    volatile sig_atomic_t in_kernel = 0;
+    int fault = no_fault;
+    std::string fault_text;  // what the reason needs beside its number
+    const char* fault_address = nullptr;
+    const char* fault_verb = "touches";  // what the thread does there: "reads" or "writes", where the processor tells
+    pthread_t cpu_thread;
+    std::unique_ptr<char[]> signal_stack{new char[signal_stack_bytes]};
+    static constexpr size_t signal_stack_bytes = 64 * 1024;
+};
+
+// Where dynamic shared memory begins in a block's arena. In a trace there is room between all shared variables, so
+// that a step outside of one is seen.
+constexpr size_t traced_gap = 1024;
+inline size_t dynamic_offset(const Worker& w) { return w.trace ? 512 * 1024 : 48 * 1024; }
+
+inline Block& block() { return *static_cast<Block*>(here); }
+
+// ---- runtime.cpp, for the others
+void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch);
+End run_block(Worker& w, Block& b);        // until it ends or waits for the grid
+[[noreturn]] void leave_block(Worker& w);  // for good: the stacks of its threads are not unwound
+void enter_kernel(Worker& w);              // back to the learner's code, unless an interruption came meanwhile
+[[noreturn]] void fail(int fault, std::string text = "");
+[[noreturn]] void end_thread();            // the running thread does no more; the others go on
+void wait_for_trace(Queue& queue);         // until the trace lets the threads of `queue` go on
+
+// ---- launch.cpp
+std::string demangled(const char* type);
+
+// ---- fork.cpp
+struct Mutex : std::mutex {  // one that the child of a fork finds free; it lives for ever, and nobody holds two at once
+    Mutex();
+};
+
+// ---- faults.cpp
+extern std::atomic<bool> interrupted;
+struct Handlers {  // while one of these lives, signals come to us first
+    Handlers();
+    ~Handlers();
+};
+void forget_launches();  // in the child of a fork: those of threads that are not there
+struct SignalStack {  // a signal that comes because a stack has run over needs another one to run on
+    stack_t before;
+    explicit SignalStack(Worker& w);
+    ~SignalStack();
+};
+constexpr int look_signal = SIGURG;  // harmless to those who do not know it
+class Watch {  // of the kernel that this CPU thread traces: sends `look_signal` where it loops without a sign of life
+public:
+    explicit Watch(const Trace& trace);
+    ~Watch();
+
+private:
+    void look();
+    const Trace& trace;
+    pthread_t watched;
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool over = false;
+    std::thread thread;  // begins last, when all else is there
+};
+struct AtWork {  // this worker is told of an interruption
+    std::atomic<Worker*>* slot = nullptr;
+    explicit AtWork(Worker& w);
+    ~AtWork();
+};
+std::string fault_message(const char* kernel, const Worker& w);
+bool find_tensor(const void* address, Place& found);  // that holds it or lies beside it, where the guard is there
+std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,109 @@
+"""load_cuda(check=True): an extension whose every launch is traced, and whose mistakes are exceptions."""
+
+import ctypes
+import functools
+import json
+import re
+from functools import partial
+
+import torch
+
+from utils.cuda.common.arguments import kernels_of
+from utils.cuda.cpu.trace.lines import load_address, source_lines
+from utils.cuda.cpu.trace.report import Trace
+from utils.cuda.cpu.trace.trace import declared
+from utils.cuda.kernel import MAX_PROBLEMS, MAX_STEPS
+
+__all__ = ["CheckedModule"]
+
+
+class CheckedModule:
+    """Stands for an extension built with `check=True`: its functions, called under a trace on the CPU engine.
+
+    A function whose kernels do something wrong raises `KernelProblem`: the message is the first problem, `.problems`
+    holds all. Tensors of a GPU are copied over and back. `.trace` is the last call's `Trace`.
+    """
+
+    def __init__(self, module, funcs, source):
+        self.__name__, self.__file__, self.trace = module.__name__, module.__file__, None
+        self._library = declared(ctypes.CDLL(module.__file__))
+        self._source, self._kernels = source, kernels_of(source)
+        for name in funcs:
+            setattr(self, name, self._checked(getattr(module, name)))
+
+    def __repr__(self):
+        return f"<checked module {self.__name__!r}>"
+
+    def _checked(self, function):
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            __tracebackhide__ = True
+            copies = {}  # of a GPU's tensors, by the tensor's identity
+
+            def over(value):
+                if isinstance(value, torch.Tensor) and value.is_cuda:
+                    return copies.setdefault(id(value), (value, value.detach().cpu()))[1]
+                return value
+
+            args, kwargs = _mapped(over, args), _mapped(over, kwargs)
+            failure, result, report = None, None, None
+            self._begin(args, kwargs)
+            try:
+                result = function(*args, **kwargs)
+            except RuntimeError as error:
+                failure = error
+            finally:
+                self._library.cuda_on_cpu_check_allocations(0)
+                _mapped(self._returned, result)
+                report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
+            lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_check_allocations))
+            self.trace = Trace(function.__name__, self._source, self._named(report), lines, list(args))
+            if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
+                raise failure  # the extension has noticed by itself
+            self.trace.raise_if_problems()
+            for original, copy in copies.values():
+                original.copy_(copy)
+            device = next((original.device for original, _ in copies.values()), None)
+            return _mapped(lambda v: v.to(device) if isinstance(v, torch.Tensor) and device else v, result)
+
+        return call
+
+    def _begin(self, args, kwargs):
+        self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
+        given = {}  # by address: how far tensors reach from there, the size of an element, and where in their storage
+
+        def tell(value):
+            if isinstance(value, torch.Tensor) and value.numel() and value.layout == torch.strided:
+                span = 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
+                size = value.element_size()
+                reach = (span * size, size, value.storage_offset() * size)
+                given[value.data_ptr()] = max(given.get(value.data_ptr(), reach), reach)
+            return value
+
+        _mapped(tell, args), _mapped(tell, kwargs)
+        for address, (reach, size, offset) in given.items():
+            self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, -1, offset)
+        self._library.cuda_on_cpu_check_allocations(1)
+
+    def _returned(self, value):
+        if isinstance(value, torch.Tensor):
+            self._library.cuda_on_cpu_trace_returned(value.data_ptr(), value.element_size())
+        return value
+
+    def _named(self, report):
+        """The report with tensors called as the kernel calls them: 'square_kernel<float>#1' is its second parameter."""
+        for part in [*report["problems"], *(site["example"] for site in report["sites"])]:
+            place = re.fullmatch(r"(?:.*::)?(\w+)(?:<.*>)?#(\d+)", part["region"] or "")
+            kernel = place and self._kernels.get(place[1])
+            if kernel and int(place[2]) < len(kernel.names):
+                part["region"] = kernel.names[int(place[2])] or f"argument {int(place[2]) + 1}"
+        return report
+
+
+def _mapped(function, value):
+    """`function` applied to a value, or to what a list, tuple or dict of them holds."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_mapped(function, v) for v in value)
+    if isinstance(value, dict):
+        return {key: _mapped(function, v) for key, v in value.items()}
+    return function(value)

@@ -1,0 +1,38 @@
+// A trace: every access of a launch, checked and counted. The runtime tells it what happens; the compiler's hooks tell
+// it of every access (trace.cpp).
+#pragma once
+
+#include "../runtime/runtime.h"
+
+namespace cuda_on_cpu {
+
+extern thread_local Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; none as a rule
+
+uint64_t trace_pulse(const Trace&);  // another number whenever the kernel has done something
+bool trace_has_code(const Trace&, const void* place);  // of the kernel
+void trace_refused(Trace&, const char* kernel, const std::string& why);
+void trace_launch_begins(Trace&, const Launch&, void (*code)(void*));
+void trace_launch_ends(Trace&);
+void trace_fault(Trace&, Worker&);  // the block was left because of it
+bool trace_is_full(const Trace&);   // as many problems as were asked for: the launch ends
+uint64_t trace_block(const Trace&, uint64_t i, uint64_t blocks);  // which block comes as number i
+void trace_block_begins(Trace&, Block&);
+void trace_block_ends(Trace&, Block&);
+unsigned int trace_thread(const Trace&, unsigned int i);  // which thread of the block begins as number i
+void trace_thread_begins(Trace&, Block&, Fiber&);
+void trace_thread_ends(Trace&, Block&, Fiber&);
+void trace_barrier_opens(Trace&, Block&);  // all of block.at_barrier go on
+void trace_meeting(Trace&, Block&, unsigned int warp, unsigned int came);  // these lanes go on
+void trace_block_waits_for_grid(Trace&, Block&);
+void trace_grid_is_stuck(Trace&, Block& waits, Block& ended);
+void trace_grid_barrier_opens(Trace&);
+void trace_stuck(Trace&, Block&);  // nobody of the block can go on
+void trace_fence(Trace&, Block&);
+// An asynchronous copy writes at some time between the two. The first gives the time at which it began.
+uint32_t trace_copy_begins(Trace&, Block&, const void* to, const void* from, size_t bytes, size_t zeros,
+                           const void* code);
+void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
+void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);
+bool trace_go_on(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,202 @@
+"""Builds extensions for a GPU: kernels by nvcc, without a header of torch, and the rest by the C++ compiler beside it.
+
+A source whose kernels and torch functions stand together is cut in two first (split.py). What cannot be cut is built by
+torch's load_inline, as it stands and in ten times the time.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from utils.cuda.common import extension, toolchain
+from utils.cuda.common.cache import hashed
+from utils.cuda.common.extension import identity, speaks_of_python, speaks_of_torch
+from utils.cuda.gpu.split import NotSplit, Split, split
+
+__all__ = ["Builder", "cudart_link"]
+
+
+class Builder:
+    """Builds modules for one GPU architecture, by default the current GPU's: 90 is sm_90.
+
+    Raises ToolchainError where nvcc or the C++ compiler is missing.
+    """
+
+    device = "cuda"
+
+    def __init__(self, architecture=None):
+        __tracebackhide__ = True
+        self.home = toolchain.cuda_home() or toolchain.cuda_toolkit()
+        self.architecture = architecture or toolchain.gpu_architecture()
+
+    def fingerprint(self):
+        """What a module depends on beside its sources. Quick: nvcc is not asked which compiler it takes."""
+        own = [Path(__file__).with_name(name).read_text() for name in ("nvcc.py", "split.py")]
+        chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX")
+        compiler = next(filter(None, map(shutil.which, filter(None, (*chosen, "g++", "clang++")))), None)
+        programs = [identity(program) for program in (self.home / "bin" / "nvcc", compiler) if program]
+        return hashed(own, extension.fingerprint(), chosen, programs, self.architecture)
+
+    def expected_seconds(self, cuda_src):
+        """About how long a build takes."""
+        try:
+            self._parts(cuda_src)
+            return 5
+        except NotSplit:
+            return 40
+
+    def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
+        """Build module `name` with the functions `funcs` into `folder`. The compilers' log, empty if it worked.
+
+        `say` is called with each command that is run, and with the reason where stock load_inline is needed.
+        """
+        __tracebackhide__ = True
+        toolchain.cuda_toolkit()
+        try:
+            parts = self._parts(cuda_src)
+            log = self.quick(name, parts, cpp_src, funcs, folder, opt, say)
+            if not log or not (why := _fault_of_the_cut(log, parts, cuda_src)):
+                return log
+        except NotSplit as reason:
+            why = str(reason)
+        say(f"built by stock load_inline, because {why}")
+        return self.stock(name, cuda_src, cpp_src, funcs, folder, opt, say)
+
+    def _parts(self, cuda_src):
+        """The texts for nvcc and for the C++ compiler. Raises NotSplit where one text must stay one."""
+        if speaks_of_torch(cuda_src) or speaks_of_python(cuda_src):
+            return split(cuda_src)
+        return Split(cuda_src, "", [], set())
+
+    def quick(self, name, parts, cpp_src, funcs, folder, opt, say):
+        """nvcc and the C++ compiler side by side. The log, empty if all succeed."""
+        texts = {"cpp_src": cpp_src}
+        if parts.host:
+            texts = {"cuda_src": parts.host, **texts}
+        (folder / "cuda.cu").write_text(f'#line 1 "cuda_src"\n{parts.device}\n')
+        (folder / "main.cpp").write_text(extension.main_source(texts, funcs, ["cuda_course/launch.h"]))
+        compiler, real = toolchain.host_compiler(self.home), self.architecture
+        device = [str(self.home / "bin" / "nvcc"), "-std=c++20", f"-gencode=arch=compute_{real},code=sm_{real}"]
+        device += ["--expt-relaxed-constexpr", "-ccbin", compiler, "-Xcompiler", "-fPIC"]
+        device += ["-c", str(folder / "cuda.cu"), "-o", str(folder / "cuda.o")]
+        # Most of the host's time goes into headers: optimising what is called once a launch would only add to it.
+        host = [compiler, *extension.torch_flags(name), "-O1" if opt else "-O0", "-Wno-attributes"]
+        host += ["-Werror=return-type", "-isystem", str(self.home / "include")]
+        link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o")]
+        link += [*extension.torch_libraries(compiler, "c10_cuda", "torch_cuda"), *cudart_link(folder, self.home)]
+        link += ["-o", str(folder / f"{name}.so")]
+
+        def build(more):
+            compile_host = [*host, *more, "-c", str(folder / "main.cpp"), "-o", str(folder / "main.o")]
+            log = extension.run([device, compile_host], say)
+            return log or _join_instances(folder, parts.kernels, say) or extension.run([link], say)
+
+        return extension.compiled(build, say)
+
+    def stock(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
+        """torch's load_inline. The log, empty if it succeeds."""
+        from torch.utils.cpp_extension import load_inline
+
+        toolchain.use_cuda_toolkit()
+        compiler = toolchain.host_compiler(self.home)
+        toolchain.put_ninja_on_path()
+        flags = ["-O2"] if opt else []
+        cuda = ["#include <torch/types.h>", "#include <cuda.h>", "#include <cuda_runtime.h>"]
+        cuda += ['#line 1 "cuda_src"', cuda_src]
+        cpp = ["#include <torch/extension.h>", '#line 1 "cpp_src"', cpp_src]
+        kept = io.StringIO()
+        try:
+            with (
+                _environment(TORCH_CUDA_ARCH_LIST=f"{self.architecture / 10:.1f}", CC=compiler, CXX=compiler),
+                contextlib.redirect_stdout(kept),
+                contextlib.redirect_stderr(kept),
+            ):
+                load_inline(
+                    name,
+                    ["\n".join(cpp)],
+                    ["\n".join(cuda)],
+                    functions=funcs,
+                    extra_cflags=flags,
+                    extra_cuda_cflags=flags,
+                    extra_ldflags=cudart_link(folder, self.home),
+                    build_directory=str(folder),
+                    no_implicit_headers=True,
+                )
+        except (RuntimeError, ImportError) as error:
+            return f"{error}\n{kept.getvalue()}"
+        finally:  # what ninja prints goes past a notebook's cell; it can be asked afterwards what it ran
+            ran = subprocess.run(["ninja", "-t", "commands"], cwd=folder, capture_output=True, text=True)
+            say(ran.stdout)
+        return ""
+
+
+def _fault_of_the_cut(log, parts, cuda_src):
+    """Why errors may come from cutting the source rather than from the source; empty where it is surely the source."""
+    if not parts.host:
+        return ""
+    if re.search(r"^(?:instances|.*[/\\]instances)[:(]", log, re.MULTILINE):
+        return "a template kernel's arguments mean something only where it is launched"
+    if found := re.search(r"undefined (?:reference|symbol).*|(?:multiple definition|duplicate symbol).*", log):
+        return f"the two parts do not fit: {found[0]}"
+    for name in re.findall(r'identifier "(?:\w+::)*(\w+)" is undefined', log):
+        if name in parts.host_names:
+            return f"a kernel needs {name}, which is a function of the host"
+    lines = cuda_src.splitlines()
+    for number, message in re.findall(r"^cuda_src:(\d+):\d+: error: (.*)", log, re.MULTILINE):
+        line = lines[int(number) - 1] if int(number) <= len(lines) else ""
+        misspelt = re.search(r"['‘](?!cuda|__)\w+['’] was not declared", message)
+        if not misspelt and re.search(r"<<<|\bcuda[A-Z]\w*|\b__\w+__\b", line):
+            return f"a C++ compiler reads line {number} otherwise than nvcc"
+    return ""
+
+
+def _join_instances(folder, kernels, say):
+    """Let the linker see the instances of template kernels that the host calls: today's nvcc keeps them to itself.
+
+    The log, empty unless nvcc did not make one of them.
+    """
+    if not kernels:
+        return ""
+    called = _symbols(folder / "main.o", "U")
+    named = re.compile("|".join(f"{len(name)}{name}I" for name in kernels))
+    instances = sorted(symbol for symbol in called if named.search(symbol))
+    if not instances:
+        return ""
+    if missing := [symbol for symbol in instances if symbol not in _symbols(folder / "cuda.o", "tTwWvV")]:
+        return f"undefined symbol: {missing[0]}"
+    seen = [f"--globalize-symbol={symbol}" for symbol in instances]
+    return extension.run([["objcopy", *seen, str(folder / "cuda.o")]], say)
+
+
+def _symbols(path, kinds):
+    """The names in an object file whose kind, a letter that nm's manual explains, is one of `kinds`."""
+    listed = subprocess.run(["nm", str(path)], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(rf"^[0-9a-f ]*[{kinds}] (\S+)$", listed, re.MULTILINE))
+
+
+def cudart_link(folder, home):
+    """How the linker finds the toolkit's runtime. The pip wheel has libcudart.so.13 alone: a link gets it found."""
+    library = toolchain.cudart(home)
+    if library is None:
+        return ["-lcudart"]
+    if library.name != "libcudart.so":
+        (folder / "libcudart.so").unlink(missing_ok=True)
+        (folder / "libcudart.so").symlink_to(library)
+        return [f"-L{folder}", "-lcudart"]
+    return [f"-L{library.parent}", "-lcudart"]
+
+
+@contextlib.contextmanager
+def _environment(**values):
+    """Set environment variables for a while."""
+    before = {key: os.environ.get(key) for key in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)

@@ -1,0 +1,350 @@
+"""A kernel compiled for a GPU by NVRTC, NVIDIA's compiler as a library, and launched through CUDA's driver.
+
+The same in the same words as utils/cuda/cpu/module.py is for the CPU.
+
+Both are called through cuda-bindings, NVIDIA's own Python bindings: every torch that the course supports depends on
+them and brings NVRTC, so nothing is installed, and their functions are those of the CUDA manuals. Of the others,
+cuda.core (7 MB) and CuPy (over 100 MB) would be one more package to install and to match with torch's CUDA, for little
+beyond these calls; torch.cuda._compile_kernel is private and knows neither templates nor a kernel's signature.
+"""
+
+import ctypes
+import functools
+import json
+import re
+from importlib import util
+from pathlib import Path
+
+import torch
+
+from utils.cuda.common import cache
+from utils.cuda.common.toolchain import ToolchainError, bindings_hint, cache_folder, cuda_home
+from utils.cuda.gpu import failures
+
+try:
+    from cuda.bindings import driver, nvrtc
+except ImportError as missing:
+    raise ToolchainError(f"compile_kernel needs NVIDIA's cuda-bindings ({missing})", bindings_hint()) from None
+
+__all__ = ["Module", "build", "modules"]
+
+# NVRTC has none of the C++ library's headers. Some say nothing that it does not know anyhow; the others are in CUDA's
+# own library. nvcc includes them unasked, so they come before the learner's source.
+_BEFORE = """
+#if __has_include(<cuda/std/cstdint>)
+#include <cuda/std/cstdint>
+#else
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef long long intptr_t;
+typedef unsigned long long uintptr_t;
+#endif
+#ifndef INT_MAX
+#define INT_MAX 0x7fffffff
+#define INT_MIN (-INT_MAX - 1)
+#define UINT_MAX 0xffffffffu
+#endif
+#ifndef FLT_MAX
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define FLT_EPSILON 1.192092896e-7f
+#define DBL_MAX 1.7976931348623157e+308
+#endif
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#line 1 "cuda_src"
+"""
+_EMPTY_HEADERS = """assert.h cassert cfloat climits cmath cstddef cstdint cstdio cstdlib cstring float.h limits.h math.h
+stddef.h stdint.h stdio.h stdlib.h string.h""".split()
+
+# NVRTC gives the mangled name of every kernel that it is asked for. That of this one holds the type of the learner's
+# kernel and the sizes of its parameters, also where the learner's own name, being extern "C", does not.
+_BEHIND = """
+namespace {}  // what the source lacks at its end, a `;` for instance, is missed here
+#line 1 "behind"
+template <class, unsigned long long...> struct cuda_course_kernel {};
+template <class... A>
+__host__ __device__ cuda_course_kernel<void (*)(A...), sizeof(A)...> cuda_course_of(void (*)(A...));
+template <class> __global__ void cuda_course_signature() {}
+#line 1 "name"
+"""
+_ASKED = "using cuda_course_asked_{number} = decltype(&{name});\n"
+
+
+def modules(source, names, options=(), verbose=False) -> "list[Module]":
+    """The kernels `names` of CUDA C++ text for the current GPU, built together, now or before. Raises CompileError."""
+    __tracebackhide__ = True
+    if verbose:
+        built(source, names, options, _capability(torch.device("cuda")), verbose)
+    key = cache.hashed(source, names, options)
+    if key not in _loaded:
+        code = _Code(source, names, options)
+        _loaded[key] = [Module(code, number, name) for number, name in enumerate(names)]
+    return _loaded[key]
+
+
+_loaded = {}  # modules of this process: a cell that is run again loads nothing again
+
+
+class _Code:
+    """The compiled text: for each architecture of this machine's GPUs, loaded where a kernel of it is launched."""
+
+    def __init__(self, source, names, options):
+        __tracebackhide__ = True
+        self._built = functools.partial(built, source, names, options)
+        self._modules = {}  # CUDA's, by device
+        self.facts = [self._facts(torch.device("cuda"), number) for number in range(len(names))]
+
+    def _facts(self, device, number):
+        __tracebackhide__ = True
+        return json.loads(facts_file(self._built(_capability(device)), number).read_text())
+
+    def function(self, number, device):
+        """Kernel `number` on `device`, whose context must be the current one."""
+        __tracebackhide__ = True
+        if device.index not in self._modules:
+            code = (self._built(_capability(device)) / "kernel.bin").read_bytes()
+            self._modules[device.index] = _checked(driver.cuModuleLoadData(code))
+        name = self._facts(device, number)["name"].encode()
+        return _Function(_checked(driver.cuModuleGetFunction(self._modules[device.index], name)))
+
+
+class Module:
+    """A kernel for the GPUs of this machine, compiled for each architecture when it is first launched there.
+
+    `.signature` is the type of a pointer to the kernel, as 'void (*)(float const*, int)'. `.sizes` has for each
+    parameter its size in bytes, then zeros for what only the CPU engine tells.
+    """
+
+    def __init__(self, code, number, name):
+        self._code, self._number, self.name = code, number, name
+        self._functions = {}  # by device
+        self.signature = code.facts[number]["signature"]
+        self.sizes = [(size, 0, 0) for size in code.facts[number]["sizes"]]
+
+    def launch(self, blocks, threads, shared_bytes, cooperative, args, device=None):
+        """Launch on torch's current stream of `device`, and return without waiting.
+
+        Raises RuntimeError for a launch that CUDA refuses. A fault of the kernel shows at a later call, as in CUDA
+        (utils/cuda/gpu/failures.py).
+        """
+        __tracebackhide__ = True
+        device = device or torch.device("cuda", torch.cuda.current_device())
+        stream = torch.cuda.current_stream(device).cuda_stream
+        with _context(device.index):
+            function = self._function(device)
+            if shared_bytes > function.shared_bytes:
+                function.allow(shared_bytes, self.name)
+            start = driver.cuLaunchCooperativeKernel if cooperative else driver.cuLaunchKernel
+            pointers = ctypes.addressof(args)
+            extra = () if cooperative else (0,)
+            (error,) = start(function.handle, *blocks, *threads, shared_bytes, stream, pointers, *extra)
+        if error != driver.CUresult.CUDA_SUCCESS:
+            raise RuntimeError(
+                failures.message(_said(error))
+                or f"{_said(error)}: {self.name}[{tuple(blocks)}, {tuple(threads)}, {shared_bytes}]{_advice(error)}"
+            )
+
+    def _function(self, device):
+        if device.index not in self._functions:
+            self._functions[device.index] = self._code.function(self._number, device)
+        return self._functions[device.index]
+
+
+class _Function:
+    """A kernel loaded into the current context."""
+
+    shared_bytes = 0  # of dynamic shared memory that it may have by now
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def allow(self, shared_bytes, name):
+        """Opt in to dynamic shared memory: without that, a kernel has 48 KB, static and dynamic together."""
+        __tracebackhide__ = True
+        wanted = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        (error,) = driver.cuFuncSetAttribute(self.handle, wanted, shared_bytes)
+        if error != driver.CUresult.CUDA_SUCCESS:
+            static = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+            limit = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+            most = _checked(driver.cuDeviceGetAttribute(limit, _checked(driver.cuCtxGetDevice())))
+            most -= _checked(driver.cuFuncGetAttribute(static, self.handle))
+            raise RuntimeError(
+                f"{_said(error)}: {shared_bytes} bytes of dynamic shared memory are more than the {most} that {name} "
+                "may have"
+            )
+        self.shared_bytes = shared_bytes
+
+
+class _context:
+    """Makes a device's primary context, which torch uses too, the current one for a while."""
+
+    def __init__(self, index):
+        self.context = _primary_context(index)
+
+    def __enter__(self):
+        _checked(driver.cuCtxPushCurrent(self.context))
+
+    def __exit__(self, *raised):
+        driver.cuCtxPopCurrent()
+
+
+@functools.cache
+def _primary_context(index):
+    _checked(driver.cuInit(0))
+    return _checked(driver.cuDevicePrimaryCtxRetain(_checked(driver.cuDeviceGet(index))))
+
+
+def _capability(device):
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
+
+
+def _checked(answer):
+    """The value of a driver's or NVRTC's answer. Raises RuntimeError where it failed."""
+    __tracebackhide__ = True
+    error, *values = answer
+    if int(error):
+        raise RuntimeError(failures.message(_said(error)) or _said(error))
+    return values[0] if values else None
+
+
+def _said(error):
+    if isinstance(error, nvrtc.nvrtcResult):
+        return f"NVRTC: {nvrtc.nvrtcGetErrorString(error)[1].decode()}"
+    words = driver.cuGetErrorString(error)[1]
+    return f"CUDA error: {words.decode() if words else error.name}"
+
+
+def _advice(error):
+    """What to do next, for the errors that a learner meets."""
+    told = {
+        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": ". Take fewer threads a block: all together need too many registers",
+        "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": ". All blocks of a cooperative launch must run at once: take fewer",
+    }
+    return told.get(error.name, "")
+
+
+# ---- compiling ------------------------------------------------------------------------------------------------------
+
+
+def built(source, names, options, capability, verbose=False) -> Path:
+    """The folder with a kernel, or several, compiled for a GPU of `capability` (75 for 7.5), now or before."""
+    __tracebackhide__ = True
+    names = [names] if isinstance(names, str) else names
+    options = [*_architecture(options, capability), *options]
+    includes = _include_folders()
+    made_by = (_version(), Path(__file__).read_text(), [(str(p), p.stat().st_mtime_ns) for p in includes])
+    folder = cache_folder() / "cuda" / f"{cache.file_name(names[0])}_{cache.hashed(source, names, options, made_by)}"
+    options = ["-default-device", *options, *(f"-I{path}" for path in includes)]
+    sources = {"cuda_src": source, "name": "\n".join(names)}
+    what = f"compiling {', '.join(names)} for the GPU"
+    cache.build_once(folder, lambda place: build(source, names, place, options), what, sources, 1, verbose)
+    return folder
+
+
+def build(source, names, folder, options) -> str:
+    """Compile the kernels `names` into `folder`: `kernel.bin` (a cubin, or PTX where `options` name no real
+    architecture) and for each what `facts_file` names (its mangled name, its signature, its parameters' sizes).
+
+    Needs no GPU. Gives the compiler's log, empty if it worked.
+    """
+    (folder / "cuda.cu").write_text(source)
+    (folder / "commands.txt").write_text(f"nvrtc {' '.join(options)} cuda.cu  # {', '.join(names)}\n")
+    text = _BEFORE + source + _BEHIND + "".join(_ASKED.format(number=n, name=name) for n, name in enumerate(names))
+    headers = [header.encode() for header in _EMPTY_HEADERS]
+    create = nvrtc.nvrtcCreateProgram
+    program = _checked(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
+    kernels = [f"&{name}".encode() for name in names]
+    signature = "cuda_course_signature<decltype(cuda_course_of(cuda_course_asked_{}()))>"
+    signatures = [signature.format(number).encode() for number in range(len(names))]
+    try:
+        for expression in [*kernels, *signatures]:
+            _checked(nvrtc.nvrtcAddNameExpression(program, expression))
+        (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        if int(error):
+            log = b" " * _checked(nvrtc.nvrtcGetProgramLogSize(program))
+            _checked(nvrtc.nvrtcGetProgramLog(program, log))
+            return log.decode(errors="replace").strip("\0 \n") or _said(error)
+        mangled, typed = (
+            [_checked(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
+            for expressions in (kernels, signatures)
+        )
+        size, get = nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN
+        if not _checked(size(program)):
+            size, get = nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX
+        code = b" " * _checked(size(program))
+        _checked(get(program, code))
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    (folder / "kernel.bin").write_bytes(code)
+    for number, (name, symbol) in enumerate(zip(mangled, typed, strict=True)):
+        kind, sizes = re.fullmatch(
+            r"void cuda_course_signature<cuda_course_kernel<(.*\))((?:, \d+ull)*)> ?>\(\)", _demangled(symbol)
+        ).groups()
+        facts = {"name": name, "signature": kind, "sizes": [int(s) for s in re.findall(r"\d+(?=ull)", sizes)]}
+        facts_file(folder, number).write_text(json.dumps(facts))
+    return ""
+
+
+def facts_file(folder, number) -> Path:
+    """Where the facts about kernel `number` of a build are."""
+    return folder / (f"kernel_{number}.json" if number else "kernel.json")
+
+
+def _demangled(symbol) -> str:
+    """A C++ name as people write it, by the function of the C++ ABI that every C++ library has (Itanium ABI, 3.4)."""
+    demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    demangle.restype = ctypes.c_void_p
+    text = demangle(symbol.encode(), None, None, None)
+    readable = ctypes.string_at(text).decode()
+    free = ctypes.CDLL(None).free
+    free.argtypes = [ctypes.c_void_p]
+    free(text)
+    return readable
+
+
+def _version():
+    error, *version = nvrtc.nvrtcVersion()
+    return version
+
+
+def _architecture(options, capability):
+    """The option that names the GPU's architecture, unless `options` do. Raises ToolchainError for a GPU too old."""
+    __tracebackhide__ = True
+    if any(re.match(r"--gpu-architecture|-arch", option) for option in options):
+        return []
+    known = _checked(nvrtc.nvrtcGetSupportedArchs())
+    if capability in known:
+        return [f"--gpu-architecture=sm_{capability}"]
+    older = [arch for arch in known if arch < capability]
+    if not older:
+        version = ".".join(map(str, _version()))
+        raise ToolchainError(
+            f"this GPU (sm_{capability}) is older than what NVRTC {version} supports (sm_{min(known)} and up): "
+            "install a torch that was built for an older CUDA"
+        )
+    return [f"--gpu-architecture=compute_{max(older)}"]  # PTX, which the driver of a newer GPU compiles
+
+
+@functools.cache
+def _include_folders() -> list[Path]:
+    """Where cuda_fp16.h and cooperative_groups.h are: in torch's own wheels, as NVRTC is, else in the toolkit."""
+    wheel = util.find_spec("nvidia")
+    folders = []
+    for place in wheel.submodule_search_locations if wheel else ():
+        folders += sorted(Path(place).glob("cu[0-9]*/include"), reverse=True)
+        folders.append(Path(place) / "cuda_runtime" / "include")
+    if home := cuda_home():
+        folders.append(home / "include")
+    there = [folder for folder in folders if (folder / "cuda_fp16.h").exists()]
+    # cooperative_groups.h asks for CUDA's C++ library (nv/target), which torch's wheels leave out.
+    library = [part for folder in folders for part in (folder / "cccl", folder) if (part / "nv" / "target").exists()]
+    whole = [folder for folder in there if any(part.is_relative_to(folder) for part in library)]
+    return [*(whole or there)[:1], *library[:1]]

@@ -1,0 +1,142 @@
+"""compile_kernel: one `__global__` function, callable from Python, on a GPU or on the CPU, without any host code."""
+
+from operator import index
+
+from utils.cuda.common import output
+from utils.cuda.common.arguments import chosen_kernel, packed, parameters
+from utils.cuda.common.toolchain import device
+from utils.cuda.gpu import failures
+from utils.lesson.simulator import check_launch
+
+__all__ = ["Kernel", "Tracer", "compile_kernel", "compile_kernels"]
+
+MAX_PROBLEMS = 20  # different ones, after which a trace ends
+MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
+
+
+def compile_kernel(source, name, options=(), verbose=False):
+    """Compile the kernel `name` of CUDA C++ text: a `Kernel`, for the GPU if there is one, else for the CPU.
+
+    `name` is a `__global__` function of `source`, or an instance of a template such as 'matmul_tile<16>'. Host code
+    may stand in the text under `#ifndef __CUDACC_RTC__`; it is left out. `options` are NVRTC's, for instance
+    `('-DTILE=32', '--use_fast_math', '--gpu-architecture=sm_90')`; those about macros and include folders count on the
+    CPU as well. `verbose=True` prints the commands. What was built once is loaded from the cache.
+
+    Raises ValueError for a name that is no kernel of the source, CompileError for a source that does not compile,
+    ToolchainError where no compiler is found.
+    """
+    __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
+    return compile_kernels(source, [name], options, verbose)[0]
+
+
+def compile_kernels(source, names, options=(), verbose=False):
+    """The same for several kernels of one source, a list of `Kernel`: they are compiled together, in one wait, and a
+    `__device__` variable of the source is one for all of them."""
+    __tracebackhide__ = True
+    options = (options,) if isinstance(options, str) else tuple(options)
+    chosen = [chosen_kernel(source, name) for name in names]
+    on = device().type
+    if on == "cuda":
+        from utils.cuda.gpu.nvrtc import modules
+    else:
+        from utils.cuda.cpu.module import modules
+    compiled = modules(source, names, options, verbose=verbose)
+    output.install()
+    return [Kernel(source, *which, options, on) for which in zip(names, chosen, compiled, strict=True)]
+
+
+class Kernel:
+    """A compiled kernel. `kernel[blocks, threads](*args)` launches it, `kernel[blocks, threads, shared_bytes]` with
+    that much dynamic shared memory; `blocks` and `threads` are an int, a tuple of up to three, or a `dim3`.
+
+    A pointer takes a contiguous tensor of its type on the kernel's device, or None; a pointer to a struct, a vector
+    type or void takes any tensor. Numbers go to numbers, if they fit; a struct goes as a ctypes.Structure or bytes.
+    On a GPU the launch goes to torch's current stream and returns at once. On the CPU it returns when all is done.
+
+    Raises TypeError or ValueError for a launch or for arguments that the kernel does not take, before anything runs,
+    and RuntimeError for what the GPU or the CPU engine refuses, or for a fault on the CPU.
+    """
+
+    def __init__(self, source, name, chosen, module, options, device):
+        __tracebackhide__ = True
+        self.source, self.name, self.options, self.device = source, name, options, device
+        self.cooperative, self._module = chosen.cooperative, module
+        self.parameters = parameters(module.signature, module.sizes, chosen.names)
+
+    def __repr__(self):
+        return f"<kernel {self.name}({', '.join(p.text for p in self.parameters)}) for {self.device}>"
+
+    def __call__(self, *args):
+        raise TypeError(f"{self.name} needs a launch: {self.name}[blocks, threads](...), not {self.name}(...)")
+
+    def __getitem__(self, launch):
+        __tracebackhide__ = True
+        blocks, threads, shared_bytes = _launch(launch, self.name)
+
+        def run(*args):
+            __tracebackhide__ = True
+            p = packed(self.name, self.parameters, args, self.device)
+            if self.device == "cuda":
+                failures.launched(self.name, args, (blocks, threads, shared_bytes), self.parameters)
+            self._module.launch(blocks, threads, shared_bytes, self.cooperative, p.pointers, p.device)
+
+        return run
+
+    @property
+    def trace(self):
+        """`kernel.trace[blocks, threads, shared_bytes](*args, outputs=())` runs the kernel on the CPU engine, on any
+        machine, with every access recorded, and tells what went wrong and what the accesses cost.
+
+        It works on copies of the tensors, which may be on any device: the tensors themselves stay as they are, and
+        what became of the copies is in `.args` of what it returns. `outputs` is a list of those of the tensors that the
+        kernel must write in full. `order` is the order of blocks and threads: 'forward', 'reversed', or a seed to
+        shuffle them. It stops after `max_problems` problems, and gives up on a thread after `max_steps` steps (basic
+        blocks of the compiled code). Returns a `utils.cuda.cpu.trace.report.Trace`.
+        """
+        return Tracer(self.source, self.name, self.options)
+
+
+class Tracer:
+    """`Kernel.trace` without a compiled kernel: only the traced one is built, when it is first launched."""
+
+    def __init__(self, source, name, options=()):
+        __tracebackhide__ = True
+        self.source, self.name, self.options, self.chosen = source, name, options, chosen_kernel(source, name)
+
+    def __repr__(self):
+        return f"<trace of {self.name}: call it as a launch, {self.name}.trace[blocks, threads](...)>"
+
+    def __call__(self, *args, **options):
+        raise TypeError(f"a trace needs a launch: {self.name}.trace[blocks, threads](...), not {self.name}.trace(...)")
+
+    def __getitem__(self, launch):
+        __tracebackhide__ = True
+        blocks, threads, shared_bytes = _launch(launch, self.name)
+
+        def run(*args, outputs=(), order="forward", max_problems=MAX_PROBLEMS, max_steps=MAX_STEPS):
+            __tracebackhide__ = True
+            from utils.cuda.cpu.trace.trace import trace
+
+            return trace(self, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps)
+
+        return run
+
+
+def _launch(launch, name):
+    """Check what stands in the brackets of a launch; blocks, threads and bytes of dynamic shared memory."""
+    __tracebackhide__ = True
+    if not isinstance(launch, tuple) or len(launch) not in (2, 3):
+        raise TypeError(f"{name}[...] takes [blocks, threads] or [blocks, threads, shared_bytes], but got {launch!r}")
+    blocks, threads = check_launch(*(_with_axes(size) for size in launch[:2]))
+    try:
+        shared_bytes = index(launch[2]) if len(launch) == 3 else 0
+    except TypeError:
+        raise TypeError(f"shared_bytes must be a whole number of bytes, but got {launch[2]!r}") from None
+    if shared_bytes < 0:
+        raise ValueError(f"shared_bytes must not be negative, but it is {shared_bytes}")
+    return blocks, threads, shared_bytes
+
+
+def _with_axes(size):
+    """A `dim3` of whichever library as a tuple."""
+    return (size.x, size.y, size.z) if all(hasattr(size, axis) for axis in "xyz") else size

@@ -1,0 +1,165 @@
+"""`%%cuda`: a cell of CUDA C++ whose kernels can be launched from the notebook. The set-up cell
+loads it: `%load_ext utils.cuda.magic`."""
+
+import re
+import shlex
+
+from IPython.core.magic import Magics, cell_magic, magics_class
+
+__all__ = ["CudaMagics", "Template", "load_ipython_extension"]
+
+# NVRTC's options that a learner has a use for, each with what the rest of it must look like.
+_OPTIONS = {
+    "-DNAME or -DNAME=VALUE": r"-D\w+(=.*)?",
+    "-UNAME": r"-U\w+",
+    "-IFOLDER": r"-I.+",
+    "--use_fast_math": r"--use_fast_math",
+    "--fmad=false": r"--fmad=(true|false)",
+    "--maxrregcount=N": r"--maxrregcount=\d+",
+    "--gpu-architecture=sm_90": r"--gpu-architecture=(sm|compute)_\w+",
+    "--std=c++20": r"--std=c\+\+\d+",
+    "-lineinfo": r"-lineinfo",
+    "--verbose": r"--verbose",
+}
+# The words of compilers about a name that they have not met: g++; clang++; NVRTC.
+_NOT_MET = re.compile(r"was not declared|undeclared identifier|is undefined")
+
+
+@magics_class
+class CudaMagics(Magics):
+    """The magic `%%cuda`."""
+
+    @cell_magic
+    def cuda(self, line, cell):
+        """Compile the cell, CUDA C++ text, and make every `__global__` function in it a kernel of the notebook.
+
+            %%cuda --use_fast_math -DFACTOR=2
+            __global__ void scale(const float* x, float* out, int n) { ... }
+
+        Then `scale[blocks, threads](x, out, n)` launches it and `scale.trace[blocks, threads](x, out, n)` explains what
+        it does, as with `compile_kernel`. A template gives instances: `tiled.of(16)[blocks, threads](...)`. Changed,
+        the cell is run again, and the names mean the new kernels. Host code may stand in the cell under
+        `#ifndef __CUDACC_RTC__`; it is left out.
+
+        The line takes options of NVRTC (those about macros and folders count on the CPU as well) and `--verbose`, which
+        prints the commands. `{}` holds Python: `-DTILE={tile}`. `%%cuda` must be the first line of its cell.
+        """
+        from utils.cuda.common.diagnostics import CompileError
+        from utils.cuda.common.toolchain import ToolchainError
+
+        try:
+            options = _options(line)
+            made, left_out = _kernels(f"// %%cuda\n{cell}", options, verbose="--verbose" in line.split())
+        except (CompileError, ToolchainError, ValueError, KeyboardInterrupt) as error:
+            # Between the learner's cell and the compiler lie only IPython's frames and ours: the message is what helps.
+            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            error._render_traceback_ = said.splitlines
+            raise
+        self.shell.push(made)
+        shown = [f"{name}<...>" if isinstance(kernel, Template) else name for name, kernel in made.items()]
+        print("kernels:", ", ".join(shown) + (f" (left out by the source: {', '.join(left_out)})" if left_out else ""))
+
+
+class Template:
+    """A template kernel of a cell. `.of(16)`, `.of('float', 16)` gives the kernel with these arguments."""
+
+    def __init__(self, source, kernel, options):
+        self._source, self._kernel, self._options = source, kernel, options
+
+    def __repr__(self):
+        return f"<{self._kernel.template} kernel {self._kernel.name}: {self._example()} is one of its kernels>"
+
+    def of(self, *arguments):
+        """The kernel with these template arguments, a `utils.cuda.kernel.Kernel`: compiled now or before.
+
+        Numbers, True and False go as they are; types and everything else as text, as C++ writes it.
+        """
+        __tracebackhide__ = True
+        from utils.cuda.kernel import compile_kernel
+
+        if not arguments:
+            raise TypeError(f"{self._kernel.name}.of() takes the template's arguments, as in {self._example()}")
+        words = [str(a).lower() if isinstance(a, bool) else str(a) for a in arguments]
+        return compile_kernel(self._source, f"{self._kernel.name}<{', '.join(words)}>", self._options)
+
+    def __getitem__(self, launch):
+        __tracebackhide__ = True
+        raise self._no_kernel("[blocks, threads](...)")
+
+    def __call__(self, *arguments):
+        __tracebackhide__ = True
+        raise self._no_kernel("[blocks, threads](...)")
+
+    @property
+    def trace(self):
+        """There is none before an instance is chosen: `.of(16).trace`."""
+        __tracebackhide__ = True
+        raise self._no_kernel(".trace[blocks, threads](...)")
+
+    def _no_kernel(self, launch):
+        name, template = self._kernel.name, self._kernel.template
+        return TypeError(f"{name} is a template ({template}): choose its arguments, as in {self._example()}{launch}")
+
+    def _example(self):
+        """An instance as it may be asked for: `tiled.of(16, 'float')`. What has a default is left to it."""
+        from utils.cuda.common.arguments import split
+
+        inside = self._kernel.template.partition("<")[2].rpartition(">")[0]
+        asked = [parameter for parameter in split(inside) if "=" not in parameter]
+        shown = ["'float'" if re.match(r"class\b|typename\b", p) else str("bool" in p or 16) for p in asked]
+        return f"{self._kernel.name}.of({', '.join(shown)})"
+
+
+def _options(line):
+    """The options of the magic's line without `--verbose`. Raises ValueError for one that is not known."""
+    try:
+        words = shlex.split(re.sub(r"(?<!\S)-([DUI])\s+", r"-\1", line))
+    except ValueError as error:
+        raise ValueError(f"%%cuda {line}: {error}") from None
+    for word in words:
+        if not any(re.fullmatch(form, word) for form in _OPTIONS.values()):
+            raise ValueError(f"%%cuda has no option {word!r}. It takes: {', '.join(_OPTIONS)}")
+    return [word for word in words if word != "--verbose"]
+
+
+def _kernels(source, options, verbose):
+    """Every kernel of the source by name, a Template where it is one, and the names that the compiler did not meet."""
+    from utils.cuda.common.arguments import kernels_of
+    from utils.cuda.common.diagnostics import CompileError
+    from utils.cuda.kernel import compile_kernels
+
+    there = kernels_of(source)
+    names = [name for name, kernel in there.items() if not kernel.template]
+    templates = {name: Template(source, kernel, options) for name, kernel in there.items() if kernel.template}
+    left_out = []
+    while names or templates:
+        try:
+            if names:
+                made = compile_kernels(source, names, options, verbose)
+            else:  # a template is compiled when an instance is asked for, but errors shall show now
+                made = []
+                compile_kernels(f"{source}\n\n\n__global__ void no_template() {{}}", ["no_template"], options, verbose)
+            found = dict(zip(names, made, strict=True)) | templates
+            return {name: found[name] for name in there if name in found}, left_out
+        except CompileError as error:
+            hidden = _hidden(error, names)
+            if not hidden:
+                raise
+            left_out += hidden
+            names = [name for name in names if name not in hidden]
+    if left_out:
+        raise ValueError(f"an #if or a namespace hides every kernel of the cell: {', '.join(left_out)}")
+    raise ValueError("the cell has no kernel: a kernel is a function marked __global__")
+
+
+def _hidden(error, names):
+    """The kernels that an #if or a namespace hides from the compiler, where an error is about nothing else."""
+    lines = {line for _, line, said in error.errors if _NOT_MET.search(said)}
+    if any(which != "name" or line not in lines for which, line, _ in error.errors):
+        return []
+    return [name for line, name in enumerate(names, 1) if line in lines]
+
+
+def load_ipython_extension(shell):
+    """What `%load_ext utils.cuda.magic` calls."""
+    shell.register_magics(CudaMagics)

@@ -1,1 +1,0 @@
-"""The exercises of each lesson; utils/exercises.py says how to write one."""

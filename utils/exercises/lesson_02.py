@@ -1,0 +1,83 @@
+"""Lesson 02: kernels in Python, one thread an element."""
+
+import torch
+
+from utils.exercises.judging import Kernel, Question, once, poison
+from utils.lesson.simulator import blk_kernel, cdiv
+
+_THREADS = 32  # in a block: few, so that small pictures have several blocks and an overhang
+
+
+def _wrong_count(answer):
+    blocks, spare = answer
+    right = cdiv(1066 * 1600, 256)
+    parts = [
+        ("number of blocks", blocks, right),
+        ("number of threads without a pixel", spare, right * 256 - 1066 * 1600),
+    ]
+    return " and ".join(f"{what} is not {yours}" for what, yours, expected in parts if yours != expected)
+
+
+def _wrong_unnoticed(answer):
+    sizes = [(16, 16), (150, 225), (1, 1), (20, 64), (100, 100)]
+    right = {size for size in sizes if size[0] * size[1] % 256 == 0}
+    strangers = [size for size in answer if tuple(size) not in sizes]
+    if strangers:
+        return f"{strangers[0]} is none of the sizes"
+    too_many, missing = {tuple(size) for size in answer} - right, right - {tuple(size) for size in answer}
+    if too_many:
+        return f"for {min(too_many)} somebody notices"
+    return f"{len(missing)} more of the sizes go unnoticed" if missing else ""
+
+
+def _blocks(h, w):
+    return cdiv(h * w, _THREADS), _THREADS
+
+
+EXERCISES = [
+    Question("02-count", _wrong_count),
+    Question("02-unnoticed", _wrong_unnoticed),
+    Kernel(
+        "02-guard",
+        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (1, 17), (7, 13), (8, 8), (11, 23))],
+        arguments=lambda h, w: {
+            "x": torch.randint(0, 256, (3 * h * w,), dtype=torch.uint8),
+            "out": poison(h * w, dtype=torch.uint8),
+            "n": h * w,
+        },
+        outputs=("out",),
+        launch=_blocks,
+        expected=lambda x, n, out: (0.2989 * x[:n] + 0.5870 * x[n : 2 * n] + 0.1140 * x[2 * n :]).to(torch.uint8),
+        run=blk_kernel,
+    ),
+    Kernel(
+        "02-mirror",
+        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (1, 17), (17, 1), (7, 13), (5, 32))],
+        arguments=lambda h, w: {
+            "x": torch.randint(0, 256, (h * w,), dtype=torch.uint8),
+            "out": poison(h * w, dtype=torch.uint8),
+            "h": h,
+            "w": w,
+        },
+        outputs=("out",),
+        launch=_blocks,
+        expected=lambda x, h, w, out: x.view(h, w).flip(1).flatten(),
+        run=blk_kernel,
+        traffic=lambda h, w: once(torch.empty(2 * h * w, dtype=torch.uint8)),
+    ),
+    Kernel(
+        "02-stride",
+        sizes=[{"n": n} for n in (1, 17, 64, 65, 127, 320)],
+        arguments=lambda n: {
+            "x": torch.rand(n),
+            "out": poison(n),
+            "n": n,
+            "blocks": min(cdiv(n, _THREADS), 2),
+        },
+        outputs=("out",),
+        launch=lambda n: (min(cdiv(n, _THREADS), 2), _THREADS),
+        expected=lambda x, out, n, blocks: 2 * x,
+        run=blk_kernel,
+        traffic=lambda n: once(torch.empty(2 * n)),
+    ),
+]

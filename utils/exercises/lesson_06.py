@@ -1,0 +1,82 @@
+"""Lesson 06: the matrix product in CUDA C++, and what a host function must not forget."""
+
+import numpy as np
+import torch
+
+import kernels
+from utils.exercises.judging import Function, Kernel, Question, given, like, poison
+from utils.lesson.simulator import cdiv
+
+_LARGEST = 2**31 - 1  # of an int
+
+
+def _wrong_row(first_bad_row):
+    for k in (1, 2, 784, 1000, 65_536, 2**31 - 1):
+        r = given(first_bad_row(k))
+        if type(r) is not int or r < 0:
+            return f"for k = {k} it returns {r!r}, which is no row"
+        if r > 0 and (r - 1) * k + k - 1 > _LARGEST:
+            return f"with k = {k}, row {r - 1:,} cannot be read to its end either: {r:,} is not the first"
+        if r * k + k - 1 <= _LARGEST:
+            return f"with k = {k}, the last element of row {r:,} has the index {r * k + k - 1:,}, which is still fine"
+    return ""
+
+
+def _wrong_lines(answer):
+    """The lines of the lesson's host function with a mistake, by what is wrong there."""
+    wrong = {5: "sizes", 6: "options", 8: "blocks", 9: "stream", 10: "type"}
+    if innocent := sorted(set(answer) - set(wrong)):
+        return f"line {innocent[0]} is all right"
+    rest = len(set(wrong) - set(answer))
+    return f"right so far, and {rest} more of the lines {'is' if rest == 1 else 'are'} wrong" if rest else ""
+
+
+def _doubles(*shape):
+    return lambda: {"x": torch.randn(shape, dtype=torch.float64)}
+
+
+def _layer(h, k, w):
+    return {
+        "m": torch.randn(h * k),
+        "n": torch.randn(k * w),
+        "bias": torch.randn(w),
+        "out": poison(h * w),
+        "h": h,
+        "w": w,
+        "k": k,
+    }
+
+
+def _launch(h, k, w):
+    return (cdiv(w, 16), cdiv(h, 16)), (16, 16)
+
+
+def _matmul(h, k, w):
+    """The traffic of the lesson's own kernel. The bias comes on top: one read beside the 2 * k of a thread."""
+    arguments = [torch.empty(h * k), torch.empty(k * w), torch.empty(h * w), h, w, k]
+    return like(kernels.source("matmul"), "matmul_kernel", _launch(h, k, w), arguments)
+
+
+EXERCISES = [
+    Question("06-int", _wrong_row),
+    Function(
+        "06-seen",
+        cases=[_doubles(1, 1), _doubles(2, 3), _doubles(17), _doubles(65, 100)],
+        expected=lambda x: torch.from_numpy(
+            np.frombuffer(x.numpy().tobytes(), np.float32, x.numel()).reshape(x.shape).copy()
+        ),
+        close={"rtol": 0, "atol": 0},
+    ),
+    Kernel(
+        "06-layer",
+        sizes=[{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (5, 784, 10), (17, 3, 31), (65, 100, 70))],
+        arguments=_layer,
+        outputs=("out",),
+        launch=_launch,
+        expected=lambda m, n, bias, out, h, w, k: torch.relu(m.view(h, k) @ n.view(k, w) + bias).flatten(),
+        cuda="layer_kernel",
+        close={"rtol": 1e-5, "atol": 1e-3},
+        traffic=_matmul,
+    ),
+    Question("06-host", _wrong_lines),
+]

@@ -1,0 +1,62 @@
+"""Lesson 07: threads that share memory and wait for each other."""
+
+import torch
+
+from utils.exercises.judging import Kernel, poison
+from utils.lesson.simulator import blk_kernel2d_shared, cdiv
+
+_SUM_THREADS, _THREADS = 16, 128  # in a block
+
+
+def _block_sums(x, out, n):
+    padded = torch.zeros(out.numel() * _SUM_THREADS)
+    padded[:n] = x
+    return padded.view(-1, _SUM_THREADS).sum(dim=1)
+
+
+def _neighbours(x, out, n):
+    padded = torch.nn.functional.pad(x, (1, 1))
+    return padded[:-2] + padded[1:-1] + padded[2:]
+
+
+def factors(h, k, w):
+    """The arguments of a kernel that multiplies m (h, k) and n (k, w)."""
+    return {"m": torch.rand(h, k), "n": torch.rand(k, w), "out": poison(h, w), "h": h, "w": w, "k": k}
+
+
+EXERCISES = [
+    Kernel(
+        "07-sum",
+        sizes=[{"n": n} for n in (1, 16, 17, 31, 70)],
+        arguments=lambda n: {"x": torch.rand(n), "out": poison(cdiv(n, _SUM_THREADS)), "n": n},
+        outputs=("out",),
+        launch=lambda n: ((cdiv(n, _SUM_THREADS), 1), (_SUM_THREADS, 1), _SUM_THREADS),
+        expected=_block_sums,
+        run=blk_kernel2d_shared,
+        traffic=lambda n: {"requests": 2 * cdiv(n, _SUM_THREADS)},  # a block is half a warp: one load, one store
+    ),
+    Kernel(
+        "07-neighbours",
+        sizes=[{"n": n} for n in (1, 2, 127, 128, 129, 300, 500)],
+        arguments=lambda n: {"x": torch.randn(n), "out": poison(n), "n": n},
+        outputs=("out",),
+        launch=lambda n: (cdiv(n, _THREADS), _THREADS),
+        expected=_neighbours,
+        cuda="neighbours",
+        # A load and a store for each warp, and two loads for the neighbours of each block.
+        traffic=lambda n: {"requests": 2 * cdiv(n, 32) + 2 * cdiv(n, _THREADS)},
+    ),
+    Kernel(
+        "07-rectangle",
+        sizes=[{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (8, 8, 32), (9, 17, 33), (65, 100, 70))],
+        arguments=factors,
+        outputs=("out",),
+        launch=lambda h, k, w: ((cdiv(w, 32), cdiv(h, 8)), (32, 8)),
+        expected=lambda m, n, out, h, w, k: m @ n,
+        cuda="matmul_rectangle",
+        close={"rtol": 1e-4, "atol": 1e-4},
+        # A row of a tile is one request: h rows of m, in steps of 8 numbers, for each column of blocks, k rows of n for
+        # each row of blocks. And a store for each row of a block's result.
+        traffic=lambda h, k, w: {"requests": cdiv(w, 32) * (h * cdiv(k, 8) + k * cdiv(h, 8) + h)},
+    ),
+]

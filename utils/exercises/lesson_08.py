@@ -1,0 +1,71 @@
+"""Lesson 08: sectors of a stride, wide loads of structs, the order of the lanes, banks for numbers of 8 bytes."""
+
+import torch
+
+from utils.exercises.judging import Kernel, Question, given, poison
+from utils.lesson.simulator import cdiv
+
+_STRIDES = (0, 3, 6, 9)
+
+
+def _wrong_sectors(answer):
+    if not isinstance(answer, dict) or sorted(answer) != list(_STRIDES):
+        return f"the answer is a dictionary with the keys {', '.join(map(str, _STRIDES))}, but yours is {answer!r}"
+    for stride in _STRIDES:
+        sectors = {4 * lane * stride // 32 for lane in range(32)}
+        if not isinstance(given(answer[stride]), int):
+            return f"for stride {stride} the answer is a whole number, but yours is {answer[stride]!r}"
+        if answer[stride] != len(sectors):
+            where = f"each lane is {4 * stride} bytes behind the one before it, and the last one at byte {124 * stride}"
+            return f"a request with stride {stride} does not touch {answer[stride]} sectors: {where}"
+    return ""
+
+
+def _bodies(n):
+    return {"bodies": torch.randn(n, 4).abs(), "out": poison(n), "n": n}
+
+
+def _matrix(h, w):
+    return {"x": torch.randn(h, w), "factor": torch.randn(h), "out": poison(h, w), "h": h, "w": w}
+
+
+EXERCISES = [
+    Question("08-stride", _wrong_sectors),
+    Kernel(
+        "08-energy",
+        sizes=[{"n": n} for n in (1, 31, 129, 256)],
+        arguments=_bodies,
+        outputs=("out",),
+        launch=lambda n: (cdiv(n, 64), 64),
+        expected=lambda bodies, out, n: 0.5 * bodies[:, 3] * (bodies[:, :3] ** 2).sum(1),
+        cuda="energy",
+        # A warp loads 32 bodies of 16 bytes in one request, and stores 32 numbers in another.
+        traffic=lambda n: {"requests": 2 * n // 32, "sectors": 20 * n // 32},
+    ),
+    Kernel(
+        "08-rows",
+        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (7, 65), (65, 7), (64, 96))],
+        arguments=_matrix,
+        outputs=("out",),
+        launch=lambda h, w: (cdiv(h * w, 256), 256),
+        expected=lambda x, factor, out, h, w: x * factor[:, None],
+        cuda="scale_rows",
+        # With w a multiple of 32, a warp is in one row: one sector for its factor, four for x and four for out.
+        traffic=lambda h, w: {"requests": 3 * h * w // 32, "sectors": 9 * h * w // 32},
+    ),
+    Kernel(
+        "08-padding",
+        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (33, 5), (40, 70), (64, 64))],
+        arguments=lambda h, w: {
+            "x": torch.randn(h, w, dtype=torch.float64),
+            "out": poison(w, h, dtype=torch.float64),
+            "h": h,
+            "w": w,
+        },
+        outputs=("out",),
+        launch=lambda h, w: ((cdiv(w, 32), cdiv(h, 32)), (32, 32)),
+        expected=lambda x, out, h, w: x.t(),
+        cuda="transpose_double",
+        traffic=lambda h, w: {"bank_conflicts": 0, "sectors": 2 * h * w // 4},
+    ),
+]

@@ -1,0 +1,97 @@
+"""Lesson 09: a stopwatch, FLOP per byte, what bounds a kernel, and a benchmark with four mistakes."""
+
+import statistics
+from math import isclose
+
+from utils.exercises.judging import Function, Question, given
+
+_LAUNCH = 0.01  # seconds that handing over costs on the machine below
+
+
+class _Machine:
+    """A clock and a queue: `run` hands work over and returns, `wait` comes back when all of it is done."""
+
+    def __init__(self, works):
+        self.works, self.calls, self.now, self.free = works, 0, 0.0, 0.0
+
+    def run(self):
+        work = self.works[min(self.calls, len(self.works) - 1)]
+        self.calls += 1
+        self.now += _LAUNCH
+        self.free = max(self.free, self.now) + work
+
+    def wait(self):
+        self.now = max(self.now, self.free)
+
+    def clock(self):
+        return self.now
+
+
+def _wrong_median(median_time):
+    for works in ([50.0, 3.0], [50.0, 3.0, 4.0, 3.5, 20.0, 5.0], [9.0, 2.0, 1.0, 6.0, 30.0]):
+        machine, repeat = _Machine(works), len(works) - 1
+        got = given(median_time(machine.run, machine.wait, machine.clock, repeat))
+        if machine.calls != repeat + 1:
+            return (
+                f"with repeat = {repeat}, f was called {machine.calls} times, "
+                f"but one warm-up and {repeat} samples make {repeat + 1}"
+            )
+        right = statistics.median(work + _LAUNCH for work in works[1:])
+        if not isclose(got, right, rel_tol=1e-6):
+            later = ", ".join(f"{work:g}" for work in works[1:])
+            case = f"the first call takes {works[0]:g} s, the others {later}, and handing over {_LAUNCH} s"
+            return f"the median should be {right:g} s, but yours is {got:g} ({case})"
+    return ""
+
+
+# (FLOP, bytes, peak, bandwidth): a square, a matmul, a copy, grayscale; the last on a machine with slow arithmetic.
+_BOUNDS = [(1e6, 8e6, 1e12, 1e11), (2e12, 2e8, 6e13, 4e12), (0, 1e9, 1e13, 1e12), (5e6, 4e6, 6e13, 4e12)]
+_BOUNDS += [(1e6, 8e6, 1e9, 1e12)]
+
+
+def _wrong_bound(bound):
+    for flops, size, peak, bandwidth in _BOUNDS:
+        arithmetic, memory = flops / peak, size / bandwidth
+        case = f"the operations take {arithmetic:g} s, the bytes {memory:g} s (flops = {flops:g}, bytes = {size:g}, "
+        case += f"peak = {peak:g}, bandwidth = {bandwidth:g})"
+        try:
+            answer = given(bound(flops, size, peak, bandwidth))
+        except ZeroDivisionError:
+            return f"it divides by zero where {case}"
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
+            return f"the answer is a pair, seconds and a word, but yours is {answer!r}"
+        least, limit = max((arithmetic, "arithmetic"), (memory, "memory"))
+        if not isclose(answer[0], least, rel_tol=1e-6):
+            return f"{answer[0]:g} s is not the least time: {case}"
+        if answer[1] != limit:
+            return f"{answer[1]!r} is not what bounds it: {case}"
+    return ""
+
+
+_MISTAKES = {"compiles while the clock runs": 6, "stops too early": 9, "fits into the cache": 1, "checks nothing": 10}
+
+
+def _wrong_lines(answer):
+    for mistake, line in _MISTAKES.items():
+        if not isinstance(given(answer[mistake]), int | float):
+            return f"a line is a number, as 3, but for the one that {mistake} yours is {answer[mistake]!r}"
+        if answer[mistake] != line:
+            return f"line {answer[mistake]} is not the one that {mistake}"
+    return ""
+
+
+EXERCISES = [
+    Question("09-median", _wrong_median),
+    Function(
+        "09-intensity",
+        cases=[
+            {"h": 16, "w": 16, "k": 16, "tile": 16},
+            {"h": 128, "w": 128, "k": 128, "tile": 16},
+            {"h": 64, "w": 96, "k": 320, "tile": 32},
+            {"h": 4096, "w": 1024, "k": 64, "tile": 8},
+        ],
+        expected=lambda h, w, k, tile: 2 * h * w * k / (4 * (2 * h * w * k / tile + h * w)),
+    ),
+    Question("09-bound", _wrong_bound),
+    Question("09-hunt", _wrong_lines),
+]

@@ -1,0 +1,103 @@
+"""Lesson 10: the limit that counts give, registers, the order of the lanes, copies under way."""
+
+import re
+from random import randint, uniform
+
+import torch
+
+from utils.exercises.judging import Function, Kernel, Question, given, poison
+from utils.exercises.lesson_07 import factors
+from utils.lesson.simulator import cdiv
+
+_TILES, _TILE = 8, 64  # of a block
+
+
+def _shared(wanted):
+    """Whether neighbours want the same: each lane as lane i ^ 1, or each as lane i ^ 2."""
+    return any(all(wanted[i] == wanted[i ^ by] for i in range(len(wanted))) for by in (1, 2))
+
+
+def _wrong_order(place_of):
+    places = [given(place_of(lane)) for lane in range(32)]
+    places = [tuple(place) if isinstance(place, list) else place for place in places]
+    halves = range(16), range(16, 32)  # of the warp: the hardware looks at each by itself
+    for lane, place in enumerate(places):
+        if not isinstance(place, tuple) or len(place) != 2:
+            return f"the place of a lane is its row and its column, but for lane {lane} it is {place!r}"
+        if place not in [(r, c) for r in range(4) for c in range(8)]:
+            return f"lane {lane} stands in {place}, which is none of the 4 rows and 8 columns"
+        if place in places[:lane]:
+            return f"lanes {places.index(place)} and {lane} both stand in {place}"
+    for number, which in enumerate(("row", "column")):
+        if not all(_shared([places[i][number] for i in half]) for half in halves):
+            example = f"lanes 0, 1 and 2 have the {which}s {', '.join(str(places[i][number]) for i in range(3))}"
+            return (
+                f"a read by {which} takes four passes: not all pairs i and i ^ 1, or i and i ^ 2, share it ({example})"
+            )
+    return ""
+
+
+def _waits_for_all(source):
+    """Follow the source: is there a sum at which a copy is under way?"""
+    code = re.sub(r"//.*|/\*[\s\S]*?\*/", "", source)
+    if "__pipeline_memcpy_async" not in code:
+        return "no copy is under way while a tile is added: begin each with __pipeline_memcpy_async"
+    copies = "|".join(["__pipeline_memcpy_async", *re.findall(r"\bauto\s+(\w+)\s*=\s*\[", code)])
+    steps = rf"__pipeline_wait_prior\(\s*(.*?)\s*\)|\b({copies})\s*\(|\bsum\s*(?:\+=|=\s*sum\s*\+)"
+    under_way = waited = False
+    for left, copy in re.findall(steps, code):
+        if left:  # of two waits in a row, the branches of an `if`, one is enough
+            under_way, waited = left != "0" or (waited and under_way), True
+        elif copy:
+            under_way, waited = True, False
+        elif under_way:
+            return ""
+        else:
+            waited = False
+    return "every wait is for all copies, so none is under way while a tile is added"
+
+
+def _traffic_of_rows(h, k, w):
+    """Of 8 warps a block: in each step of 16 they load 1 + 4 times and store that into the tiles with 1 + 8 passes (the
+    rows of n_tile meet in banks), then read 1 + 4 for each of 16; in the end each stores 4 times."""
+    warps, steps = 8 * cdiv(w, 64) * cdiv(h, 16), cdiv(k, 16)
+    return {"requests": warps * (5 * steps + 4), "wavefronts": warps * steps * (9 + 16 * 5)}
+
+
+EXERCISES = [
+    Function(
+        "10-cycles",
+        cases=[
+            {"fmas": 1000, "reads": 2, "passes": 2},
+            {"fmas": 4000, "reads": 1, "passes": 0.25},
+            {"fmas": 4000, "reads": 0.5, "passes": 0.375},
+            lambda: {"fmas": randint(1, 10_000), "reads": uniform(0, 4), "passes": uniform(0, 4)},
+        ],
+        expected=lambda fmas, reads, passes: max(fmas * (1 + reads) / 4, fmas * passes),
+    ),
+    Kernel(
+        "10-row",
+        sizes=[{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (17, 5, 65), (16, 33, 70), (32, 32, 128))],
+        arguments=factors,
+        outputs=("out",),
+        launch=lambda h, k, w: ((cdiv(w, 64), cdiv(h, 16)), (16, 16)),
+        expected=lambda m, n, out, h, w, k: m @ n,
+        cuda="matmul_row",
+        close={"rtol": 1e-4, "atol": 1e-4},
+        traffic=_traffic_of_rows,
+    ),
+    Question("10-lanes", _wrong_order),
+    Kernel(
+        "10-pipeline",
+        sizes=[{"blocks": blocks} for blocks in (1, 2, 5)],
+        arguments=lambda blocks: {"x": torch.rand(blocks * _TILES * _TILE), "out": poison(blocks * _TILE)},
+        outputs=("out",),
+        launch=lambda blocks: (blocks, _TILE),
+        expected=lambda x, out: x.view(-1, _TILES, _TILE).sum(1).flip(1).flatten(),
+        cuda="tile_sums",
+        close={"rtol": 1e-4, "atol": 1e-4},
+        # Each number is loaded once by a copy: 2 warps, 8 tiles, and a store.
+        traffic=lambda blocks: {"sectors": blocks * 2 * (_TILES + 1) * 4},
+        slow_by=_waits_for_all,
+    ),
+]

@@ -1,0 +1,178 @@
+"""What every lesson's set-up cell calls: `start()` makes sure that the lesson can run, and says where it will.
+
+Works where nothing of the course is installed, as on Colab: it needs the standard library and, to go on, PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# Never installed here: a second PyTorch beside the machine's own, or of another build, breaks both.
+TORCH = ("torch", "torchvision")
+# They run lessons from outside. A kernel that is running has no use for them, and Colab brings its own.
+RUNNERS = ("jupyter", "nbval")
+
+
+def start(root: Path = ROOT) -> None:
+    """Check that the course's own packages are the ones imported, install what misses, print the device.
+
+    Raises ImportError where another `kernels` or `utils` is in the way or PyTorch misses, RuntimeError where pip fails.
+    """
+    check_packages(root)
+    needed = requirements(root)
+    check_torch(needed)
+    install([line for name, line in needed.items() if name not in TORCH + RUNNERS and version(name) is None])
+    guard_tensors()
+    ready_notebook()
+    print(device_line())
+
+
+# ---------------------------------------------------------------- whose `kernels` and `utils`
+
+
+def check_packages(root: Path = ROOT) -> None:
+    """Make `kernels` and `utils` mean the course's. Both names are common: Hugging Face has a `kernels`, too."""
+    here, root = Path.cwd(), root.resolve()
+    nearest = next((p.resolve() for p in (here, *here.parents) if (p / "utils/lesson/start.py").is_file()), root)
+    if nearest != root:
+        raise ImportError(
+            f"This lesson lies in {nearest}, but `utils` was imported from another copy of the course, {root}. "
+            "Restart the kernel and run the cells from the top."
+        )
+    for name in ("kernels", "utils"):
+        found = location(name)
+        if found is None or not inside(found, root):
+            sys.path.insert(0, str(root))
+            importlib.invalidate_caches()
+            found = location(name)
+        if found is None:
+            raise ImportError(
+                f"The course in {root} has no package `{name}`: its folder is incomplete. Fetch it again."
+            )
+        if not inside(found, root):
+            raise ImportError(
+                f"`{name}` was already imported from {found}, which is not the course's ({root / name}). "
+                f"Restart the kernel, run this cell first, and import the other `{name}` in another notebook."
+            )
+
+
+def location(name: str) -> Path | None:
+    """Where a package is imported from, or would be; None where there is none."""
+    module = sys.modules.get(name)
+    if module is not None:
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
+    else:
+        spec = importlib.util.find_spec(name)
+        places = [spec.origin, *(spec.submodule_search_locations or [])] if spec else []
+    return next((Path(place).resolve() for place in places if place), None)
+
+
+def inside(path: Path, root: Path) -> bool:
+    return path.is_relative_to(root)
+
+
+# ---------------------------------------------------------------- packages
+
+
+def requirements(root: Path = ROOT) -> dict[str, str]:
+    """The course's list in pyproject.toml: name -> requirement, as in {'torch': 'torch>=2.11'}.
+
+    Python reads TOML by itself only from 3.11 on, so this takes the list as our file has it: one quoted line each.
+    """
+    text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    listed = re.search(r"^dependencies = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)[1]
+    lines = re.findall(r'^ *"([^"]+)"', listed, re.MULTILINE)
+    return {re.match(r"[\w.-]+", line).group().lower(): line for line in lines}
+
+
+def version(name: str) -> str | None:
+    """The installed version of a package, None where it is not installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def pip_command(packages: list[str]) -> str:
+    words = [sys.executable, "-m", "pip", "install", *packages]
+    return " ".join(f"'{word}'" if re.search(r"[^\w./=-]", word) else word for word in words)
+
+
+def check_torch(needed: dict[str, str]) -> None:
+    """Say how PyTorch is installed where it misses, or is older than the course takes."""
+    both = [needed[name] for name in TORCH]
+    missing = [name for name in TORCH if version(name) is None]
+    if missing:
+        raise ImportError(
+            f"{' and '.join(missing)} is not installed in {sys.executable}. The course never installs PyTorch from a "
+            f"lesson. Run this in a terminal, so that both come from one place, then restart the kernel:\n"
+            f"    {pip_command(both)}"
+        )
+    numbers = {name: tuple(int(part) for part in re.findall(r"\d+", version(name))[:2]) for name in TORCH}
+    least = re.search(r">=\s*(\d+)\.(\d+)", needed["torch"])
+    if least and numbers["torch"] < tuple(int(part) for part in least.groups()):
+        raise ImportError(
+            f"torch is {version('torch')} in {sys.executable} and the course needs {needed['torch']}. "
+            f"Run this in a terminal, then restart the kernel:\n    {pip_command(['--upgrade', *both])}"
+        )
+
+
+def install(packages: list[str]) -> None:
+    """Install packages into the running Python; without packages nothing happens."""
+    if not packages:
+        return
+    print(f"Installing what this Python lacks: {', '.join(packages)}")
+    words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1", *packages]
+    done = subprocess.run(words, capture_output=True, text=True)
+    importlib.invalidate_caches()
+    if done.returncode:
+        said = [line for line in (done.stderr + done.stdout).strip().splitlines() if "WARNING" not in line] or ["-"]
+        raise RuntimeError(
+            f"pip could not install {', '.join(packages)}. It said:\n    " + "\n    ".join(said[-3:]) + "\n"
+            "Is there a network? If so, run this cell again; if not, run this where there is one:\n"
+            f"    {pip_command(packages)}"
+        )
+
+
+# ---------------------------------------------------------------- device
+
+
+def guard_tensors() -> None:
+    """Where kernels run on the CPU, a step outside a tensor becomes an exception: from the first tensor on."""
+    from utils.cuda.cpu import guard
+
+    guard.install()
+
+
+def ready_notebook() -> None:
+    """Show in a cell what C code and kernels print, explain a lost GPU, and bring the cell magic %%cuda."""
+    from utils.cuda.common import output
+
+    output.install()
+    ipython = sys.modules.get("IPython")
+    if shell := ipython and ipython.get_ipython():
+        shell.extension_manager.load_extension("utils.cuda.magic")
+
+
+def device_line() -> str:
+    """One line on where lessons run; names the GPU with the versions that matter, or the processor and why."""
+    import torch
+
+    from utils.cuda.common.toolchain import device
+
+    number = torch.__version__.partition("+")[0]
+    if device().type == "cuda":
+        return f"Device: {torch.cuda.get_device_name()} (CUDA {torch.version.cuda}, torch {number})"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    there = Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi")
+    why = "the GPU here cannot be used, `python -m utils.manage.doctor` says why" if there else "no GPU found"
+    return f"Device: CPU, {cores} core{'s' * (cores != 1)} ({why}: kernels are compiled for the CPU)"
