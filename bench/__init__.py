@@ -1,1 +1,4 @@
-"""Benchmarks of the course, each run from the root: `python -m bench.NAME`."""
+"""Benchmarks: `python -m bench` times every operation of kernels/, `bench.build` builds, `bench.engine` the CPU engine.
+
+May import everything but `manage` and `exercises`; only `bench/recorded` imports it. Lessons never do.
+"""

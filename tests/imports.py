@@ -5,9 +5,6 @@ not list, and files that import each other in a circle. Imports inside functions
 another checkout of the course, whose folders are taken for its rooms.
 """
 
-import ast
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +22,14 @@ MAY_IMPORT = {
     "utils/lesson": ["utils/cuda", "utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
     "utils/exercises": ["kernels", "utils/lesson", "utils/cuda", "utils/cuda/common"],
     "utils/manage": ["utils/lesson", "utils/cuda/common", "utils/ground"],
-    "bench": ["kernels", "utils", "utils/lesson", "utils/cuda", "utils/cuda/gpu", "utils/cuda/cpu", "utils/cuda/common"],
+    "bench": [
+        "kernels",
+        "utils",
+        "utils/lesson",
+        "utils/cuda",
+        "utils/cuda/gpu",
+        "utils/cuda/cpu",
+        "utils/cuda/common",
+    ],
     "bench/recorded": ["bench", "tests", "kernels", "utils", "utils/cuda", "utils/cuda/gpu", "utils/cuda/common"],
 }

@@ -4,9 +4,9 @@ from operator import index
 
 from utils.cuda.common import output
 from utils.cuda.common.arguments import chosen_kernel, packed, parameters
+from utils.cuda.common.grid import check_launch
 from utils.cuda.common.toolchain import device
 from utils.cuda.gpu import failures
-from utils.lesson.simulator import check_launch
 
 __all__ = ["Kernel", "Tracer", "compile_kernel", "compile_kernels"]
 

@@ -33,8 +33,9 @@ from secrets import randbits
 
 import torch
 
+from utils.cuda.common.grid import check_launch
 from utils.exercises.watched import SECTOR, WARP, Endless, Memory, Outside, limited, poison, traced
-from utils.lesson.simulator import cdiv, check_launch, run_kernel
+from utils.lesson.simulator import cdiv, run_kernel
 
 __all__ = ["Function", "Kernel", "Question", "check", "given", "like", "once", "poison", "progress_line"]
 

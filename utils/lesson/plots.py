@@ -9,11 +9,9 @@ import torch
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Patch, Rectangle
 
+from utils.ground.colours import COLOURS, PALE
 from utils.lesson.simulator import cdiv
 
-# The "light" scheme of Paul Tol's notes on colours: the colour-blind can tell them apart, black text is legible on all.
-COLOURS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
-PALE = "#DDDDDD"
 TEXT = 12  # the smallest text, in points: still read when projected
 MOST_CELLS = 400  # to a side of show_threads: more would be drawn smaller than the dots of a screen
 

@@ -12,25 +12,13 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from math import nan
-from operator import index
 from threading import Lock, Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from utils.cuda.common.grid import check_launch, dim3, whole_number
 
-class dim3(NamedTuple):
-    """Three sizes or three positions, `.x .y .z`. Sizes left out are 1, as in CUDA."""
-
-    x: int
-    y: int = 1
-    z: int = 1
-
-
-# What a GPU accepts, from the table "Technical Specifications per Compute Capability" of the CUDA Programming Guide.
-MOST_BLOCKS = dim3(2**31 - 1, 65_535, 65_535)
-MOST_THREADS = dim3(1024, 1024, 64)
-MOST_THREADS_IN_A_BLOCK = 1024
 MOST_SHARED = 48 * 1024 // 4  # numbers of 4 bytes: a block gets 48 KB without asking for more
 
 
@@ -45,7 +33,7 @@ def run_kernel(f: Callable, times: int, *args: Any) -> None:
     Raises TypeError or ValueError for `times` that is no whole number or negative. An error inside `f` keeps its
     type and its traceback, and its message then says for which `i` it happened.
     """
-    times = _whole(times, "times")
+    times = whole_number(times, "times")
     if times < 0:
         raise ValueError(f"times must not be negative, but it is {times}")
     try:
@@ -111,7 +99,7 @@ def blk_kernel2d_shared(f: Callable, blocks, threads, shared_size: int, *args: A
     the threads and the lines, when some threads wait at a barrier to which the others cannot come any more.
     """
     blocks, threads = check_launch(blocks, threads)
-    shared_size = _whole(shared_size, "shared_size")
+    shared_size = whole_number(shared_size, "shared_size")
     if not 0 <= shared_size <= MOST_SHARED:
         raise ValueError(f"shared_size is 0 to {MOST_SHARED:,} floats, which are 48 KB, but it is {shared_size:,}")
     team = _Team(f, threads, args)
@@ -235,40 +223,6 @@ def _positions(size: dim3):
         for y in range(size.y):
             for x in range(size.x):
                 yield dim3(x, y, z)
-
-
-def check_launch(blocks, threads) -> tuple[dim3, dim3]:
-    blocks = _sizes(blocks, "blocks", MOST_BLOCKS)
-    threads = _sizes(threads, "threads", MOST_THREADS)
-    total = threads.x * threads.y * threads.z
-    if total > MOST_THREADS_IN_A_BLOCK:
-        raise ValueError(
-            f"a block has at most {MOST_THREADS_IN_A_BLOCK} threads, but threads={tuple(threads)} makes {total}. "
-            "Use smaller blocks and more of them."
-        )
-    return blocks, threads
-
-
-def _sizes(value, name: str, most: dim3) -> dim3:
-    numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if not 1 <= len(numbers) <= 3:
-        raise ValueError(f"{name} takes one to three numbers (x, y, z), but got {len(numbers)}: {name}={value!r}")
-    sizes = dim3(*(_whole(number, name) for number in numbers))
-    for axis, size, limit in zip("xyz", sizes, most, strict=True):
-        if size < 1:
-            hint = " CUDA refuses an empty launch: return early when there is nothing to do." if size == 0 else ""
-            raise ValueError(f"{name} must be at least 1, but {name}={value!r} has {axis} = {size}.{hint}")
-        if size > limit:
-            raise ValueError(f"{name} is at most {limit:,} in {axis}, but {name}={value!r} has {axis} = {size:,}")
-    return sizes
-
-
-def _whole(number, name: str) -> int:
-    try:
-        return index(number)
-    except TypeError:
-        hint = " cdiv(n, threads) gives a whole number, n / threads does not." if isinstance(number, float) else ""
-        raise TypeError(f"{name} must be whole numbers, but got {number!r}.{hint}") from None
 
 
 def _add_place(error: Exception, place: str) -> None:

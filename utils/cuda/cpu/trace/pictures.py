@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 from matplotlib.patches import Polygon, Rectangle
 
-from utils.lesson.plots import COLOURS, PALE
+from utils.ground.colours import COLOURS, PALE
 
 LANES = BANKS = 32
 SECTOR = 32  # bytes

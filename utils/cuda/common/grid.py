@@ -1,0 +1,59 @@
+"""The sizes of a launch: blocks and threads in up to three dimensions, and what a GPU accepts."""
+
+from operator import index
+from typing import NamedTuple
+
+__all__ = ["MOST_BLOCKS", "MOST_THREADS", "MOST_THREADS_IN_A_BLOCK", "check_launch", "dim3", "whole_number"]
+
+
+class dim3(NamedTuple):
+    """Three sizes or three positions, `.x .y .z`. Sizes left out are 1, as in CUDA."""
+
+    x: int
+    y: int = 1
+    z: int = 1
+
+
+# What a GPU accepts, from the table "Technical Specifications per Compute Capability" of the CUDA Programming Guide.
+MOST_BLOCKS = dim3(2**31 - 1, 65_535, 65_535)
+MOST_THREADS = dim3(1024, 1024, 64)
+MOST_THREADS_IN_A_BLOCK = 1024
+
+
+def check_launch(blocks, threads) -> tuple[dim3, dim3]:
+    """`blocks` and `threads` as `dim3`, each given as a whole number, a tuple of up to three, or a `dim3`.
+
+    Raises TypeError for a size that is not a whole number, ValueError for one that a GPU refuses.
+    """
+    blocks = _sizes(blocks, "blocks", MOST_BLOCKS)
+    threads = _sizes(threads, "threads", MOST_THREADS)
+    total = threads.x * threads.y * threads.z
+    if total > MOST_THREADS_IN_A_BLOCK:
+        raise ValueError(
+            f"a block has at most {MOST_THREADS_IN_A_BLOCK} threads, but threads={tuple(threads)} makes {total}. "
+            "Use smaller blocks and more of them."
+        )
+    return blocks, threads
+
+
+def _sizes(value, name: str, most: dim3) -> dim3:
+    numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(numbers) <= 3:
+        raise ValueError(f"{name} takes one to three numbers (x, y, z), but got {len(numbers)}: {name}={value!r}")
+    sizes = dim3(*(whole_number(number, name) for number in numbers))
+    for axis, size, limit in zip("xyz", sizes, most, strict=True):
+        if size < 1:
+            hint = " CUDA refuses an empty launch: return early when there is nothing to do." if size == 0 else ""
+            raise ValueError(f"{name} must be at least 1, but {name}={value!r} has {axis} = {size}.{hint}")
+        if size > limit:
+            raise ValueError(f"{name} is at most {limit:,} in {axis}, but {name}={value!r} has {axis} = {size:,}")
+    return sizes
+
+
+def whole_number(number, name: str) -> int:
+    """`number` as an int. Raises TypeError, which says that `name` must be a whole number."""
+    try:
+        return index(number)
+    except TypeError:
+        hint = " cdiv(n, threads) gives a whole number, n / threads does not." if isinstance(number, float) else ""
+        raise TypeError(f"{name} must be whole numbers, but got {number!r}.{hint}") from None
