@@ -4,7 +4,7 @@ from operator import index
 
 from utils.cuda.common import output
 from utils.cuda.common.arguments import chosen_kernel, packed, parameters
-from utils.cuda.common.grid import check_launch
+from utils.cuda.common.grid import launch_sizes
 from utils.cuda.common.toolchain import device
 from utils.cuda.gpu import failures
 
@@ -127,7 +127,7 @@ def _launch(launch, name):
     __tracebackhide__ = True
     if not isinstance(launch, tuple) or len(launch) not in (2, 3):
         raise TypeError(f"{name}[...] takes [blocks, threads] or [blocks, threads, shared_bytes], but got {launch!r}")
-    blocks, threads = check_launch(*(_with_axes(size) for size in launch[:2]))
+    blocks, threads = launch_sizes(*(_with_axes(size) for size in launch[:2]))
     try:
         shared_bytes = index(launch[2]) if len(launch) == 3 else 0
     except TypeError:

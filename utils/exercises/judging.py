@@ -33,7 +33,7 @@ from secrets import randbits
 
 import torch
 
-from utils.cuda.common.grid import check_launch
+from utils.cuda.common.grid import launch_sizes
 from utils.exercises.watched import SECTOR, WARP, Endless, Memory, Outside, limited, poison, traced
 from utils.lesson.simulator import cdiv, run_kernel
 
@@ -226,7 +226,7 @@ class Kernel:
         flat = self.run is run_kernel
         turned = None
         if mirrored:
-            turned = launch[0] if flat else check_launch(*launch[:2])
+            turned = launch[0] if flat else launch_sizes(*launch[:2])
         limit = _limit()
         error = _called(lambda: self.run(traced(answer, memory, limit, flat, turned), *launch, *watched), limit)
         error = error if isinstance(error, Verdict) else None

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from utils.cuda.common.grid import check_launch, dim3, whole_number
+from utils.cuda.common.grid import dim3, launch_sizes, whole_number
 
 MOST_SHARED = 48 * 1024 // 4  # numbers of 4 bytes: a block gets 48 KB without asking for more
 
@@ -49,7 +49,7 @@ def blk_kernel(f: Callable, blocks: int, threads: int, *args: Any) -> None:
 
     The three are plain ints, and `blockdim` is the number of threads in each block. Raises as `blk_kernel2d` does.
     """
-    blocks, threads = check_launch(blocks, threads)
+    blocks, threads = launch_sizes(blocks, threads)
     if blocks[1:] + threads[1:] != (1, 1, 1, 1):
         raise ValueError(
             f"blk_kernel takes one number of blocks and one of threads, but got blocks={tuple(blocks)} and "
@@ -74,7 +74,7 @@ def blk_kernel2d(f: Callable, blocks, threads, *args: Any) -> None:
     or above its limits. So zero blocks are an error here, as they are in CUDA: return early when there is nothing
     to do. An error inside `f` keeps its type and its traceback, and its message then names the thread and the block.
     """
-    blocks, threads = check_launch(blocks, threads)
+    blocks, threads = launch_sizes(blocks, threads)
     try:
         for blockidx in _positions(blocks):
             for threadidx in _positions(threads):
@@ -98,7 +98,7 @@ def blk_kernel2d_shared(f: Callable, blocks, threads, shared_size: int, *args: A
     Raises as `blk_kernel2d` does, ValueError for more shared memory than CUDA's 48 KB, and RuntimeError, with
     the threads and the lines, when some threads wait at a barrier to which the others cannot come any more.
     """
-    blocks, threads = check_launch(blocks, threads)
+    blocks, threads = launch_sizes(blocks, threads)
     shared_size = whole_number(shared_size, "shared_size")
     if not 0 <= shared_size <= MOST_SHARED:
         raise ValueError(f"shared_size is 0 to {MOST_SHARED:,} floats, which are 48 KB, but it is {shared_size:,}")

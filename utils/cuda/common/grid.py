@@ -3,7 +3,7 @@
 from operator import index
 from typing import NamedTuple
 
-__all__ = ["MOST_BLOCKS", "MOST_THREADS", "MOST_THREADS_IN_A_BLOCK", "check_launch", "dim3", "whole_number"]
+__all__ = ["MOST_BLOCKS", "MOST_THREADS", "MOST_THREADS_IN_A_BLOCK", "dim3", "launch_sizes", "whole_number"]
 
 
 class dim3(NamedTuple):
@@ -20,7 +20,7 @@ MOST_THREADS = dim3(1024, 1024, 64)
 MOST_THREADS_IN_A_BLOCK = 1024
 
 
-def check_launch(blocks, threads) -> tuple[dim3, dim3]:
+def launch_sizes(blocks, threads) -> tuple[dim3, dim3]:
     """`blocks` and `threads` as `dim3`, each given as a whole number, a tuple of up to three, or a `dim3`.
 
     Raises TypeError for a size that is not a whole number, ValueError for one that a GPU refuses.
