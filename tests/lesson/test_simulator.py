@@ -324,13 +324,17 @@ def waits_apart(blockidx, threadidx, blockdim, syncthreads, shared, n):
             7,
             ["thread (2, 0, 0) of block (1, 0, 0) has left", "thread (0, 0, 0) of block (1"],
         ),
-        (leaves_early, 7, ["barrier 1 (line ", "`syncthreads()`", "3 left, 2 threads wait for ever", "nobody return"]),
+        (
+            leaves_early,
+            7,
+            ["barrier 1 (line ", "`syncthreads()`", "3 left, 2 threads wait forever", "no thread may return"],
+        ),
         (loops_apart, 1, ["thread (1, 0, 0) of block (0, 0, 0) has left", "barrier 2", "4 left, 1 thread waits"]),
         (waits_apart, 2, ["thread (0, 0, 0) of block (0, 0, 0) waits at barrier 1", "# here`"]),
         (waits_apart, 2, ["but thread (2, 0, 0) of block (0, 0, 0) at barrier 1", "# or here`", "out of the `if`"]),
     ],
 )
-def test_threads_that_never_meet_are_told(no_thread_stays, f, n, words):
+def test_threads_that_never_meet_are_reported(no_thread_stays, f, n, words):
     with pytest.raises(RuntimeError) as caught:
         blk_kernel2d_shared(f, 3, 5, 5, n)
     for word in words:

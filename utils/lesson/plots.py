@@ -13,14 +13,14 @@ from utils.ground.colours import COLOURS, PALE
 from utils.lesson.simulator import cdiv
 
 TEXT = 12  # the smallest text, in points: still read when projected
-MOST_CELLS = 400  # to a side of show_threads: more would be drawn smaller than the dots of a screen
+MOST_CELLS = 400  # per side of show_threads: more would be drawn smaller than the pixels of a screen
 
 
 def show_img(x, figsize: tuple[float, float] = (4, 3), **kwargs) -> None:
     """Show a tensor (3, H, W), (1, H, W) or (H, W), from any device; `kwargs` go to matplotlib's `imshow`.
 
-    A single channel is shown in grey. uint8 runs from 0 (black) to 255, floats that lie in 0..1 from 0 to 1, other
-    floats from their least to their greatest value. Raises ValueError for another shape or an empty picture.
+    A single channel is shown in grey. uint8 runs from 0 (black) to 255, floats that are all within 0..1 from 0 to 1,
+    other floats from their smallest to their largest value. Raises ValueError for another shape or an empty picture.
     """
     x = torch.as_tensor(x).detach().cpu()
     if x.ndim not in (2, 3) or (x.ndim == 3 and x.shape[0] not in (1, 3)):
@@ -53,7 +53,7 @@ def show_threads(height: int, width: int, threads) -> None:
     A colour is a block, the number in a cell is the thread (x,y for a pair), a thick line is the edge of the
     picture, and hatched cells are threads without a pixel. Numbers are left out where they would not fit.
     Raises ValueError or TypeError for sizes below 1, for blocks that are not one- or two-dimensional, and for more
-    than 400 cells to a side.
+    than 400 cells per side.
     """
     height, width = _at_least_1(height, "height"), _at_least_1(width, "width")
     if isinstance(threads, (tuple, list)):
@@ -70,12 +70,12 @@ def _threads_1d(height: int, width: int, threads: int) -> None:
     blocks = cdiv(pixels, threads)
     launched = blocks * threads
     rows = cdiv(launched, width)
-    _check_drawable(rows, width)
+    _refuse_too_fine(rows, width)
     i = np.arange(rows * width).reshape(rows, width)
     block = np.where(i < launched, i // threads, -1)
     fig, ax, cell = _cells(block, block % len(COLOURS))
 
-    outside = []  # what comes after the last pixel: full rows, then the beginning of one
+    outside = []  # what comes after the last pixel: full rows, then the start of one
     full, rest = divmod(launched - pixels, width)
     if full:
         outside.append((0, height, width, full))
@@ -98,7 +98,7 @@ def _threads_1d(height: int, width: int, threads: int) -> None:
 
 def _threads_2d(height: int, width: int, x: int, y: int) -> None:
     across, down = cdiv(width, x), cdiv(height, y)
-    _check_drawable(down * y, across * x)
+    _refuse_too_fine(down * y, across * x)
     r, c = np.mgrid[: down * y, : across * x]
     # a step right, down or along either diagonal always changes the colour
     fig, ax, cell = _cells(r // y * across + c // x, (c // x + 3 * (r // y)) % len(COLOURS))
@@ -141,7 +141,7 @@ def show_matmul(h: int, k: int, w: int, row: int, col: int) -> None:
     gap = 2.5
     cell = min(0.45, 9 / (inner + gap + wide), 7 / (inner + gap + tall))
     fig, ax = plt.subplots(figsize=(cell * (inner + gap + wide) + 1.2, cell * (inner + gap + tall) + 1.2))
-    left, top = inner + gap, inner + gap  # where the output begins
+    left, top = inner + gap, inner + gap  # corner of the output
 
     def matrix(x, y, columns, rows, drawn_columns, drawn_rows, chosen_row, chosen_column, colour, text, below):
         ax.add_patch(Rectangle((x, y), drawn_columns, drawn_rows, facecolor=PALE, edgecolor="none"))
@@ -181,9 +181,9 @@ def show_tiles(h: int, k: int, w: int, tile: int, block, step: int) -> None:
     """Draw which tiles of m (h, k) and n (k, w) a block of the tiled product loads in one step.
 
     `block` is the pair (blockidx.x, blockidx.y), its output a square of `tile` x `tile` elements; steps count from 0.
-    The two tiles of the step are dark, all others that the block needs are light, and what of them lies outside the
-    matrices is hatched. Raises ValueError or TypeError for sizes below 1, for a block that is no pair, for a block or
-    a step that does not exist, and for more than 24 tiles to a side.
+    The two tiles of the step are dark, all others that the block needs are light, and their parts outside the matrices
+    are hatched. Raises ValueError or TypeError for sizes below 1, for a block that is not a pair, for a block or a step
+    that does not exist, and for more than 24 tiles per side.
     """
     h, k, w, tile = (_at_least_1(size, name) for size, name in ((h, "h"), (k, "k"), (w, "w"), (tile, "tile")))
     if not isinstance(block, (tuple, list)) or len(block) != 2:
@@ -194,12 +194,12 @@ def show_tiles(h: int, k: int, w: int, tile: int, block, step: int) -> None:
         grid = f"there are {across} x {down} blocks and {_count(steps, 'step')}"
         raise ValueError(f"{grid}, so no block=({column}, {row}) with step={step}")
     if max(down, steps, across) > 24:
-        raise ValueError(f"{max(down, steps, across)} tiles are too fine to see, 24 to a side is the most")
+        raise ValueError(f"{max(down, steps, across)} tiles are too fine to see, 24 per side is the most")
 
     gap = 1.4 * max(down, steps, across) / 8  # everything is drawn in tiles
     cell = min(0.75, 9.5 / (steps + gap + across), 7.5 / (steps + gap + down))
     fig, ax = plt.subplots(figsize=(cell * (steps + gap + across) + 0.6, cell * (steps + gap + down) + 1.3))
-    left = top = steps + gap  # where the output begins
+    left = top = steps + gap  # corner of the output
 
     def matrix(x, y, rows, columns, needed, chosen, colour, text, below):
         """A matrix at (x, y) with its grid of tiles; `needed` and `chosen` are (column, row, wide, high) in tiles."""
@@ -258,7 +258,7 @@ def plot_speed(table: pd.DataFrame) -> None:
         place = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "fontsize": TEXT}
         ax.annotate(text, (max(ratio, 1), y), **place)
     ax.axvline(1, color="black", linewidth=1)
-    ax.set_xlim(least * 10 ** (-0.02 * decades), most * 10 ** (0.45 * decades))  # room for the text at the right
+    ax.set_xlim(least * 10 ** (-0.02 * decades), most * 10 ** (0.45 * decades))  # room for the text on the right
     ax.set_yticks(range(len(ratios)), [str(name) for name in table.index], fontsize=TEXT)
     ax.invert_yaxis()
 
@@ -313,22 +313,22 @@ def _number(ax, c: int, r: int, text, outside: bool) -> None:
     ax.text(c, r, text, ha="center", va="center", fontsize=TEXT, bbox=box)
 
 
-def _finish(fig, ax, height: int, width: int, grid: str, without: int, note: str, legend: list) -> None:
+def _finish(fig, ax, height: int, width: int, grid: str, idle: int, note: str, legend: list) -> None:
     for spine in ax.spines.values():
         spine.set_visible(False)
     title = f"{_count(height, 'row')} and {_count(width, 'column')} of pixels, {grid}\n"
     where = "hatched, after the last pixel" if legend else "hatched"
-    title += f"{_count(without, 'thread')} without a pixel ({where})" if without else "every thread has a pixel"
+    title += f"{_count(idle, 'thread')} without a pixel ({where})" if idle else "every thread has a pixel"
     ax.set_title(f"{title}\n{note}" if note else title, fontsize=TEXT)
     if legend:
         ax.legend(handles=legend, fontsize=TEXT, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
     fig.tight_layout()
 
 
-def _check_drawable(rows: int, columns: int) -> None:
+def _refuse_too_fine(rows: int, columns: int) -> None:
     if max(rows, columns) > MOST_CELLS:
         raise ValueError(
-            f"{rows} x {columns} threads are too fine to see, {MOST_CELLS} to a side is the most: "
+            f"{rows} x {columns} threads are too fine to see, {MOST_CELLS} per side is the most: "
             "draw a smaller picture, the pattern is the same"
         )
 

@@ -30,7 +30,7 @@ def cdiv(a: int, b: int) -> int:
 def run_kernel(f: Callable, times: int, *args: Any) -> None:
     """Call `f(i, *args)` for every `i` from 0 to `times - 1`. Zero `times` does nothing.
 
-    Raises TypeError or ValueError for `times` that is no whole number or negative. An error inside `f` keeps its
+    Raises TypeError or ValueError for `times` that is not a whole number or is negative. An error inside `f` keeps its
     type and its traceback, and its message then says for which `i` it happened.
     """
     times = whole_number(times, "times")
@@ -70,7 +70,7 @@ def blk_kernel2d(f: Callable, blocks, threads, *args: Any) -> None:
     `blocks` and `threads` are each an int, a tuple `(x, y, z)` with one to three numbers, or a `dim3`. The three
     that `f` gets have `.x .y .z`. As in CUDA, x runs fastest.
 
-    Raises TypeError for a size that is no whole number, and ValueError for a size that a GPU refuses too: below 1
+    Raises TypeError for a size that is not a whole number, and ValueError for a size that a GPU refuses too: below 1
     or above its limits. So zero blocks are an error here, as they are in CUDA: return early when there is nothing
     to do. An error inside `f` keeps its type and its traceback, and its message then names the thread and the block.
     """
@@ -88,15 +88,15 @@ def blk_kernel2d_shared(f: Callable, blocks, threads, shared_size: int, *args: A
     """Call `f(blockidx, threadidx, blockdim, syncthreads, shared, *args)` for threads that share memory and wait.
 
     As `blk_kernel2d`, and in addition: `shared` is a NumPy array of `shared_size` numbers that all threads of a block
-    use together. Each block has its own, and it begins full of nan, since no GPU clears it. `syncthreads()` returns
-    when every thread of the block has called it.
+    use together. Each block has its own, full of nan at first, since no GPU clears it. `syncthreads()` returns when
+    every thread of the block has called it.
 
     Each thread of a block is a thread of Python. One of them runs at a time, from one barrier to the next, in an order
     that differs from block to block and is the same in every run. So what goes wrong without a barrier goes wrong
     every time.
 
     Raises as `blk_kernel2d` does, ValueError for more shared memory than CUDA's 48 KB, and RuntimeError, with
-    the threads and the lines, when some threads wait at a barrier to which the others cannot come any more.
+    the threads and the lines, when some threads wait at a barrier that the others can no longer reach.
     """
     blocks, threads = launch_sizes(blocks, threads)
     shared_size = whole_number(shared_size, "shared_size")
@@ -111,10 +111,10 @@ def blk_kernel2d_shared(f: Callable, blocks, threads, shared_size: int, *args: A
 
 
 class _Team:
-    """Python threads that run one block after another. One of them has the turn; at a barrier it hands it on.
+    """Python threads that run one block after another. One at a time runs; at a barrier it is the next one's turn.
 
-    `turns[i]` is locked unless it is the turn of thread i. The last lock is for the caller, who has the turn when every
-    thread has come to a barrier or to its end.
+    `turns[i]` is locked unless it is the turn of thread i. The last lock is for the caller, whose turn it is when every
+    thread has reached a barrier or its end.
     """
 
     def __init__(self, f, blockdim, args):
@@ -128,16 +128,16 @@ class _Team:
         self.errors = [None] * size
         self.running, self.dismissed, self.members = None, False, []
 
-    def run(self, blockidx, shared, mixed):
+    def run(self, blockidx, shared, generator):
         self.blockidx, self.shared, self.barriers = blockidx, shared, 0
-        mixed.shuffle(self.order)
+        generator.shuffle(self.order)
         while len(self.members) < len(self.order):
-            self.members.append(Thread(target=self._live, args=(len(self.members),), daemon=True))
+            self.members.append(Thread(target=self._run_blocks, args=(len(self.members),), daemon=True))
             self.members[-1].start()
         while True:
-            self._hand_to(0)
+            self._give_turn_to(0)
             self.turns[-1].acquire()
-            self._check()
+            self._raise_what_went_wrong()
             if not any(self.waits_in):
                 return
             self.barriers += 1
@@ -154,25 +154,25 @@ class _Team:
         for member in self.members:
             member.join(timeout=1)  # a thread in the middle of a long call into C ends after that call
 
-    def _hand_to(self, i):
+    def _give_turn_to(self, i):
         self.running = i
         self.turns[i].release()
 
-    def _take(self, i):
+    def _wait_for_turn(self, i):
         self.turns[i].acquire()
         if self.dismissed:
             raise SystemExit
 
-    def _live(self, i):
+    def _run_blocks(self, i):
         def syncthreads():
             caller = sys._getframe(1)
             self.waits_in[i] = (caller.f_code.co_filename, caller.f_lineno)
-            self._hand_to(i + 1)
-            self._take(i)
+            self._give_turn_to(i + 1)
+            self._wait_for_turn(i)
 
         with suppress(SystemExit):
             while True:
-                self._take(i)
+                self._wait_for_turn(i)
                 try:
                     self.f(self.blockidx, self.order[i], self.blockdim, syncthreads, self.shared, *self.args)
                 except BaseException as error:
@@ -180,10 +180,10 @@ class _Team:
                         return
                     self.errors[i] = error
                 self.waits_in[i] = None
-                self._hand_to(i + 1)
+                self._give_turn_to(i + 1)
 
-    def _check(self):
-        """Raise what a thread raised, or an error if not all wait at one barrier and not all have left."""
+    def _raise_what_went_wrong(self):
+        """Raise what a thread raised, or an error unless all wait at one barrier or all have left."""
         in_order = sorted(range(len(self.order)), key=lambda i: self.order[i][::-1])  # x fastest
         waiting = [i for i in in_order if self.waits_in[i]]
         wait = "1 thread waits" if len(waiting) == 1 else f"{len(waiting)} threads wait"
@@ -193,12 +193,13 @@ class _Team:
                 if isinstance(self.errors[i], Exception):
                     _add_place(self.errors[i], f"in {self._name(i)}{others}")
                 raise self.errors[i]
-        rule = "Every thread of a block must come to the same barriers"
+        rule = "Every thread of a block must reach the same barriers"
         left = [i for i in in_order if not self.waits_in[i]]
         if waiting and left:
             raise RuntimeError(
                 f"{self._name(left[0])} has left the kernel, while {self._name(waiting[0])} waits at "
-                f"{self._barrier(waiting[0])}. {len(left)} left, {wait} for ever. {rule}: let nobody return before one."
+                f"{self._barrier(waiting[0])}. {len(left)} left, {wait} forever. "
+                f"{rule}: no thread may return before one."
             )
         for i in waiting:
             if self.waits_in[i] != self.waits_in[waiting[0]]:
@@ -228,5 +229,5 @@ def _positions(size: dim3):
 def _add_place(error: Exception, place: str) -> None:
     """Add `place` to the message of `error`, whose traceback stays as it is."""
     error.args = (f"{error} {place}" if str(error) else place,)
-    if place not in str(error):  # a type that makes its message from something else than its arguments
+    if place not in str(error):  # a type that does not make its message from its arguments
         raise RuntimeError(f"{type(error).__name__} {place}") from error

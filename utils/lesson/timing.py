@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-TARGET = 0.5  # seconds that all samples together should take
+TARGET = 0.5  # seconds that all samples should take together
 LONG = 1.0  # seconds from which one run is enough
 MOST_SAMPLES = 200
 
@@ -37,7 +37,7 @@ class Timing:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """First and third quartile: half of the samples lie between them."""
+        """First and third quartile: half of the samples are between them."""
         if len(self.samples) == 1:
             return self.samples[0], self.samples[0]
         first, _, third = statistics.quantiles(self.samples, n=4, method="inclusive")
@@ -65,11 +65,11 @@ def measure(f: Callable, *args: Any, repeat: int | None = None, **kwargs: Any) -
     Without `repeat` it takes about 0.5 s in all and at most 200 samples. A run of over 1 s on the CPU is not
     repeated: the first one is then the only sample.
 
-    When `f` is given or returns a CUDA tensor, each sample is the time between two `torch.cuda.Event`s on that
-    tensor's device, and the only wait for the GPU comes after the last sample. Otherwise it is the time by
-    `time.perf_counter`; should CUDA be in use all the same, the GPU is waited for in every sample.
+    When `f` takes or returns a CUDA tensor, each sample is the time between two `torch.cuda.Event`s on that tensor's
+    device, and the only wait for the GPU comes after the last sample. Otherwise it is the time by `time.perf_counter`;
+    if CUDA is in use nevertheless, every sample waits for the GPU.
 
-    A launch from Python has a price of its own, however short the kernel is. Times near that of squaring one element
+    A launch from Python has a cost of its own, however short the kernel is. Times near that of squaring one element
     say how fast Python launches, not how fast the kernel is.
 
     Raises TypeError when `f` cannot be called and ValueError when `repeat` is below 1; what `f` raises passes through.
@@ -86,7 +86,7 @@ def measure(f: Callable, *args: Any, repeat: int | None = None, **kwargs: Any) -
     del result
     if device is not None:
         with torch.cuda.device(device):
-            if repeat is None:  # the first run may have loaded libraries: let the second one tell the length
+            if repeat is None:  # the first run may have loaded libraries: go by the second
                 second, _ = _by_clock(f, args, kwargs)
                 repeat = max(1, min(MOST_SAMPLES, int(TARGET / second)))
             return Timing(_by_events(f, args, kwargs, repeat), "cuda")
@@ -110,7 +110,9 @@ def speed_table(timings: dict) -> pd.DataFrame:
     """
     if not timings:
         raise ValueError("speed_table needs at least one time, but got an empty dictionary")
-    seconds = {str(name): float(getattr(timing, "seconds", timing)) for name, timing in timings.items()}
+    seconds = {
+        str(name): timing.seconds if isinstance(timing, Timing) else float(timing) for name, timing in timings.items()
+    }
     for name, value in seconds.items():
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"the time of {name!r} must be a number of seconds above 0, but it is {value}")
@@ -128,14 +130,14 @@ def speed_table(timings: dict) -> pd.DataFrame:
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds as text with three digits and the unit that suits: '1.21 ms'."""
+    """Seconds as text with three digits and a fitting unit: '1.21 ms'."""
     scale, unit = _unit(seconds)
     return f"{_digits(seconds * scale)} {unit}"
 
 
 def _unit(seconds: float) -> tuple[float, str]:
     for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
-        if seconds * scale >= 0.9995:  # from here on three digits round to 1.00
+        if seconds * scale >= 0.9995:  # from here on it is 1.00 in three digits
             return scale, unit
     return 1e9, "ns"
 
