@@ -1,6 +1,6 @@
 """Every exercise: the stub is not solved yet, the solution passes, wrong answers get the verdict that they should.
 
-The solution stands in the notebook, folded, and nowhere else. A wrong answer is the solution with one thing changed.
+The solution is in the notebook, folded, and nowhere else. A wrong answer is the solution with one thing changed.
 """
 
 import ast
@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from utils.exercises import judging as exercises
-from utils.exercises import lesson_02
+from utils.exercises import check, lessons, progress_line
+from utils.exercises.exercise import Kernel, once, poison
+from utils.exercises.judging import judged
+from utils.exercises.lessons import LESSONS, exercises_of
+from utils.exercises.verdicts import KINDS
 from utils.lesson.simulator import blk_kernel, blk_kernel2d_shared, cdiv
 
-ROOT = Path(exercises.__file__).parents[2]
-LESSONS = sorted(path.stem[-2:] for path in Path(lesson_02.__file__).parent.glob("lesson_*.py"))
+ROOT = Path(lessons.__file__).parents[2]
 _CHECK = re.compile(r'^check\("(\d\d-[\w-]+)", (.+)\)$', re.MULTILINE)
 _FOLDED = re.compile(r"<details><summary>([^<]+)</summary>\n(.*?)</details>", re.DOTALL)
 
@@ -73,13 +75,13 @@ def _run(text):
     return names
 
 
-def exercises_of(lesson):
+def found_in(lesson):
     cells = cells_of(lesson)
     ats = [i for i, cell in enumerate(cells) if cell["cell_type"] == "code" and _CHECK.search(source(cell))]
     return [Found(lesson, cells, i) for i in ats]
 
 
-ALL = [found for lesson in LESSONS for found in exercises_of(lesson)]
+ALL = [found for lesson in LESSONS for found in found_in(lesson)]
 WRONG, RIGHT = {}, {}
 for _lesson in LESSONS:
     if (Path(__file__).parent / f"lesson_{_lesson}.py").exists():
@@ -106,7 +108,7 @@ def said(capsys):
 
     def say(name, answer):
         capsys.readouterr()
-        assert exercises.check(name, answer) is None
+        assert check(name, answer) is None
         return capsys.readouterr().out
 
     return say
@@ -114,8 +116,8 @@ def said(capsys):
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_a_lesson_asks_what_its_set_has(lesson):
-    names = [found.name for found in exercises_of(lesson)]
-    assert names == [exercise.name for exercise in exercises._exercises(lesson)]
+    names = [found.name for found in found_in(lesson)]
+    assert names == [exercise.name for exercise in exercises_of(lesson)]
     assert len(names) >= 3 and all(name.startswith(f"{lesson}-") for name in names)
     assert f'progress_line("{lesson}")' in [source(cell) for cell in cells_of(lesson)]
 
@@ -152,9 +154,9 @@ def test_another_right_answer_is_right(found, old, new, said):
 @pytest.mark.parametrize("found, verdict, old, new", answers(WRONG))
 def test_a_wrong_answer_gets_its_verdict(found, verdict, old, new, said):
     assert old in found.solution
-    told = said(found.name, found.answered(found.solution.replace(old, new)))
-    assert told.startswith(f"{verdict}:" if verdict != "not yet" else "not yet\n"), told
-    assert verdict in exercises.KINDS and len(told) < 2000 and str(ROOT) not in told
+    text = said(found.name, found.answered(found.solution.replace(old, new)))
+    assert text.startswith(f"{verdict}:" if verdict != "not yet" else "not yet\n"), text
+    assert verdict in KINDS and len(text) < 2000 and str(ROOT) not in text
 
 
 # ---------------------------------------------------------------- check itself, on a small exercise
@@ -162,17 +164,17 @@ def test_a_wrong_answer_gets_its_verdict(found, verdict, old, new, said):
 
 DOUBLED = {
     "sizes": [{"n": n} for n in (1, 17, 70)],
-    "arguments": lambda n: {"x": torch.randint(-50, 50, (n,)), "out": exercises.poison(n, dtype=torch.int64), "n": n},
+    "arguments": lambda n: {"x": torch.randint(-50, 50, (n,)), "out": poison(n, dtype=torch.int64), "n": n},
     "outputs": ("out",),
     "launch": lambda n: (cdiv(n, 32), 32),
     "expected": lambda x, out, n: 2 * x,
 }
-IN_PYTHON = exercises.Kernel("99-double", run=blk_kernel, **DOUBLED)
-IN_CUDA = exercises.Kernel("99-double", cuda="doubled", **DOUBLED)
+IN_PYTHON = Kernel("99-double", run=blk_kernel, **DOUBLED)
+IN_CUDA = Kernel("99-double", cuda="doubled", **DOUBLED)
 
 
 def verdict_on(exercise, answer):
-    return str(exercises._judged(exercise, answer))
+    return str(judged(exercise, answer))
 
 
 def kernel(body):
@@ -189,12 +191,12 @@ SAID = {
     "if i < n: out[i] = 2 * ___": "not yet",
     "out[i] = 2 * x[i]": "out of bounds: thread 1 of block 0 reads x[1], but x has 1 element (n = 1)",
     "if i < n: out[i - n] = 2 * x[i]": "out of bounds: thread 0 of block 0 writes out[-1], but the first element is "
-    "out[0]; Python takes that for an element counted from the end, CUDA does not (n = 1)",
-    "out[0] = 2 * x[0]": "raced: thread 0 of block 0 and thread 1 of block 0 both write out[0], in no promised order "
+    "out[0]; Python counts such an index from the end, CUDA does not (n = 1)",
+    "out[0] = 2 * x[0]": "raced: thread 0 of block 0 and thread 1 of block 0 both write out[0], in no guaranteed order "
     "(n = 1)",
     "if i < n: out[i] = 2 * x[i] + (out[i - 1] * 0 if i else 0)": "raced: thread 1 of block 0 reads out[0], which "
-    "thread 0 of block 0 writes, in no promised order (n = 17)",
-    "if i < n: out[i] += 2 * x[i]": "uninitialized: thread 0 of block 0 reads out[0], which nobody has written yet "
+    "thread 0 of block 0 writes, in no guaranteed order (n = 17)",
+    "if i < n: out[i] += 2 * x[i]": "uninitialized: thread 0 of block 0 reads out[0], which no thread has written yet "
     "(n = 1)",
     "if i < n - 1: out[i] = 2 * x[i]": "unwritten: out[0] was never written; 1 of 1 elements are missing (n = 1)",
     "if i < n: out[i] = 5 * x[0]": "wrong: out[0] should be",
@@ -209,15 +211,15 @@ SAID = {
 
 @pytest.mark.parametrize("body", SAID, ids=lambda body: body)
 def test_what_is_said_of_a_kernel_in_python(body):
-    told = verdict_on(IN_PYTHON, kernel(body))
-    assert told.startswith(SAID[body]) and (SAID[body] not in ("right", "not yet") or told == SAID[body])
+    text = verdict_on(IN_PYTHON, kernel(body))
+    assert text.startswith(SAID[body]) and (SAID[body] not in ("right", "not yet") or text == SAID[body])
 
 
-def test_order_is_noticed_where_the_memory_does_not_tell():
+def test_order_is_noticed_where_the_memory_does_not_show_it():
     """A counter outside the kernel's memory, as nothing in CUDA would be."""
     answer = kernel("if i < n:\n    out[i] = 2 * x[i] + (taken[-1] > i)\n    taken.append(i)")
     answer.__globals__["taken"] = [-1]
-    assert verdict_on(IN_PYTHON, answer).startswith("raced: with the threads in reverse order the result is another")
+    assert verdict_on(IN_PYTHON, answer).startswith("raced: with the threads in reverse order the result is different")
 
 
 CUDA = (
@@ -238,23 +240,24 @@ SAID_OF_CUDA = {
 
 @pytest.mark.parametrize("body", SAID_OF_CUDA, ids=lambda body: body or "nothing")
 def test_what_is_said_of_a_kernel_in_cuda(body):
-    told = verdict_on(IN_CUDA, CUDA % body)
-    assert told.startswith(SAID_OF_CUDA[body]) and (
-        SAID_OF_CUDA[body] not in ("right", "not yet") or told == SAID_OF_CUDA[body]
+    text = verdict_on(IN_CUDA, CUDA % body)
+    assert text.startswith(SAID_OF_CUDA[body]) and (
+        SAID_OF_CUDA[body] not in ("right", "not yet") or text == SAID_OF_CUDA[body]
     )
+    assert "max_steps" not in text and "build.log" not in text, "nothing that a learner cannot use here"
 
 
-def test_the_worst_is_told_first():
+def test_the_worst_is_printed():
     """Unwritten for the small sizes, out of bounds for a large one."""
     body = "if (i + 1 < n) out[i] = 2 * x[i]; if (i == 60) out[i] = x[i + 100];"
     assert verdict_on(IN_CUDA, CUDA % body).startswith("out of bounds: thread (28,0,0) of block (1,0,0) reads x[160]")
 
 
 @pytest.mark.parametrize(
-    "exercise, answer, told", [(IN_PYTHON, "text", "a Python function"), (IN_CUDA, 5, "CUDA source")]
+    "exercise, answer, takes", [(IN_PYTHON, "text", "a Python function"), (IN_CUDA, 5, "CUDA source")]
 )
-def test_an_answer_of_the_wrong_kind(exercise, answer, told):
-    assert f"takes {told}" in verdict_on(exercise, answer)
+def test_an_answer_of_the_wrong_kind(exercise, answer, takes):
+    assert f"takes {takes}" in verdict_on(exercise, answer)
 
 
 def test_a_kernel_that_a_cell_has_made_is_an_answer():
@@ -266,10 +269,10 @@ def test_a_kernel_that_a_cell_has_made_is_an_answer():
 
 def test_traffic_is_compared_for_both_languages():
     """Every thread 8 elements beside its neighbour: as many requests, more sectors."""
-    needed = {"traffic": lambda n: exercises.once(torch.empty(2 * n, dtype=torch.int64))}
+    needed = {"traffic": lambda n: once(torch.empty(2 * n, dtype=torch.int64))}
     sizes = DOUBLED | {"sizes": [{"n": 256}], "launch": lambda n: (cdiv(n, 256), 256)} | needed
-    in_python = exercises.Kernel("99-double", run=blk_kernel, **sizes)
-    in_cuda = exercises.Kernel("99-double", cuda="doubled", **sizes)
+    in_python = Kernel("99-double", run=blk_kernel, **sizes)
+    in_cuda = Kernel("99-double", cuda="doubled", **sizes)
     mixed = kernel("i = i % 32 * 8 + i // 32\nout[i] = 2 * x[i]")
     said = "right, but slow: yours makes 16 requests and 512 sectors, a good one 16 requests and 128 sectors (n = 256"
     assert verdict_on(in_python, mixed).startswith(said)
@@ -281,10 +284,10 @@ def test_traffic_is_compared_for_both_languages():
 
 def test_a_barrier_puts_threads_in_order():
     """Each thread reads what its neighbour has put into shared memory."""
-    exercise = exercises.Kernel(
+    exercise = Kernel(
         "99-turn",
         sizes=[{"n": 8}, {"n": 16}],
-        arguments=lambda n: {"x": torch.rand(n), "out": exercises.poison(n)},
+        arguments=lambda n: {"x": torch.rand(n), "out": poison(n)},
         outputs=("out",),
         launch=lambda n: (n // 8, 8, 8),
         expected=lambda x, out: x.view(-1, 8).roll(-1, 1).flatten(),
@@ -311,19 +314,30 @@ def test_a_barrier_puts_threads_in_order():
     assert "has left the kernel, while" in verdict_on(exercise, split)
 
 
-def test_an_unknown_name_is_met_by_the_nearest(said):
+def test_an_access_outside_is_reported_without_the_name_of_a_class(said):
+    """Where the answer runs in Triton's interpreter, and where it catches the error itself."""
+    (found,) = [found for found in ALL if found.name == "11-mask"]
+    text = said("11-mask", found.answered(found.solution.replace("v, mask=i < n", "v")))
+    assert re.fullmatch(r"out of bounds: program 0 writes out\[-1\], but out has 1 element, line \d+\n", text), text
+    body = "try: out[i + n] = x[i]\nexcept IndexError: pass"
+    assert verdict_on(IN_PYTHON, kernel(body)).startswith(
+        "out of bounds: thread 0 of block 0 writes out[1], but out has"
+    )
+
+
+def test_an_unknown_name_gets_the_nearest_one(said):
     assert said("02-gard", None).startswith("There is no exercise '02-gard'. Did you mean '02-guard'? (Lesson 02 has ")
     assert "the lessons with exercises are 01, 02" in said("99-x", None).lower()
     assert said(5, None).startswith("There is no exercise 5.")
 
 
 def test_progress_is_kept_and_lost_again(monkeypatch, capsys):
-    monkeypatch.setattr(exercises, "_solved", {})
-    exercises.progress_line("02")
-    exercises.check("02-count", (6663, 128))
-    exercises.progress_line("02")
-    exercises.check("02-count", (6663, 127))
-    exercises.progress_line("02")
+    monkeypatch.setattr(lessons, "_solved", set())
+    progress_line("02")
+    check("02-count", (6663, 128))
+    progress_line("02")
+    check("02-count", (6663, 127))
+    progress_line("02")
     first, right, second, wrong, third = capsys.readouterr().out.splitlines()
     assert first == third == "Open: count, unnoticed, guard, mirror, stride"
     assert (right, wrong) == ("right", "wrong: number of threads without a pixel is not 127")

@@ -1,5 +1,11 @@
-"""Exercises: `check("02-guard", answer)` judges a learner's answer; lesson_NN.py has the exercises of a lesson."""
+"""Exercises: `check("02-guard", answer)` judges a learner's answer, `progress_line("02")` says what has been solved.
 
-from utils.exercises.judging import check, progress_line
+`exercise` says what an exercise is and how to write one, `lesson_NN` has those of a lesson, and `lessons` finds them.
+`judging` judges an answer, with `running` (limits, simulated kernels), `watched` (memory that notices what threads do)
+and `verdicts` (the words for the result). Notebooks call it; it may import `lesson`, `cuda` and `kernels`.
+"""
+
+from utils.exercises.judging import check
+from utils.exercises.lessons import progress_line
 
 __all__ = ["check", "progress_line"]

@@ -2,7 +2,7 @@
 
 import torch
 
-from utils.exercises.judging import Function, Question, given
+from utils.exercises.exercise import Function, Question, given
 
 
 def _wrong_list(rgb2grey_list):
@@ -18,8 +18,8 @@ def _wrong_list(rgb2grey_list):
         differ = (got != exact // 10_000) & (got != (exact - 1) // 10_000)
         if differ.any():
             row, col = differ.nonzero()[0].tolist()
-            told = f"the result[{row}, {col}] should be {exact[row, col] // 10_000}, but yours is {got[row, col]}"
-            return f"{told}: the weighted sum is {exact[row, col] / 10_000:.4f} {case}"
+            wrong = f"the result[{row}, {col}] should be {exact[row, col] // 10_000}, but yours is {got[row, col]}"
+            return f"{wrong}: the weighted sum is {exact[row, col] / 10_000:.4f} {case}"
     return ""
 
 
@@ -30,21 +30,21 @@ def _places():
 
 
 def _wrong_stopwatch(best_time):
-    """Hand in a clock that only the function moves: the first run takes 100 seconds, the others a few."""
+    """Pass a clock that only the function moves: the first run takes 100 seconds, the others a few."""
     for runs in ([100, 5, 3, 4, 7, 6, 2, 1], [100, 9, 9, 9, 9, 9, 9, 9], [100, 8, 7, 6, 5, 4, 3, 2]):
         now, left = [50.0], list(runs)
 
         def f(now=now, left=left):
             if not left:
-                raise RuntimeError("that is a run too many: one to warm up, then five")
+                raise RuntimeError("that is one run too many: one to warm up, then five")
             now[0] += left.pop(0)
 
         got, ran = given(best_time(f, lambda now=now: now[0])), runs[: len(runs) - len(left)]
-        told = f"the runs took {', '.join(map(str, ran)) or 'no'} seconds"
+        took = f"the runs took {', '.join(map(str, ran)) or 'no'} seconds"
         if len(ran) != 6:
             return f"f ran {len(ran)} times; one to warm up and five by the clock are 6"
         if got != min(runs[1:6]):
-            return f"{told}: the shortest after the first is {min(runs[1:6])}, but yours is {got}"
+            return f"{took}: the shortest after the first is {min(runs[1:6])}, but yours is {got}"
     return ""
 
 

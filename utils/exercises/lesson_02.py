@@ -1,8 +1,8 @@
-"""Lesson 02: kernels in Python, one thread an element."""
+"""Lesson 02: kernels in Python, one thread per element."""
 
 import torch
 
-from utils.exercises.judging import Kernel, Question, once, poison
+from utils.exercises.exercise import Kernel, Question, once, poison
 from utils.lesson.simulator import blk_kernel, cdiv
 
 _THREADS = 32  # in a block: few, so that small pictures have several blocks and an overhang
@@ -23,10 +23,10 @@ def _wrong_unnoticed(answer):
     right = {size for size in sizes if size[0] * size[1] % 256 == 0}
     strangers = [size for size in answer if tuple(size) not in sizes]
     if strangers:
-        return f"{strangers[0]} is none of the sizes"
+        return f"{strangers[0]} is not one of the sizes"
     too_many, missing = {tuple(size) for size in answer} - right, right - {tuple(size) for size in answer}
     if too_many:
-        return f"for {min(too_many)} somebody notices"
+        return f"for {min(too_many)} somebody does notice"
     return f"{len(missing)} more of the sizes go unnoticed" if missing else ""
 
 

@@ -1,18 +1,17 @@
 """Lesson 03: the first kernels in CUDA C++."""
 
 import re
-import types
 
 import torch
 
-from utils.exercises.judging import Kernel, Question, given, once, poison
+from utils.exercises.exercise import Kernel, Question, given, once, poison, uses_name
 from utils.lesson.simulator import cdiv
 
 _SIZES = (1, 17, 255, 256, 1009)
 
 
 def _in_32_bits(expression):
-    """A kernel around the expression, which does not compile if that has more than 4 bytes."""
+    """A kernel around the expression, which does not compile if its value has more than 4 bytes."""
     expression = re.sub(r"//.*|/\*[\s\S]*?\*/", "", expression).strip().rstrip(";")
     bare = re.sub(r"\bfloat\((x\[[^\]]*\])\)|\(float\)\s*(x\[[^\]]*\])", r"\1\2", expression)  # no 64 bits in that
     words = [word for word in re.findall(r"(?<![\w.])[A-Za-z_]\w*", bare) if word not in ("x", "i", "n")]
@@ -30,30 +29,26 @@ def _wrong_name(build_name):
     one, other = "__global__ void f() {}", "__global__ void f() { }"
     first = given(build_name(one, "-O3"))
     if not isinstance(first, str) or not first.isidentifier():
-        return f"{first!r} is no name that Python can import"
+        return f"{first!r} is not a name that Python can import"
     if build_name(one, "-O3") != first:
         return "the same source and options got two names: it would be compiled again every time"
     if build_name(other, "-O3") == first:
         return (
-            f"two sources that differ in a space are both called {first!r}: the second would meet the first one's build"
+            f"two sources that differ in a space are both called {first!r}: the second would get the first one's build"
         )
     work = "out[i] = x[i] + y[i] * 2;"
     near = [work[:i] + other + work[i + 1 :] for i in range(len(work)) for other in "-_ zZ7" if other != work[i]]
     near += [work[:i] + work[i + 1] + work[i] + work[i + 2 :] for i in range(len(work) - 1) if work[i] != work[i + 1]]
     for changed in near:
         if build_name(changed, "-O3") == build_name(work, "-O3"):
-            return f"{work!r} and {changed!r} get one name"
+            return f"{work!r} and {changed!r} get the same name"
     if build_name(one, "-O2") == first:
         return f"with -O3 and with -O2 it is called {first!r}: you would measure the wrong build"
     if build_name("ab", "c") == build_name("a", "bc"):
-        return "source 'ab' with options 'c' and source 'a' with options 'bc' get one name"
-    if _names_hash(getattr(build_name, "__code__", _wrong_tiles.__code__)):
-        return "Python's hash() of a text is another in every process: the cache would never be found again"
+        return "source 'ab' with options 'c' and source 'a' with options 'bc' get the same name"
+    if uses_name(build_name, "hash"):
+        return "Python's hash() of a text is different in every process: the cache would never be found again"
     return ""
-
-
-def _names_hash(code):
-    return "hash" in code.co_names or any(_names_hash(c) for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 def _wrong_tiles(answer):
@@ -65,7 +60,7 @@ def _wrong_tiles(answer):
 
 
 class _Module:
-    """What the exercise says was built: one function, which is as strict as a binding."""
+    """The module that the exercise says was built: one function, which is as strict as a binding."""
 
     calls = 0
 
@@ -110,7 +105,7 @@ EXERCISES = [
         launch=lambda n: (cdiv(n, 256), 256),
         expected=lambda x, out, n: (0.2989 * x[:n] + 0.5870 * x[n : 2 * n] + 0.1140 * x[2 * n :]).to(torch.uint8),
         cuda="rgb_to_grayscale_kernel",
-        source=_in_32_bits,
+        prepare=_in_32_bits,
         close={"atol": 1},  # a GPU rounds once where PyTorch rounds twice
     ),
     Kernel(

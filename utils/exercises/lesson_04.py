@@ -1,8 +1,10 @@
 """Lesson 04: the matrix product in Python, and tests of it."""
 
+from functools import partial
+
 import torch
 
-from utils.exercises.judging import Question, given
+from utils.exercises.exercise import Question, given, wrong_lines
 
 _CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 _SIZES = [(1, 1, 1), (1, 17, 1), (5, 784, 10), (17, 3, 31), (65, 100, 70)]
@@ -10,7 +12,7 @@ _PRODUCTS = {"matmul", "__matmul__", "__rmatmul__", "linalg_matmul", "linalg_mul
 _PRODUCTS |= {"bmm", "addbmm", "baddbmm", "linear", "einsum", "tensordot", "inner", "dot", "mv", "addmv", "numpy"}
 
 
-class _Watch(torch.overrides.TorchFunctionMode):
+class _CallRecorder(torch.overrides.TorchFunctionMode):
     """Notes the size of the largest tensor that is made, and the names of torch's functions that are called."""
 
     def __init__(self):
@@ -28,14 +30,14 @@ class _Watch(torch.overrides.TorchFunctionMode):
 def _wrong_outer(matmul_outer):
     for h, k, w in _SIZES:
         a, b, case = torch.randn(h, k), torch.randn(k, w), f"(h = {h}, k = {k}, w = {w})"
-        with _Watch() as watch:
+        with _CallRecorder() as recorder:
             out = given(matmul_outer(a.clone(), b.clone()))
-        if told := _wrong_product(out, a, b, case):
-            return told
-        if ready := watch.names & (_PRODUCTS | {"sum"}):
+        if wrong := _wrong_product(out, a, b, case):
+            return wrong
+        if ready := recorder.names & (_PRODUCTS | {"sum"}):
             return f"it calls {min(ready).strip('_')}: add up the products (`*`) of a column and a row, one i at a time"
-        if watch.numbers > max(a.numel(), b.numel(), h * w):
-            return f"a tensor of {watch.numbers:,} numbers is larger than the result: one i at a time {case}"
+        if recorder.numbers > max(a.numel(), b.numel(), h * w):
+            return f"a tensor of {recorder.numbers:,} numbers is larger than the result: one i at a time {case}"
     return ""
 
 
@@ -52,18 +54,18 @@ def _wrong_groups(matmul_groups):
         a, b = torch.randn(h, k), torch.randn(k, w)
         case = f"(h = {h}, k = {k}, w = {w}, rows = {rows})"
         try:
-            with _Watch() as watch:
+            with _CallRecorder() as recorder:
                 out = given(matmul_groups(a, b, rows))
         except (RuntimeError, ValueError) as error:
             error.args = (f"{error} {case}",)
             raise
-        if told := _wrong_product(out, a, b, case):
-            return told
-        if ready := watch.names & _PRODUCTS:
+        if wrong := _wrong_product(out, a, b, case):
+            return wrong
+        if ready := recorder.names & _PRODUCTS:
             return f"it calls {min(ready).strip('_')}: multiply by broadcasting, and sum"
         most = max(min(rows, max(h, 1)) * k * w, a.numel(), b.numel(), h * w)
-        if watch.numbers > most:
-            return f"a tensor of {watch.numbers:,} numbers is too large: {rows} rows make {most:,} products {case}"
+        if recorder.numbers > most:
+            return f"a tensor of {recorder.numbers:,} numbers is too large: {rows} rows make {most:,} products {case}"
     return ""
 
 
@@ -81,7 +83,7 @@ def _wrong_pair(answer):
         return f"{tuple(m.shape)} and {tuple(n.shape)} have no product"
     yours = _matmul_wrong(m, n)
     if yours is None:
-        return f"on {tuple(m.shape)} and {tuple(n.shape)} it does not run through, so somebody notices"
+        return f"on {tuple(m.shape)} and {tuple(n.shape)} it raises an error, so somebody notices"
     rounding = 1e-4 * (m.abs() @ n.abs())  # for numbers of any size
     return "" if ((yours - m @ n).abs() > rounding).any() else "the wrong product is right here"
 
@@ -92,7 +94,7 @@ _FAULTY = {
     "one that is 5 % too large": lambda m, n: 1.05 * (m @ n),
     "one that computes in 16 bits": lambda m, n: (m.half().float() @ n.half().float()).half().float(),
     "one that leaves the last row as zeros": lambda m, n: torch.cat([m[:-1] @ n, torch.zeros(1, n.shape[1])]),
-    "one that uses n turned round where n is square": lambda m, n: m @ (n.t() if n.shape[0] == n.shape[1] else n),
+    "one that transposes n where n is square": lambda m, n: m @ (n.t() if n.shape[0] == n.shape[1] else n),
 }
 _GOOD = {
     "PyTorch's own": torch.matmul,
@@ -114,17 +116,12 @@ def _wrong_test(test_matmul):
 
     for what, product in _GOOD.items():
         if not passes(product):
-            return f"it refuses a right product, {what}"
+            return f"it rejects a correct product, {what}"
     passed = [what for what, product in _FAULTY.items() if passes(product)]
     return f"it lets {len(passed)} of {len(_FAULTY)} wrong products pass, first {passed[0]}" if passed else ""
 
 
-def _wrong_lines(answer):
-    right = {"runs what the file says": 4, "asks for 40 GB": 6, "may be refused": 3}
-    for trouble, line in right.items():
-        if given(answer[trouble]) != line:
-            return f"line {answer[trouble]} is not the one that {trouble}"
-    return ""
+_LINES = {"runs what the file says": 4, "asks for 40 GB": 6, "may be refused": 3}
 
 
 EXERCISES = [
@@ -132,5 +129,5 @@ EXERCISES = [
     Question("04-groups", _wrong_groups),
     Question("04-pair", _wrong_pair),
     Question("04-test", _wrong_test),
-    Question("04-data", _wrong_lines),
+    Question("04-data", partial(wrong_lines, _LINES)),
 ]

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 import kernels
-from utils.exercises.judging import Function, Kernel, Question, given, like, poison
+from utils.exercises.exercise import Function, Kernel, Question, given, like, poison
 from utils.lesson.simulator import cdiv
 
 _LARGEST = 2**31 - 1  # of an int
@@ -14,7 +14,7 @@ def _wrong_row(first_bad_row):
     for k in (1, 2, 784, 1000, 65_536, 2**31 - 1):
         r = given(first_bad_row(k))
         if type(r) is not int or r < 0:
-            return f"for k = {k} it returns {r!r}, which is no row"
+            return f"for k = {k} it returns {r!r}, which is not a row"
         if r > 0 and (r - 1) * k + k - 1 > _LARGEST:
             return f"with k = {k}, row {r - 1:,} cannot be read to its end either: {r:,} is not the first"
         if r * k + k - 1 <= _LARGEST:
@@ -26,7 +26,7 @@ def _wrong_lines(answer):
     """The lines of the lesson's host function with a mistake, by what is wrong there."""
     wrong = {5: "sizes", 6: "options", 8: "blocks", 9: "stream", 10: "type"}
     if innocent := sorted(set(answer) - set(wrong)):
-        return f"line {innocent[0]} is all right"
+        return f"line {innocent[0]} is correct"
     rest = len(set(wrong) - set(answer))
     return f"right so far, and {rest} more of the lines {'is' if rest == 1 else 'are'} wrong" if rest else ""
 
@@ -52,7 +52,7 @@ def _launch(h, k, w):
 
 
 def _matmul(h, k, w):
-    """The traffic of the lesson's own kernel. The bias comes on top: one read beside the 2 * k of a thread."""
+    """The traffic of the lesson's own kernel. The bias is not in it: one read more than the 2 * k of a thread."""
     arguments = [torch.empty(h * k), torch.empty(k * w), torch.empty(h * w), h, w, k]
     return like(kernels.source("matmul"), "matmul_kernel", _launch(h, k, w), arguments)
 

@@ -1,15 +1,16 @@
 """Lesson 09: a stopwatch, FLOP per byte, what bounds a kernel, and a benchmark with four mistakes."""
 
 import statistics
+from functools import partial
 from math import isclose
 
-from utils.exercises.judging import Function, Question, given
+from utils.exercises.exercise import Function, Question, given, wrong_lines
 
-_LAUNCH = 0.01  # seconds that handing over costs on the machine below
+_LAUNCH = 0.01  # seconds that a submission costs on the machine below
 
 
 class _Machine:
-    """A clock and a queue: `run` hands work over and returns, `wait` comes back when all of it is done."""
+    """A clock and a queue: `run` submits work and returns, `wait` returns when all of it is done."""
 
     def __init__(self, works):
         self.works, self.calls, self.now, self.free = works, 0, 0.0, 0.0
@@ -71,15 +72,6 @@ def _wrong_bound(bound):
 _MISTAKES = {"compiles while the clock runs": 6, "stops too early": 9, "fits into the cache": 1, "checks nothing": 10}
 
 
-def _wrong_lines(answer):
-    for mistake, line in _MISTAKES.items():
-        if not isinstance(given(answer[mistake]), int | float):
-            return f"a line is a number, as 3, but for the one that {mistake} yours is {answer[mistake]!r}"
-        if answer[mistake] != line:
-            return f"line {answer[mistake]} is not the one that {mistake}"
-    return ""
-
-
 EXERCISES = [
     Question("09-median", _wrong_median),
     Function(
@@ -93,5 +85,5 @@ EXERCISES = [
         expected=lambda h, w, k, tile: 2 * h * w * k / (4 * (2 * h * w * k / tile + h * w)),
     ),
     Question("09-bound", _wrong_bound),
-    Question("09-hunt", _wrong_lines),
+    Question("09-hunt", partial(wrong_lines, _MISTAKES)),
 ]

@@ -1,19 +1,19 @@
-"""Lesson 10: the limit that counts give, registers, the order of the lanes, copies under way."""
+"""Lesson 10: the limit that counts give, registers, the order of the lanes, copies in flight."""
 
 import re
 from random import randint, uniform
 
 import torch
 
-from utils.exercises.judging import Function, Kernel, Question, given, poison
+from utils.exercises.exercise import Function, Kernel, Question, given, poison
 from utils.exercises.lesson_07 import factors
 from utils.lesson.simulator import cdiv
 
 _TILES, _TILE = 8, 64  # of a block
 
 
-def _shared(wanted):
-    """Whether neighbours want the same: each lane as lane i ^ 1, or each as lane i ^ 2."""
+def _shared_by_pairs(wanted):
+    """Whether neighbours want the same: each lane the same as lane i ^ 1, or each the same as lane i ^ 2."""
     return any(all(wanted[i] == wanted[i ^ by] for i in range(len(wanted))) for by in (1, 2))
 
 
@@ -25,11 +25,11 @@ def _wrong_order(place_of):
         if not isinstance(place, tuple) or len(place) != 2:
             return f"the place of a lane is its row and its column, but for lane {lane} it is {place!r}"
         if place not in [(r, c) for r in range(4) for c in range(8)]:
-            return f"lane {lane} stands in {place}, which is none of the 4 rows and 8 columns"
+            return f"lane {lane} is at {place}, which is outside the 4 rows and 8 columns"
         if place in places[:lane]:
-            return f"lanes {places.index(place)} and {lane} both stand in {place}"
+            return f"lanes {places.index(place)} and {lane} are both at {place}"
     for number, which in enumerate(("row", "column")):
-        if not all(_shared([places[i][number] for i in half]) for half in halves):
+        if not all(_shared_by_pairs([places[i][number] for i in half]) for half in halves):
             example = f"lanes 0, 1 and 2 have the {which}s {', '.join(str(places[i][number]) for i in range(3))}"
             return (
                 f"a read by {which} takes four passes: not all pairs i and i ^ 1, or i and i ^ 2, share it ({example})"
@@ -37,20 +37,20 @@ def _wrong_order(place_of):
     return ""
 
 
-def _waits_for_all(source):
-    """Follow the source: is there a sum at which a copy is under way?"""
+def _no_copy_in_flight(source):
+    """Follow the source: is no copy in flight at any sum? Then why that is slow, otherwise ""."""
     code = re.sub(r"//.*|/\*[\s\S]*?\*/", "", source)
     if "__pipeline_memcpy_async" not in code:
         return "no copy is under way while a tile is added: begin each with __pipeline_memcpy_async"
     copies = "|".join(["__pipeline_memcpy_async", *re.findall(r"\bauto\s+(\w+)\s*=\s*\[", code)])
     steps = rf"__pipeline_wait_prior\(\s*(.*?)\s*\)|\b({copies})\s*\(|\bsum\s*(?:\+=|=\s*sum\s*\+)"
-    under_way = waited = False
+    in_flight = waited = False
     for left, copy in re.findall(steps, code):
         if left:  # of two waits in a row, the branches of an `if`, one is enough
-            under_way, waited = left != "0" or (waited and under_way), True
+            in_flight, waited = left != "0" or (waited and in_flight), True
         elif copy:
-            under_way, waited = True, False
-        elif under_way:
+            in_flight, waited = True, False
+        elif in_flight:
             return ""
         else:
             waited = False
@@ -58,8 +58,8 @@ def _waits_for_all(source):
 
 
 def _traffic_of_rows(h, k, w):
-    """Of 8 warps a block: in each step of 16 they load 1 + 4 times and store that into the tiles with 1 + 8 passes (the
-    rows of n_tile meet in banks), then read 1 + 4 for each of 16; in the end each stores 4 times."""
+    """For 8 warps per block: in each step of 16 they load 1 + 4 times and store that into the tiles with 1 + 8 passes
+    (rows of n_tile share banks), then read 1 + 4 for each of 16; in the end each stores 4 times."""
     warps, steps = 8 * cdiv(w, 64) * cdiv(h, 16), cdiv(k, 16)
     return {"requests": warps * (5 * steps + 4), "wavefronts": warps * steps * (9 + 16 * 5)}
 
@@ -98,6 +98,6 @@ EXERCISES = [
         close={"rtol": 1e-4, "atol": 1e-4},
         # Each number is loaded once by a copy: 2 warps, 8 tiles, and a store.
         traffic=lambda blocks: {"sectors": blocks * 2 * (_TILES + 1) * 4},
-        slow_by=_waits_for_all,
+        why_slow=_no_copy_in_flight,
     ),
 ]

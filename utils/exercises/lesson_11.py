@@ -11,19 +11,12 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from utils.exercises.judging import Function, Kernel, Question, given, once, poison
-from utils.exercises.watched import Outside, Watched
+from utils.exercises.exercise import Function, Kernel, Question, given, once, poison
+from utils.exercises.verdicts import difference, not_taken, unwritten
+from utils.exercises.watched import Outside, Watched, viewed_as
 from utils.lesson.simulator import blk_kernel2d, cdiv
 
-_GAP = 1024  # elements between two tensors: an address outside of all still tells which one was meant
-
-
-class _InNumba(Kernel):
-    """A Kernel whose answer is what Numba's `@cuda.jit` takes."""
-
-    def judge(self, answer):
-        answer = getattr(answer, "py_func", getattr(answer, "fn", answer))  # without a decorator
-        yield from super().judge(_as_kernel(answer) if isinstance(answer, types.FunctionType) else answer)
+_GAP = 1024  # elements between two tensors: an address outside all of them still shows which one was meant
 
 
 class _Array(Watched):
@@ -39,21 +32,24 @@ class _Array(Watched):
 
 
 class _Cuda(types.SimpleNamespace):
-    """What stands in the place of Numba's `cuda`."""
+    """What replaces Numba's `cuda`."""
 
     def __getattr__(self, name):
         raise AttributeError(f"cuda.{name} is not there in this exercise: a thread computes one element")
 
 
 def _as_kernel(answer):
-    """`answer` as utils/lesson/simulator.py calls kernels, with `cuda` in the place of Numba's."""
+    """A function that Numba's `@cuda.jit` takes, as utils/lesson/simulator.py calls kernels, with our `cuda` in it."""
+    answer = getattr(answer, "py_func", getattr(answer, "fn", answer))  # without a decorator
+    if not isinstance(answer, types.FunctionType):
+        return answer
 
     def kernel(blockidx, threadidx, blockdim, *args):
         here = [blockidx.x * blockdim.x + threadidx.x, blockidx.y * blockdim.y + threadidx.y]
         cuda = _Cuda(blockIdx=blockidx, threadIdx=threadidx, blockDim=blockdim)
         cuda.grid = lambda dimensions: here[0] if dimensions == 1 else tuple(here[:dimensions])
         names = answer.__globals__ | {"cuda": cuda}
-        args = [_Array(x._region, x._first, x.shape) if isinstance(x, Watched) else x for x in args]
+        args = [viewed_as(_Array, x) if isinstance(x, Watched) else x for x in args]
         types.FunctionType(answer.__code__, names, answer.__name__, answer.__defaults__, answer.__closure__)(*args)
 
     return kernel
@@ -63,9 +59,9 @@ def _as_kernel(answer):
 def _interpreter():
     """Triton's own functions, such as tl.max, as its interpreter takes them, whatever Triton was imported for.
 
-    The interpreter exchanges much of triton.language and does not put all of it back. This does.
+    The interpreter replaces much of triton.language and does not restore all of it. This does.
     """
-    import triton.experimental.gluon  # noqa: F401  (a launch imports it, and it must not meet the exchanged functions)
+    import triton.experimental.gluon  # noqa: F401  (a launch imports it, and it must not see the replaced functions)
     import triton.language as tl
     from triton import knobs
     from triton.runtime.interpreter import InterpretedFunction
@@ -88,8 +84,8 @@ def _interpreter():
                     setattr(home, name, value)
 
 
-class _Watch:
-    """Tensors with a gap between them, and every address that a program touches compared with where they lie."""
+class _WatchedTensors:
+    """Tensors with a gap between them; every address that a program touches is compared with theirs."""
 
     def __init__(self, tensors):
         size = sum(x.numel() + _GAP for x in tensors.values()) + _GAP
@@ -101,13 +97,13 @@ class _Watch:
             self.places[name] = part
             first += x.numel() + _GAP
 
-    def look(self, builder, op, ptrs, mask):
+    def note(self, builder, op, ptrs, mask):
         for address in np.asarray(ptrs.data)[np.asarray(mask.data, bool)].flatten().tolist():
             name, part = min(self.places.items(), key=lambda place: _distance(place[1], address))
             i = (address - part.data_ptr()) // part.element_size()
             if not 0 <= i < part.numel():
                 size = f"{part.numel()} element{'s' * (part.numel() > 1)}"
-                raise Outside(f"program {builder.grid_idx[0]} {op}s {name}[{i}], but {name} has {size}")
+                raise Outside(f"program {builder.grid_idx[0]} {op}s {name}[{i}]", f"{name} has {size}")
             if op == "write":
                 self.written.add((name, i))
 
@@ -117,17 +113,17 @@ def _distance(part, address):
 
 
 @contextmanager
-def _watching(watch):
+def _watching(watched):
     from triton.runtime.interpreter import interpreter_builder as builder
 
     load, store = builder.create_masked_load, builder.create_masked_store
 
     def watched_load(ptrs, mask, *rest):
-        watch.look(builder, "read", ptrs, mask)
+        watched.note(builder, "read", ptrs, mask)
         return load(ptrs, mask, *rest)
 
     def watched_store(ptrs, value, mask, *rest):
-        watch.look(builder, "write", ptrs, mask)
+        watched.note(builder, "write", ptrs, mask)
         return store(ptrs, value, mask, *rest)
 
     builder.create_masked_load, builder.create_masked_store = watched_load, watched_store
@@ -138,37 +134,30 @@ def _watching(watch):
 
 
 def _run(answer, programs, tensors, sizes, constants):
-    """Run a program of Triton on float32 `tensors`, by name, in the interpreter; what is in 'out' then, and what is
-    wrong with where it wrote. Raises what the program raises, and Outside for a step outside of a tensor."""
+    """Run a program of Triton on float32 `tensors`, by name, in the interpreter; 'out' afterwards, and which of its
+    elements were not written. Raises what the program raises, and Outside for an access outside its tensor."""
     from triton.runtime.errors import InterpreterError
     from triton.runtime.interpreter import InterpretedFunction
 
-    answer, watch = getattr(answer, "fn", answer), _Watch(tensors)
+    answer, watched = getattr(answer, "fn", answer), _WatchedTensors(tensors)
     try:
-        with _interpreter(), _watching(watch), np.errstate(all="ignore"):  # a result tells of an overflow
-            InterpretedFunction(answer)[(programs,)](*watch.places.values(), *sizes, **constants)
+        with _interpreter(), _watching(watched), np.errstate(all="ignore"):  # an overflow shows in the result
+            InterpretedFunction(answer)[(programs,)](*watched.places.values(), *sizes, **constants)
     except InterpreterError as error:
         while isinstance(error, InterpreterError) and error.__cause__ is not None:
             error = error.__cause__
         raise error from None
-    missing = [i for i in range(tensors["out"].numel()) if ("out", i) not in watch.written]
-    unwritten = f"out[{missing[0]}] was never written; {len(missing)} elements are missing" if missing else ""
-    return watch.places["out"].view(tensors["out"].shape), unwritten
+    missing = [i for i in range(tensors["out"].numel()) if ("out", i) not in watched.written]
+    return watched.places["out"].view(tensors["out"].shape), missing
 
 
 def _wrong_program(answer, programs, tensors, sizes, constants, expected, case):
     """What is wrong with one run, in a sentence."""
     if not callable(answer):
-        return f"this exercise takes a Python function, but got {answer!r}"
-    out, unwritten = _run(answer, programs, tensors, sizes, constants)
-    if unwritten:
-        return f"{unwritten} ({case})"
-    differ = (~torch.isclose(out, expected, rtol=1e-4, atol=1e-6)).nonzero().tolist()
-    if differ:
-        place = ", ".join(map(str, differ[0]))
-        wanted, got = expected[tuple(differ[0])].item(), out[tuple(differ[0])].item()
-        return f"out[{place}] should be {wanted:.6g}, but yours is {got:.6g} ({case})"
-    return ""
+        return not_taken("a Python function", answer)
+    out, missing = _run(answer, programs, tensors, sizes, constants)
+    wrong = unwritten("out", missing, out) if missing else difference(out, expected, "out", {"rtol": 1e-4})
+    return f"{wrong} ({case})" if wrong else ""
 
 
 def _wrong_mask(answer):
@@ -177,9 +166,8 @@ def _wrong_mask(answer):
         x = torch.rand(n)
         tensors = {"x": x, "out": poison(n)}
         case = f"n = {n}, BLOCK = {block}"
-        told = _wrong_program(answer, cdiv(n, block), tensors, (n,), {"BLOCK": block}, x.flip(0), case)
-        if told:
-            return told
+        if wrong := _wrong_program(answer, cdiv(n, block), tensors, (n,), {"BLOCK": block}, x.flip(0), case):
+            return wrong
     return ""
 
 
@@ -198,9 +186,8 @@ def _wrong_softmax(answer):
         block = 1 << (w - 1).bit_length()
         case = f"{h} rows of {w}, {what}, BLOCK = {block}"
         tensors = {"x": x, "out": poison(h, w)}
-        told = _wrong_program(answer, h, tensors, (w,), {"BLOCK": block}, x.softmax(1), case)
-        if told:
-            return told
+        if wrong := _wrong_program(answer, h, tensors, (w,), {"BLOCK": block}, x.softmax(1), case):
+            return wrong
     return ""
 
 
@@ -209,14 +196,14 @@ def _scaled(n):
 
 
 def _traffic(n):
-    """One request a warp for each of x, s and out. A warp is two rows of 16 here, whose two numbers of s share a
+    """One request per warp for each of x, s and out. A warp is two rows of 16 here, whose two numbers of s share a
     sector."""
     whole, warps = once(torch.empty(n, n), torch.empty(n, n)), n * n // 32
     return {"requests": whole["requests"] + warps, "sectors": whole["sectors"] + warps}
 
 
 EXERCISES = [
-    _InNumba(
+    Kernel(
         "11-order",
         sizes=[{"n": n} for n in (1, 5, 33, 64)],
         arguments=_scaled,
@@ -224,6 +211,7 @@ EXERCISES = [
         launch=lambda n: ((cdiv(n, 16), cdiv(n, 16)), (16, 16)),
         expected=lambda x, s, out: x * s[:, None],
         run=blk_kernel2d,
+        prepare=_as_kernel,
         traffic=_traffic,
     ),
     Question("11-mask", _wrong_mask),

@@ -4,7 +4,8 @@ import types
 
 import torch
 
-from utils.exercises.judging import Function, Kernel, Question, given, once, poison
+from utils.exercises.exercise import Function, Kernel, Question, given, once, poison
+from utils.exercises.verdicts import difference
 from utils.lesson.simulator import cdiv
 
 _THREADS, _MOST_BLOCKS = 128, 4
@@ -20,12 +21,12 @@ _SCHEMA += [("factor", ["float", "number"], False)]  # a Scalar is a number, as 
 
 def _wrong_schema(answer):
     if not isinstance(answer, str):
-        return f"a schema is a text, but got {answer!r}"
+        return f"a schema is text, but got {answer!r}"
     try:
         schema = torch._C.parse_schema(answer)
     except RuntimeError as error:
-        told = [line for line in str(error).splitlines() if line.strip()]
-        return f"PyTorch cannot read it: {told[0]}"
+        first = next(line for line in str(error).splitlines() if line.strip())
+        return f"PyTorch cannot read it: {first}"
     if schema.name != "scaled_add":
         return f"the operator should be called scaled_add, but yours is {schema.name}"
     names = [argument.name for argument in schema.arguments]
@@ -36,11 +37,11 @@ def _wrong_schema(answer):
             return f"{name} should be of type {kinds[0]}, but yours is {argument.type}"
         changes = argument.alias_info is not None and argument.alias_info.is_write
         if changes != written:
-            return f"yours says that {name} {'is written to' if changes else 'is only read'}, but it is not so"
+            return f"yours says that {name} {'is written to' if changes else 'is only read'}, which is not true"
         if argument.alias_info is not None and not written:
             return f"yours says that {name} shares memory with what is returned, but nothing is"
         if argument.kwarg_only:
-            return f"the call is scaled_add(a, b, out, factor), but yours takes {name} by its name alone"
+            return f"the call is scaled_add(a, b, out, factor), but yours takes {name} by name only"
     factor = schema.arguments[-1]
     if not factor.has_default_value() or factor.default_value != 1:
         return "factor is 1 if it is left out, but yours does not say so"
@@ -64,41 +65,33 @@ def _wrong_fake(answer):
             if got != wanted:
                 return f"the {what} should be {wanted}, but yours is {got} ({case})"
         if not out.is_contiguous():
-            return f"the result lies in memory row by row, but yours has the strides {out.stride()} ({case})"
+            return f"the result is stored row by row, but yours has the strides {out.stride()} ({case})"
     number, vector, matrix = (torch.empty(size, device="meta") for size in ((), (3,), (3, 2)))
     for a, b in ((matrix, vector), (vector, matrix), (matrix, matrix), (number, vector), (vector, number)):
         try:
             answer(a, b)
-            said = "takes them"
+            does = "takes them"
         except ValueError:
             continue
         except (TypeError, IndexError, RuntimeError) as error:
-            said = f"raises a {type(error).__name__}"
-        return f"sizes {list(a.shape)} and {list(b.shape)} should raise a ValueError, but yours {said}"
+            does = f"raises {type(error).__name__}"
+        return f"sizes {list(a.shape)} and {list(b.shape)} should raise a ValueError, but yours {does}"
     return ""
 
 
 def _wrong_gradient(answer):
     for h, w in ((1, 1), (3, 5), (4, 4), (7, 2)):
         x, s, gradient = (torch.randn(size, dtype=torch.float64) for size in ((h, w), (h,), (h, w)))
-        given_back = answer(types.SimpleNamespace(saved_tensors=(x, s), needs_input_grad=(True, True)), gradient)
-        given(given_back)
-        if not isinstance(given_back, (tuple, list)) or len(given_back) != 2:
-            return "it should return two gradients, that of x and that of s"
+        gradients = answer(types.SimpleNamespace(saved_tensors=(x, s), needs_input_grad=(True, True)), gradient)
+        given(gradients)
+        if not isinstance(gradients, (tuple, list)) or len(gradients) != 2:
+            return "it should return two gradients, those of x and s"
         for name, got, wanted in (
-            ("x", given_back[0], gradient * s[:, None]),
-            ("s", given_back[1], (gradient * x).sum(1)),
+            ("x", gradients[0], gradient * s[:, None]),
+            ("s", gradients[1], (gradient * x).sum(1)),
         ):
-            if not isinstance(got, torch.Tensor) or got.shape != wanted.shape:
-                found = list(got.shape) if isinstance(got, torch.Tensor) else repr(got)
-                return f"the gradient of {name} should have the size {list(wanted.shape)}, but yours is {found}"
-            differ = (~torch.isclose(got, wanted)).nonzero().tolist()
-            if differ:
-                place = ", ".join(map(str, differ[0]))
-                right, yours = wanted[tuple(differ[0])].item(), got[tuple(differ[0])].item()
-                return (
-                    f"the gradient of {name}[{place}] should be {right:.6g}, but yours is {yours:.6g} (x is {h} x {w})"
-                )
+            if wrong := difference(got, wanted, f"the gradient of {name}", {}):
+                return f"{wrong} (x is {h} x {w})"
     return ""
 
 

@@ -1,73 +1,29 @@
-"""Memory that notices what the threads of a simulated kernel do to it (utils/lesson/simulator.py runs them).
+"""Watched memory: it notices what the threads of a simulated kernel do to it (utils/lesson/simulator.py runs them).
 
 A tensor of PyTorch takes x[-1] for the last element, and says nothing when two threads write one element or when none
-does. `Watched` behaves as the memory of a GPU would if it could speak.
+does. A `Watched` tensor behaves as the memory of a GPU would if it could report what happens to it.
 """
 
 import sys
 import threading
-from collections.abc import Callable
-from functools import partial
 from operator import index
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-__all__ = ["Endless", "Memory", "Outside", "limited", "poison", "traced"]
+__all__ = ["SECTOR", "WARP", "Memory", "Outside", "Watched", "viewed_as"]
 
-SECTOR = 32  # bytes that memory hands out at once
+SECTOR = 32  # bytes that memory delivers at once
 WARP = 32  # threads that make one request
 
 
-def poison(*shape, dtype=torch.float32) -> torch.Tensor:
-    """A tensor of what no kernel writes by chance: NaN, or bytes of 0xA5 for whole numbers."""
-    if dtype.is_floating_point:
-        return torch.full(shape, float("nan"), dtype=dtype)
-    return torch.full((*shape, dtype.itemsize), 0xA5, dtype=torch.uint8).view(dtype).squeeze(-1)
-
-
-class Endless(BaseException):
-    """A learner's code ran longer than allowed. No `except Exception` on the way may take it for its own."""
-
-
 class Outside(IndexError):
-    """An access outside its tensor."""
+    """An access outside its tensor: `access` says which thread did what, `limit` where the tensor begins or ends."""
 
-
-class limited:
-    """`with limited(steps):` ends code that runs more instructions of Python than that with `Endless`. Only those of
-    files for which `counts(filename)` is true are counted. A thread that is started inside calls `join()` to take part.
-    """
-
-    def __init__(self, steps: int, counts: Callable[[str], bool]):
-        self.left, self._counts, self._known = steps, counts, {}
-
-    def __enter__(self):
-        self._before = sys.gettrace()
-        self.join()
-        return self
-
-    def __exit__(self, *_):
-        sys.settrace(self._before)
-
-    def join(self):
-        sys.settrace(self._on_call)
-
-    def _on_call(self, frame, event, arg):
-        name = frame.f_code.co_filename
-        if name not in self._known:
-            self._known[name] = self._counts(name)
-        if not self._known[name]:
-            return None
-        frame.f_trace_opcodes = True  # a loop within one line would go unseen else
-        return self._on_step
-
-    def _on_step(self, frame, event, arg):
-        self.left -= 1
-        if self.left < 0:
-            raise Endless
-        return self._on_step
+    def __init__(self, access, limit):
+        super().__init__(f"{access}, but {limit}")
+        self.access, self.limit = access, limit
 
 
 class _Place(NamedTuple):
@@ -84,10 +40,10 @@ class _Place(NamedTuple):
 
 
 class Memory:
-    """The memory of one launch. `tensor` puts a tensor under watch; `now` says which thread runs from here on.
+    """The memory of one launch. `tensor` puts a tensor under watch; `enter` says which thread runs next.
 
-    `problems` maps a kind ('out of bounds', 'raced', 'uninitialized') to the first such sentence. `touched` is False
-    while no thread has read or written anything.
+    `problems` maps a kind ('out of bounds', 'raced', 'uninitialized') to a sentence about the first one. `touched` is
+    False while no thread has read or written anything.
     """
 
     def __init__(self):
@@ -95,18 +51,18 @@ class Memory:
         self._current, self._regions, self._requests = threading.local(), [], {}
 
     def tensor(self, name, values, empty=False, shared=False):
-        """`values` under watch. `empty`: nothing is in it yet, so it must be written before it is read."""
+        """`values` under watch. `empty`: it holds nothing yet, so it must be written before it is read."""
         region = _Region(self, name, values, empty, shared)
         self._regions.append(region)
         return Watched(region, 0, values.shape)
 
-    def now(self, block, thread, number):
+    def enter(self, block, thread, number):
         """From here on, accesses of this Python thread are those of the thread `number` of `block`."""
         here = self._current
         here.place, here.warp, here.times = _Place(block, thread, 0), number // WARP, {}
 
     def barrier(self, _=None):
-        """The thread that runs has come to a barrier and is let through."""
+        """The thread that runs has passed a barrier."""
         here = self._current.place
         self._current.place = here._replace(phase=here.phase + 1)
 
@@ -115,17 +71,17 @@ class Memory:
         return self._current.place
 
     def races(self) -> None:
-        """Add a problem 'raced' if two threads met in an element and nothing orders them."""
+        """Add a problem 'raced' if two threads met in an element and nothing puts them in order."""
         for region in self._regions:
             for element, seen in region.seen.items():
                 writers = [place for place, wrote in seen.items() if wrote]
                 for writer in writers[:2]:
                     for other, wrote in seen.items():
                         if not _ordered(writer, other):
-                            name = region.called(element)
+                            name = region.element_name(element)
                             both = f"{writer} and {other} both write {name}"
                             read = f"{other} reads {name}, which {writer} writes"
-                            self.problems.setdefault("raced", f"{both if wrote else read}, in no promised order")
+                            self.problems.setdefault("raced", f"{both if wrote else read}, in no guaranteed order")
                             return
 
     def unwritten(self, name) -> list[int]:
@@ -148,8 +104,8 @@ class Memory:
         if wrote:
             region.written[element] = True
         elif region.empty and not region.written[element]:
-            told = f"{here.place} reads {region.called(element)}, which nobody has written yet"
-            self.problems.setdefault("uninitialized", told)
+            text = f"{here.place} reads {region.element_name(element)}, which no thread has written yet"
+            self.problems.setdefault("uninitialized", text)
         seen = region.seen.setdefault(element, {})
         seen[here.place] = wrote or seen.get(here.place, False)
         if not region.shared:
@@ -159,16 +115,16 @@ class Memory:
             request.add((region.name, element * region.values.element_size() // SECTOR))
 
     def _outside(self, watched, keys, n, op):
-        """`keys[n]` is no index of `watched`."""
+        """Note, and raise, that `keys[n]` is not an index of `watched`."""
         name, size, self.touched = watched._region.name, watched.shape[n], True
         whole = len(watched.shape) == 1
         below = f"the first element is {name}[0]" if whole else f"index {n} begins at 0"
         above = f"{name} has {size} element{'' if size == 1 else 's'}" if whole else f"index {n} ends at {size - 1}"
-        python = "; Python takes that for an element counted from the end, CUDA does not"
+        python = "; Python counts such an index from the end, CUDA does not"
         limit = below + python if keys[n] < 0 else above
-        told = f"{self._current.place} {op}s {name}[{', '.join(map(str, keys))}], but {limit}"
-        self.problems.setdefault("out of bounds", told)
-        raise Outside(told)
+        error = Outside(f"{self._current.place} {op}s {name}[{', '.join(map(str, keys))}]", limit)
+        self.problems.setdefault("out of bounds", str(error))
+        raise error
 
 
 class _Region:
@@ -179,7 +135,7 @@ class _Region:
         self.values, self.shape = values.clone(), values.shape
         self.flat, self.written, self.seen = self.values.view(-1), [False] * values.numel(), {}
 
-    def called(self, element):
+    def element_name(self, element):
         """'out[5]', or 'tile[1, 5]'."""
         places = torch.unravel_index(torch.tensor(element), self.shape) if self.shape else ()
         return f"{self.name}[{', '.join(str(int(place)) for place in places)}]"
@@ -225,8 +181,8 @@ class Watched:
         self._region.flat[first] = value.item() if isinstance(value, np.generic) else value
 
     def __getattr__(self, name):
-        called = "memory" if name.startswith("_") else self._region.name
-        raise AttributeError(f"a kernel sees {called} as memory, one element at a time: it has no .{name}")
+        tensor = "memory" if name.startswith("_") else self._region.name
+        raise AttributeError(f"a kernel sees {tensor} as memory, one element at a time: it has no .{name}")
 
     def _place(self, key, op):
         """Where `self[key]` begins in memory, and its shape. An index that leaves its own dimension is outside, even
@@ -250,60 +206,9 @@ class Watched:
         return first, self.shape[len(keys) :]
 
 
-def traced(f, memory, limit, one_number, mirrored):
-    """`f` as a simulator shall call it: every call tells `memory` which thread it is.
-
-    `one_number`: the simulator passes i alone (run_kernel); then `mirrored` is the number of calls or None. Otherwise
-    it passes block, thread and block size, and `mirrored` is (blocks, threads) or None. Mirrored, the last thread of
-    the last block does the work of the first. What a simulator passes on its own, shared memory and a function that
-    waits, is watched too.
-    """
-    shared = {}
-
-    def seen(argument, block):
-        if isinstance(argument, np.ndarray):
-            key = (block, argument.ctypes.data)
-            if key not in shared:  # the array is kept, so that no other comes to lie at its address
-                watched = memory.tensor("shared", torch.from_numpy(argument), empty=True, shared=True)
-                shared[key] = argument, watched
-            return shared[key][1]
-        if callable(argument):
-            # Calls `argument`, then notes that it let the thread through. All in C: the simulator, which looks for the
-            # line that called it, finds the kernel's.
-            return partial(next, map(memory.barrier, iter(argument, object())))
-        return argument
-
-    def call(*args):
-        limit.join()
-        if one_number:
-            place = (args[0] if mirrored is None else mirrored - 1 - args[0],)
-            memory.now(None, place[0], place[0])
-        else:
-            block, thread, size = args[:3]
-            if mirrored:
-                block, thread = _mirror(block, mirrored[0]), _mirror(thread, mirrored[1])
-            place = (block, thread, size)
-            memory.now(block, thread, _number(thread, size))
-        rest = [seen(argument, place[0]) for argument in args[len(place) :]]
-        try:
-            f(*place, *rest)
-        except Endless:
-            raise Endless(str(memory.place())) from None
-
-    return call
-
-
-def _mirror(place, size):
-    if isinstance(place, int):
-        return size.x - 1 - place
-    return type(place)(*(n - 1 - p for p, n in zip(place, size, strict=True)))
-
-
-def _number(thread, size):
-    """The number of a thread in its block, x fastest."""
-    if isinstance(thread, int):
-        return thread
-    return thread.x + size.x * (thread.y + size.y * thread.z)
+def viewed_as(kind, watched):
+    """The same memory as `kind`, a subclass of Watched."""
+    return kind(watched._region, watched._first, watched.shape)
 
 
 def _numbers(place):
