@@ -189,8 +189,7 @@ def _in_cuda(exercise, source):
                 return
             yield from _wrong_outputs(exercise, dict(zip(arguments, trace.args, strict=True)), expected, case)
     except CompileError as error:
-        text = "\n".join(line for line in str(error).splitlines() if not line.startswith("The whole log"))
-        yield Verdict("does not compile", text)
+        yield Verdict("does not compile", error.wrong)
         return
     except (TypeError, ValueError, RuntimeError) as error:  # a launch, or parameters, that it should not have
         yield Verdict("crashed", str(error))
