@@ -1,4 +1,4 @@
-"""Other answers to the exercises of lesson 03: what stands in the solution, and what stands there instead.
+"""Other answers to the exercises of lesson 03: what the solution has there, and what replaces it.
 
 A wrong one has its verdict in front."""
 

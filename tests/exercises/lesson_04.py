@@ -1,4 +1,4 @@
-"""Other answers to the exercises of lesson 04: what stands in the solution, and what stands there instead.
+"""Other answers to the exercises of lesson 04: what the solution has there, and what replaces it.
 
 A wrong one has its verdict in front."""
 
@@ -31,7 +31,7 @@ WRONG = {
     ],
     "04-test": [
         ("wrong", "rtol=1e-4, atol=1e-4", "rtol=1e-1, atol=1e-1"),
-        ("wrong", "torch.testing.assert_close", "torch.isclose"),  # computed, and nobody looks
+        ("wrong", "torch.testing.assert_close", "torch.isclose"),  # computed, and then ignored
         ("wrong", "rtol=1e-4, atol=1e-4", "rtol=0, atol=0"),  # refuses another order
         ("wrong", "(7, 7, 7), ", ""),
         ("wrong", "torch.randn(h, k), torch.randn(k, w)", "torch.ones(h, k), torch.ones(k, w)"),

@@ -1,4 +1,4 @@
-"""Wrong answers to the exercises of lesson 05: (verdict, what stands in the solution, what stands there instead)."""
+"""Wrong answers to the exercises of lesson 05: (verdict, what the solution has there, what replaces it)."""
 
 WRONG = {
     "05-size": [

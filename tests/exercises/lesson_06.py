@@ -1,4 +1,4 @@
-"""Wrong answers to the exercises of lesson 06: (verdict, what stands in the solution, what stands there instead)."""
+"""Wrong answers to the exercises of lesson 06: (verdict, what the solution has there, what replaces it)."""
 
 WRONG = {
     "06-int": [
@@ -10,7 +10,7 @@ WRONG = {
             "crashed",
             "2**31 // k",
             "next(r for r in range(2**31) if r * k + k > 2**31)",
-        ),  # right, and nobody waits for it
+        ),  # right, but without a wait for it
     ],
     "06-seen": [
         ("wrong", "[: x.numel()]", "[x.numel() :]"),

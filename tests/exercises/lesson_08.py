@@ -1,4 +1,4 @@
-"""Wrong answers to the exercises of lesson 08: (verdict, what stands in the solution, what stands there instead)."""
+"""Wrong answers to the exercises of lesson 08: (verdict, what the solution has there, what replaces it)."""
 
 WRONG = {
     "08-stride": [

@@ -1,4 +1,4 @@
-"""Other answers to the exercises of lesson 10: what stands in the solution, and what stands there instead.
+"""Other answers to the exercises of lesson 10: what the solution has there, and what replaces it.
 
 A wrong one has its verdict in front."""
 
@@ -27,7 +27,7 @@ WRONG = {
         ("wrong", "sums[u] += a", "sums[u] = a"),
         ("raced", "        }\n        __syncthreads();\n", "        }\n"),
         ("right, but slow", "float a = m_tile[tr][i];", "float a = r < h && start + i < k ? m[r * k + start + i] : 0;"),
-        ("right, but slow", "tc + 16 * u", "4 * tc + u"),  # a thread's columns side by side: lanes meet in banks
+        ("right, but slow", "tc + 16 * u", "4 * tc + u"),  # a thread's columns side by side: lanes share banks
     ],
     "10-lanes": [
         ("wrong", "lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane // 8, lane % 8"),  # row by row
@@ -52,7 +52,7 @@ WRONG = {
         ("raced", "buffer[tile % 2]", "buffer[(tile + 1) % 2]"),
         ("right, but slow", "__pipeline_wait_prior(1)", "__pipeline_wait_prior(0)"),
         (
-            "right, but slow",  # the copy begins behind the sum
+            "right, but slow",  # the copy starts after the sum
             _COPY_WAIT_SUM,
             """        __pipeline_wait_prior(0);
         __syncthreads();

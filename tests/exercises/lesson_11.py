@@ -1,4 +1,4 @@
-"""Other answers to the exercises of lesson 11: what stands in the solution, and what stands there instead.
+"""Other answers to the exercises of lesson 11: what the solution has there, and what replaces it.
 
 A wrong one has its verdict in front."""
 
@@ -36,7 +36,7 @@ WRONG = {
     "11-fusion": [
         ("wrong", "4 * n", "n"),  # numbers, not bytes
         ("wrong", "2 * k + others", "2 * k"),
-        ("wrong", "2 * k + others", "k + 1 + others"),  # as if what lies in between were only written
+        ("wrong", "2 * k + others", "k + 1 + others"),  # as if what is in between were only written
         ("wrong", "2 + others", "2"),
         ("wrong", "2 + others", "2 * k"),
         ("wrong", "if fused", "if not fused"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from utils import compile_kernel
 from utils.exercises import check, lessons, progress_line
 from utils.exercises.exercise import Kernel, once, poison
 from utils.exercises.judging import judged
@@ -57,7 +58,7 @@ class Found:
         self.asked = next(source(cell) for cell in reversed(cells[:at]) if cell["cell_type"] == "markdown")
 
     def answered(self, code):
-        """What `code` makes of the name that is handed to check, behind what the notebook gives."""
+        """The answer that is passed to check when `code` runs after what the notebook gives."""
         namespace = dict(_run(self.imports))
         for text in self.given:
             namespace |= _run(text)
@@ -261,10 +262,8 @@ def test_an_answer_of_the_wrong_kind(exercise, answer, takes):
 
 
 def test_a_kernel_that_a_cell_has_made_is_an_answer():
-    class Compiled:
-        source = CUDA % "if (i < n) out[i] = 2 * x[i];"
-
-    assert verdict_on(IN_CUDA, Compiled()) == "right"
+    compiled = compile_kernel(CUDA % "if (i < n) out[i] = 2 * x[i];", "doubled")
+    assert verdict_on(IN_CUDA, compiled) == "right"
 
 
 def test_traffic_is_compared_for_both_languages():

@@ -169,7 +169,7 @@ def test_matmul(h, k, w, row, col):
         next(patch for patch in ax.patches if patch.get_facecolor() == matplotlib.colors.to_rgba(plots.COLOURS[i]))
         for i in (0, 1, 5)
     )
-    # the output cell lies in the row that m gives and in the column that n gives
+    # the output cell is in the row of m and in the column of n
     assert (out.get_y(), out.get_height()) == pytest.approx((m.get_y(), m.get_height()))
     assert (out.get_x(), out.get_width()) == pytest.approx((n.get_x(), n.get_width()))
     assert m.get_width() == pytest.approx(n.get_height()) == pytest.approx(min(k, 24))
@@ -203,7 +203,7 @@ def test_tiles(h, k, w, tile, block, step):
 
     (m,), (n,), (out,) = (boxes(plots.COLOURS[i], 1)[-1:] for i in (0, 1, 5))
     (m_all,), (n_all,) = (boxes(plots.COLOURS[i], 0.45) for i in (0, 1))
-    # the tile of m lies in the rows of the output's, the tile of n in its columns, both at the same step
+    # the tile of m is in the rows of the output's, the tile of n in its columns, both at the same step
     assert (m[1], n[0]) == (out[1], out[0]) and m[2:] == n[2:] == out[2:] == (1, 1)
     assert m[0] == m_all[0] + step and n[1] == n_all[1] + step
     assert m_all[2] == n_all[3] == -(-k // tile)

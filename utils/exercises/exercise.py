@@ -3,7 +3,7 @@
 To add an exercise, write it into `EXERCISES` of utils/exercises/lesson_NN.py, as one of three kinds:
 
 - `Question(name, wrong)`: `wrong(answer)` returns what is wrong with it in a sentence, or "" if it is right. For
-  values, and for functions of which more is asked than a result. `given(f(...))` says "not yet" for a None in there.
+  values, and for functions where more than the result counts. `given(f(...))` says "not yet" if a None is in there.
 - `Function(name, cases, expected)`: the answer is a Python function, and each case the dictionary of its arguments.
 - `Kernel(name, sizes, arguments, outputs, launch, expected)`: the answer is a kernel, in Python where `run` is one of
   lesson/simulator.py's functions, in CUDA C++ where `cuda` is the kernel's name. For each of `sizes`, a dictionary,

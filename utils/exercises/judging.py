@@ -100,15 +100,23 @@ def _copied(arguments):
 
 
 def _verdicts_on_kernel(exercise, answer):
-    answer = getattr(answer, "source", answer)  # of a kernel that %%cuda or compile_kernel has made
-    fits, takes = isinstance(answer, str), "CUDA source text"
-    if not exercise.cuda:
-        fits, takes = callable(answer), "a Python function"
+    if exercise.cuda:
+        answer = _source(answer)
+        fits, takes, verdicts = isinstance(answer, str), "CUDA source text", _in_cuda
+    else:
+        fits, takes, verdicts = callable(answer), "a Python function", _in_python
     if fits:
-        yield from (_in_cuda if exercise.cuda else _in_python)(exercise, exercise.prepare(answer))
+        yield from verdicts(exercise, exercise.prepare(answer))
         yield Verdict("right")
     else:
         yield Verdict("wrong", not_taken(takes, answer))
+
+
+def _source(answer):
+    """The source of a kernel that %%cuda or compile_kernel has made; another answer as it is."""
+    from utils.cuda import kernel
+
+    return answer.source if isinstance(answer, kernel.Kernel) else answer
 
 
 def _cases(exercise):
@@ -206,7 +214,7 @@ def _in_cuda(exercise, source):
 
 
 def _hint(problem):
-    """What to try, on a line of its own. A loop without end gets a hint of ours: nobody can raise max_steps here."""
+    """What to try, on a line of its own. An endless loop gets its own: a learner cannot raise max_steps here."""
     hint = "Does the condition of the loop ever become false?" if problem.kind == "runaway" else problem.hint
     return f"\n    {hint}" if hint else ""
 

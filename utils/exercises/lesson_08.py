@@ -16,7 +16,7 @@ def _wrong_sectors(answer):
         if not isinstance(given(answer[stride]), int):
             return f"for stride {stride} the answer is a whole number, but yours is {answer[stride]!r}"
         if answer[stride] != len(sectors):
-            where = f"each lane is {4 * stride} bytes behind the one before it, and the last one at byte {124 * stride}"
+            where = f"each lane is {4 * stride} bytes after the one before it, and the last one at byte {124 * stride}"
             return f"a request with stride {stride} does not touch {answer[stride]} sectors: {where}"
     return ""
 

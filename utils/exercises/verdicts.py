@@ -7,7 +7,7 @@ import torch
 
 __all__ = ["KINDS", "Verdict", "case_text", "counts", "difference", "not_taken", "shown", "unwritten", "worst"]
 
-# From worst to best. Of all that was met, `check` prints the worst.
+# From worst to best. Of all that was found, `check` prints the worst.
 KINDS = (
     "not yet",
     "does not compile",

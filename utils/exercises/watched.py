@@ -71,7 +71,7 @@ class Memory:
         return self._current.place
 
     def races(self) -> None:
-        """Add a problem 'raced' if two threads met in an element and nothing puts them in order."""
+        """Add a problem 'raced' if two threads accessed an element in no order, and one of them wrote it."""
         for region in self._regions:
             for element, seen in region.seen.items():
                 writers = [place for place, wrote in seen.items() if wrote]
@@ -98,7 +98,7 @@ class Memory:
         return {"requests": len(self._requests), "sectors": sum(map(len, self._requests.values()))}
 
     def _access(self, region, element, op, frame):
-        """Note one access; `frame` is the kernel's, and its position tells accesses of one line apart."""
+        """Note one access; `frame` is the kernel's, and its position distinguishes accesses of one line."""
         self.touched, here = True, self._current
         wrote = op == "write"
         if wrote:
