@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-TARGET = 0.5  # seconds that all samples should take together
+TARGET = 0.5  # seconds that all samples together should take
 LONG = 1.0  # seconds from which one run is enough
 MOST_SAMPLES = 200
 
@@ -69,7 +69,7 @@ def measure(f: Callable, *args: Any, repeat: int | None = None, **kwargs: Any) -
     device, and the only wait for the GPU comes after the last sample. Otherwise it is the time by `time.perf_counter`;
     if CUDA is in use nevertheless, every sample waits for the GPU.
 
-    A launch from Python has a cost of its own, however short the kernel is. Times near that of squaring one element
+    A launch from Python has a price of its own, however short the kernel is. Times near that of squaring one element
     say how fast Python launches, not how fast the kernel is.
 
     Raises TypeError when `f` cannot be called and ValueError when `repeat` is below 1; what `f` raises passes through.
@@ -86,7 +86,7 @@ def measure(f: Callable, *args: Any, repeat: int | None = None, **kwargs: Any) -
     del result
     if device is not None:
         with torch.cuda.device(device):
-            if repeat is None:  # the first run may have loaded libraries: go by the second
+            if repeat is None:  # the first run may have loaded libraries: let the second one tell the length
                 second, _ = _by_clock(f, args, kwargs)
                 repeat = max(1, min(MOST_SAMPLES, int(TARGET / second)))
             return Timing(_by_events(f, args, kwargs, repeat), "cuda")
