@@ -5,7 +5,7 @@
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include <cstring>
 
-#include "trace_parts.h"
+#include "state.h"
 
 using namespace cuda_on_cpu;
 

@@ -7,7 +7,7 @@
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "cuda_on_cpu/host.h"
-#include "trace_parts.h"
+#include "state.h"
 
 namespace cuda_on_cpu {
 

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <random>
 
-#include "trace_parts.h"
+#include "state.h"
 
 namespace cuda_on_cpu {
 

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "cuda_runtime.h"
-#include "runtime.h"
+#include "../runtime/runtime.h"
 
 struct CUstream_st {};
 struct CUevent_st {
