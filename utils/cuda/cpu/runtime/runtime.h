@@ -187,7 +187,7 @@ inline size_t dynamic_offset(const Worker& w) { return w.trace ? 512 * 1024 : 48
 
 inline Block& block() { return *static_cast<Block*>(here); }
 
-// ---- runtime.cpp, for the others
+// ---- fibers.cpp
 void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch);
 End run_block(Worker& w, Block& b);        // until it ends or waits for the grid
 [[noreturn]] void leave_block(Worker& w);  // for good: the stacks of its threads are not unwound
@@ -196,11 +196,30 @@ void enter_kernel(Worker& w);              // back to the learner's code, unless
 [[noreturn]] void end_thread();            // the running thread does no more; the others go on
 void wait_for_trace(Queue& queue);         // until the trace lets the threads of `queue` go on
 
+#pragma GCC visibility push(hidden)  // called at every barrier: found without a look-up
+// The running block. Never inlined: an idle fiber may wake on another CPU thread, so nothing read from `here` may
+// outlive a switch.
+__attribute__((noinline)) Block& my_block();
+// Runs other threads. `me`, the running one, has set what it waits for, and goes on when another has put it among the
+// ready.
+void wait(Fiber* me);
+void begin_watching(Block& b);
+// As long as no thread waits, they run one after the other and no list is kept. This is where the list begins.
+inline void watch(Block& b) {
+    if (!b.watched) begin_watching(b);
+}
+
+// ---- barriers.cpp
+void open_barrier(Block& b);
+void check_meetings(Block& b, unsigned int warp);  // of a warp's lanes, after one of them has ended
+bool release_active(Block& b);  // lets threads go on that wait for what can no longer change; false if there are none
+#pragma GCC visibility pop
+
 // ---- launch.cpp
 std::string demangled(const char* type);
 
 // ---- fork.cpp
-struct Mutex : std::mutex {  // one that the child of a fork finds free; it lives for ever, and nobody holds two at once
+struct Mutex : std::mutex {  // one that the child of a fork finds free; it lives for ever, and no thread holds two at once
     Mutex();
 };
 
@@ -239,5 +258,12 @@ struct AtWork {  // this worker is told of an interruption
 std::string fault_message(const char* kernel, const Worker& w);
 bool find_tensor(const void* address, Place& found);  // that holds it or lies beside it, where the guard is there
 std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
+
+// ---- host/
+size_t machine_bytes();     // of memory
+// For cudaDeviceReset:
+void forget_allocations();
+void forget_streams();  // and events
+void forget_shared_limits();
 
 }  // namespace cuda_on_cpu

@@ -156,6 +156,14 @@ inline uint3 block_place(dim3 grid, uint64_t i) {
     return {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / grid.x / grid.y)};
 }
 
+inline uint3 thread_place(const Block& b, unsigned int i) {
+    return {i % b.block_dim.x, i / b.block_dim.x % b.block_dim.y, i / b.block_dim.x / b.block_dim.y};
+}
+
+inline Party party(const Block& b, const Fiber& f, const void* code, Op op = Op::load) {
+    return {reinterpret_cast<uintptr_t>(code), op, b.block, f.thread, false};
+}
+
 void place_in(Problem& p, const Region* r, uintptr_t address);  // where in the region, if in one
 
 }  // namespace cuda_on_cpu

@@ -1,0 +1,151 @@
+// What the runtime exports for traces: the functions by which Python (trace.py, extension.py) and the allocator of a traced
+// extension (checked.h) begin a trace, name its tensors and end it.
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include "cuda_on_cpu/host.h"
+#include "state.h"
+
+using namespace cuda_on_cpu;
+
+// A trace of this CPU thread's launches begins. `seed` of the order of threads and blocks: -1 forward, -2 reversed.
+extern "C" void cuda_on_cpu_trace_begin(long long seed, size_t max_problems, uint64_t max_steps) {
+    delete tracing;
+    tracing = new Trace(seed, max_problems, max_steps);
+}
+
+static Region& add_region(void* base, size_t bytes, size_t element, size_t alignment, size_t slack) {
+    auto region = std::make_unique<Region>();
+    region->begin = reinterpret_cast<uintptr_t>(base);
+    region->end = region->begin + bytes;
+    region->slack = slack;
+    region->element = std::max<size_t>(1, element);
+    region->alignment = std::max<size_t>(1, alignment);
+    region->shadow.make(bytes, region->element);
+    tracing->regions.push_back(std::move(region));
+    return *tracing->regions.back();
+}
+
+static Region* region_at(const void* base) {
+    for (auto& r : tracing->regions)
+        if (r->begin == reinterpret_cast<uintptr_t>(base)) return r.get();
+    return nullptr;
+}
+
+// Tells of a tensor. Addresses within `slack` bytes around it may be touched without harm.
+extern "C" void cuda_on_cpu_trace_region(const char* name, void* base, size_t bytes, size_t element, size_t alignment,
+                                         size_t slack, int output) {
+    Region& region = add_region(base, bytes, element, alignment, slack);
+    region.name = name;
+    region.output = output;
+    if (output) region.written.assign(bytes, false);
+}
+
+// The same for a tensor of an extension (checked.h): kernels name it. `pattern` is what it was filled with, where the
+// extension allocated it, else -1. It begins `offset` bytes into what a GPU would have placed at a multiple of 512.
+extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern,
+                                             size_t offset) {
+    if (!tracing) return;
+    Region& region = add_region(base, bytes, element, element, slack);
+    region.name = "a tensor";
+    region.named = false;
+    region.shift = (offset - region.begin) % 512;
+    region.pattern = pattern;
+    if (pattern >= 0) region.written.assign(bytes, false);
+}
+
+extern "C" void cuda_on_cpu_trace_freed(void* base) {
+    if (!tracing) return;
+    auto& regions = tracing->regions;
+    for (size_t i = 0; i < regions.size(); i++)
+        if (regions[i]->begin == reinterpret_cast<uintptr_t>(base)) {
+            tracing->requests.forget_memory();
+            regions.erase(regions.begin() + i);
+            return;
+        }
+}
+
+// A tensor that the extension allocated and returns: it must have been written in full.
+extern "C" void cuda_on_cpu_trace_returned(void* base, size_t element) {
+    for (auto& r : tracing->regions) {
+        if (!r->holds(reinterpret_cast<uintptr_t>(base), 1) || r->pattern < 0) continue;
+        r->output = true;
+        r->element = element;
+    }
+}
+
+namespace cuda_on_cpu {
+void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment) {
+    Region* region = tracing ? region_at(pointer) : nullptr;
+    if (!region || region->named) return;
+    region->name = std::string(kernel) + "#" + std::to_string(i);
+    if (!element) return;
+    region->element = element;
+    region->alignment = alignment;
+    region->shadow = Shadow();
+    region->shadow.make(region->end - region->begin, element);
+}
+}  // namespace cuda_on_cpu
+
+// The report as JSON (report.py reads it), until the next call of this CPU thread.
+extern "C" const char* cuda_on_cpu_trace_end() {
+    static thread_local std::string report;
+    if (!tracing) return nullptr;
+    for (const auto& r : tracing->regions) {
+        if (!r->output || tracing->stopped) continue;
+        const unsigned char* bytes = reinterpret_cast<const unsigned char*>(r->begin);
+        // What no kernel has written is torch's work, if not all of it is still the pattern. Of single bytes one cannot
+        // tell: they may well have the pattern's value.
+        bool by_kernels = std::find(r->written.begin(), r->written.end(), true) != r->written.end();
+        if (r->pattern >= 0 && !by_kernels &&
+            (r->element == 1 || !std::all_of(bytes, bytes + r->written.size(), [&](int b) { return b == r->pattern; })))
+            continue;
+        size_t elements = 0, first = 0;
+        for (size_t e = 0; e * r->element < r->written.size(); e++) {
+            size_t end = std::min(r->written.size(), (e + 1) * r->element);
+            bool written = true;
+            for (size_t i = e * r->element; i < end; i++)
+                written = written && (r->written[i] || (r->pattern >= 0 && bytes[i] != r->pattern));
+            if (!written && !elements++) first = e;
+        }
+        if (!elements) continue;
+        Problem p;
+        p.kind = "unwritten";
+        p.bytes = r->element;
+        place_in(p, r.get(), r->begin + first * r->element);
+        p.count = elements;
+        tracing->add(std::move(p));
+    }
+    for (const Problem& p : tracing->problems)
+        if (p.kind == "refused_launch") last_error() = cudaSuccess;  // it has been told
+    report = tracing->json();
+    delete tracing;
+    tracing = nullptr;
+    return report.c_str();
+}
+
+// Where the pages begin and end that may be touched, and the tensor in them.
+struct Room {
+    size_t front, pages;
+    Room(size_t bytes, size_t shift, size_t slack)
+        : front((slack + 511) / 512 * 512 + shift), pages((front + bytes + slack + 4095) / 4096 * 4096) {}
+};
+
+// Memory for a tensor in a trace, at `shift` bytes behind a multiple of 512, `slack` bytes around it. Far from all
+// others, so that an index which is far off still tells which tensor was meant.
+extern "C" void* cuda_on_cpu_trace_memory(size_t bytes, size_t shift, size_t slack) {
+    const Room room(bytes, shift, slack);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* all = mmap(nullptr, room.pages + 2 * far_apart, PROT_NONE, flags, -1, 0);
+    if (all == MAP_FAILED) return nullptr;
+    char* begin = static_cast<char*>(all) + far_apart;
+    mprotect(begin, room.pages, PROT_READ | PROT_WRITE);
+    return begin + room.front;
+}
+
+extern "C" void cuda_on_cpu_trace_free(void* p, size_t bytes, size_t shift, size_t slack) {
+    const Room room(bytes, shift, slack);
+    munmap(static_cast<char*>(p) - room.front - far_apart, room.pages + 2 * far_apart);
+}
