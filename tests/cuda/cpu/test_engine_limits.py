@@ -402,7 +402,7 @@ def accidents():
         ("no shared", "{who} writes dynamic shared memory, but this launch has none"),
         ("behind shared", "{who} writes 100000 bytes behind the 100000 bytes of dynamic shared memory"),
         ("before shared", "{who} writes before the start of shared memory"),
-        ("misaligned copy", "{who} begins a copy of 16 bytes from an address that is no multiple of 16"),
+        ("misaligned copy", "{who} begins a copy of 16 bytes from an address that is not a multiple of 16"),
     ],
 )
 def test_a_hundred_faults_are_a_hundred_exceptions(accidents, case, message):

@@ -1,5 +1,5 @@
-// The last error of each CPU thread, and CUDA's names and words for errors (errors.h). Every function of the host's side
-// answers through `answer`.
+// The last error of each CPU thread, and CUDA's names and words for errors (errors.h). Every function of the host's
+// side answers through `answer`.
 #include <utility>
 
 #include "cuda_runtime.h"

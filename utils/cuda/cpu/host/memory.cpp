@@ -1,5 +1,5 @@
-// What cudaMalloc and the like have allocated, and copies of memory. A copy that would leave an allocation or a tensor is
-// refused.
+// What cudaMalloc and the like have allocated, and copies of memory. A copy that would leave an allocation or a tensor
+// is refused.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ static std::map<uintptr_t, Allocation> allocations;  // by address
 
 size_t machine_bytes() { return size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE)); }
 
-// For whoever holds the mutex.
+// The caller holds the mutex.
 static const Allocation* allocation_of(const void* address) {
     auto behind = allocations.upper_bound(uintptr_t(address));
     if (behind == allocations.begin()) return nullptr;
@@ -59,7 +59,7 @@ static cudaError_t release(void* p, bool of_host) {
     return cudaSuccess;
 }
 
-// `height` rows of `width` bytes, each `pitch` behind the last, must lie in one allocation, or in one tensor that the
+// `height` rows of `width` bytes, each `pitch` behind the last, must be in one allocation, or in one tensor that the
 // guard knows, if they begin in one.
 static bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
     Allocation in;

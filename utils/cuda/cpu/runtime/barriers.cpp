@@ -1,8 +1,8 @@
 // Where threads wait for each other: at barriers of the block, of a warp and of the grid. Device code calls these
 // functions (launch.h).
 //
-// A thread notes what it brings and where it waits, and `wait` runs the others. Whoever is the last to arrive puts all of
-// them among the ready.
+// A thread notes what it brings and where it waits, and `wait` (fibers.cpp) runs the others. The last to arrive puts
+// all of them among the ready.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -125,8 +125,9 @@ unsigned int match(unsigned int mask, uint64_t value, const char* name) {
     return same;
 }
 
-// On a GPU the lanes of a warp run side by side, and some of them arrive here together. Here they arrive one by one: each
-// waits until no thread of the block can go on otherwise. Those of a warp that wait at the same place are then active.
+// On a GPU the lanes of a warp run side by side, and some of them arrive here together. Here they arrive one by one:
+// each waits until no thread of the block can go on otherwise. Those of a warp that wait at the same place are then
+// active.
 unsigned int active_lanes() {
     Fiber* me = arrive("__activemask", __builtin_return_address(0));
     Warp& w = block().warp_of(me->number);

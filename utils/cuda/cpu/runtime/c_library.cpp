@@ -40,7 +40,7 @@ int print(const char* format, ...) {
 
 }  // namespace cuda_on_cpu
 
-// ---- functions that only the host has: the linker puts these in the place of those (build.py) -------------------------
+// ---- functions that only the host has: the linker puts these in their place (build.py) ------------------------------
 
 static void not_in_a_kernel(const char* function) {
     using namespace cuda_on_cpu;

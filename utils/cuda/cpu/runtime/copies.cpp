@@ -14,10 +14,11 @@ void async_copy(void* to, const void* from, size_t bytes, size_t zeros) {
     watch(block());  // the fiber knows its thread
     for (const void* address : {from, static_cast<const void*>(to)})
         if (size_t(address) % bytes) {
-            if (w.trace) trace_misaligned(*w.trace, address, bytes, address == from ? Access::load : Access::store, code);
-            fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + (address == from ? " bytes from" : " bytes to") +
-                                 " an address that is no multiple of " + std::to_string(bytes) +
-                                 ": a trace of this launch tells which");
+            bool loads = address == from;
+            if (w.trace) trace_misaligned(*w.trace, address, bytes, loads ? Access::load : Access::store, code);
+            fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + (loads ? " bytes from" : " bytes to") +
+                                 " an address that is not a multiple of " + std::to_string(bytes) +
+                                 ": a trace of this launch shows which");
         }
     uint32_t begun = w.trace ? trace_copy_begins(*w.trace, block(), to, from, bytes, zeros, code) : 0;
     Fiber& me = *block().running;

@@ -90,7 +90,7 @@ static Fiber* next_fiber(Block& b) {
             b.ready.add_all(b.aside);
             continue;
         }
-        if (b.worker->trace && trace_go_on(*b.worker->trace, b)) continue;
+        if (b.worker->trace && trace_release(*b.worker->trace, b)) continue;
         if (b.watched && release_active(b)) continue;
         if (b.alive == 0 || !b.watched) _longjmp(b.worker->scheduler, int(End::done));
         if (b.at_grid.length == b.alive) _longjmp(b.worker->scheduler, int(End::at_grid));

@@ -1,12 +1,12 @@
 // A trace: every access of a launch, checked and counted.
 //
 // The traced module is compiled with the compiler's own hooks for race detectors: before every load and store it calls
-// `__tsan_read4(address)` and the like, and `__sanitizer_cov_trace_pc()` in every basic block. Linked with no sanitizer,
-// it finds these functions in trace_hooks.cpp. Read `Trace::access` first.
+// `__tsan_read4(address)` and the like, and `__sanitizer_cov_trace_pc()` in every basic block. Linked with no
+// sanitizer, it finds these functions in hooks.cpp. Read `Trace::access` first.
 //
-// Three things are done with an access. It is looked up: which tensor or shared variable is it in (`find`)? It is
-// compared with those before it: is there one by another thread that nothing orders (`races.h`)? And it is kept for the
-// warp's other lanes, to be counted with theirs (`requests.h`).
+// Three things are done with an access. It is looked up: which tensor or shared variable is it in (regions.cpp)? It is
+// compared with those before it: is there one by another thread that nothing orders (races.h)? And it is kept for the
+// warp's other lanes, to be counted with theirs (requests.h). What is wrong becomes a problem (problems.cpp).
 #include <algorithm>
 
 #include "state.h"
@@ -36,7 +36,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
         if (!region || !region->holds(a, bytes)) {
             b.traced->threads[b.running->number].array_type = nullptr;
             bool harmless = out_of_bounds(b, a, bytes, op, code, region);
-            for (size_t at = 0; region && at < bytes; at += width(*region))  // a GPU makes them too, and they count
+            for (size_t at = 0; region && at < bytes; at += width(*region))  // a GPU makes them too, so they count
                 keep(b, a + at, std::min(width(*region), bytes - at), op, code, *region, copy);
             if (!harmless) stop_thread(b);
             return;
@@ -53,7 +53,7 @@ uint16_t Trace::site(size_t bytes, Op op, const void* code, const Region& region
                          region.name, region.begin + region.shift, region.element);
 }
 
-// Keeps it for counting. The site that counts it.
+// Keeps an access for counting; the site that counts it.
 uint16_t Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region,
                      const Copy* copy) {
     TracedThread& t = b.traced->threads[b.running->number];
@@ -97,8 +97,8 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }
 
-// Whether `x` came before the access by `me`. A copy writes at some time since it has begun: nothing since then came before
-// it, but what its own thread did. What came earlier was looked at when it began.
+// Whether `x` came before the access by `me`. A copy writes at some time after its begin: nothing since then came
+// before it, except what its own thread did. What came earlier was checked when the copy began.
 bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const {
     if (!copy || !copy->begun) return order.ordered(x, me, b);
     return x.time < copy->begun || (x.block == me.block && x.thread == me.thread);
@@ -109,7 +109,7 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
     bool ignore;
     uintptr_t a = reinterpret_cast<uintptr_t>(to), f = reinterpret_cast<uintptr_t>(from);
     uintptr_t arena = reinterpret_cast<uintptr_t>(b.arena.get());
-    // One instruction of a GPU, if it goes from global to shared memory. Zeros alone are a store.
+    // One instruction on a GPU, if it goes from global to shared memory. Zeros alone are a store.
     Region* source = bytes > zeros ? t.find(b, f, bytes - zeros, ignore) : nullptr;
     bool one = bytes >= 4 && source && source->space == Space::global && a >= arena && a < arena + b.arena.size();
     Copy there{bytes, uint16_t((a - arena) / 4)}, here{bytes, uint16_t((f + (one ? source->shift : 0)) / 4)};
@@ -131,7 +131,7 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
 }
 
 void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, uint32_t begun) {
-    if (!begun) return;  // it went outside: that has been told
+    if (!begun) return;  // it went outside, which has been reported
     Copy copy{bytes, 0, begun};
     t.access(to, bytes, Op::store, code, false, false, &copy);
 }
@@ -144,7 +144,7 @@ void Trace::step(const void* code) {
     TracedThread& t = b.traced->threads[b.running->number];
     if (interrupted) leave_block(*b.worker);
     if (t.array_type) tell_array(b, nullptr, 0, 0, Op::load);
-    // Threads that step aside for each other share the patience.
+    // Threads that step aside for each other share the limit.
     if (++t.steps > max_steps || ++b.traced->steps > 8 * max_steps) {
         Problem p;
         p.kind = "runaway";
@@ -162,7 +162,7 @@ void Trace::step(const void* code) {
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }
 
-// How deep in calls a thread is: lanes in a function go on before those that have left it.
+// How deep in calls a thread is: lanes in a function run before those that have left it.
 void Trace::call() {
     if (!in_thread()) return;
     TracedThread& t = block().traced->threads[block().running->number];
@@ -189,7 +189,7 @@ void Trace::drain(Block& b, unsigned int warp, bool all) {
     requests.count(lanes, may_go_on, b.number, warp, reinterpret_cast<uintptr_t>(b.arena.get()));
 }
 
-// So many accesses of one thread are kept: its warp's others have to catch up before it goes on.
+// The thread has as many events as are kept: the other lanes of its warp have to catch up before it goes on.
 void Trace::make_room(Block& b, TracedThread& t) {
     t.full = true;
     unsigned int warp = b.running->number / 32, others = 0;
@@ -209,12 +209,12 @@ void Trace::make_room(Block& b, TracedThread& t) {
     wait_for_trace(b.at_trace);
 }
 
-bool trace_go_on(Trace& trace, Block& b) {
+bool trace_release(Trace& trace, Block& b) {
     if (!b.at_trace.first) return false;
     for (unsigned int warp = 0; warp * 32 < b.threads; warp++) trace.drain(b, warp, false);
     for (auto& t : b.traced->threads) {
         t.full = false;
-        // Nothing may be taken out while a lane that is far behind still waits: then let this one collect more.
+        // Nothing can be counted while a lane that is far behind still waits: then let this one collect more.
         if (t.events.size() >= Requests::most_events) t.events.reserve(2 * t.events.size());
     }
     b.ready.add_all(b.at_trace);

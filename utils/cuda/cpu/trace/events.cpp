@@ -1,5 +1,5 @@
-// What the runtime reports to a trace (trace.h): launches, blocks and threads that begin and end, barriers that open, and
-// threads that can never go on.
+// What the runtime reports to a trace (trace.h): launches, blocks and threads that begin and end, barriers that open,
+// and threads that can never go on.
 #include <algorithm>
 #include <random>
 

@@ -1,5 +1,5 @@
-// What the runtime exports for traces: the functions by which Python (trace.py, extension.py) and the allocator of a traced
-// extension (checked.h) begin a trace, name its tensors and end it.
+// What the runtime exports for traces: the functions by which Python (trace.py, extension.py) and the allocator of a
+// traced extension (checked.h) begin a trace, name its tensors and end it.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ static Region* region_at(const void* base) {
     return nullptr;
 }
 
-// Tells of a tensor. Addresses within `slack` bytes around it may be touched without harm.
+// Adds a tensor. An access within `slack` bytes around it does no harm.
 extern "C" void cuda_on_cpu_trace_region(const char* name, void* base, size_t bytes, size_t element, size_t alignment,
                                          size_t slack, int output) {
     Region& region = add_region(base, bytes, element, alignment, slack);
@@ -43,8 +43,9 @@ extern "C" void cuda_on_cpu_trace_region(const char* name, void* base, size_t by
     if (output) region.written.assign(bytes, false);
 }
 
-// The same for a tensor of an extension (checked.h): kernels name it. `pattern` is what it was filled with, where the
-// extension allocated it, else -1. It begins `offset` bytes into what a GPU would have placed at a multiple of 512.
+// The same for a tensor of an extension (checked.h): kernels name it. `pattern` is what it was filled with, if the
+// extension allocated it, otherwise -1. It begins `offset` bytes into what a GPU would have placed at a multiple of
+// 512.
 extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern,
                                              size_t offset) {
     if (!tracing) return;
@@ -96,8 +97,8 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     for (const auto& r : tracing->regions) {
         if (!r->output || tracing->stopped) continue;
         const unsigned char* bytes = reinterpret_cast<const unsigned char*>(r->begin);
-        // What no kernel has written is torch's work, if not all of it is still the pattern. Of single bytes one cannot
-        // tell: they may well have the pattern's value.
+        // What no kernel has written is torch's work, if not all of it is still the pattern. Single bytes do not show
+        // that: they may well have the pattern's value.
         bool by_kernels = std::find(r->written.begin(), r->written.end(), true) != r->written.end();
         if (r->pattern >= 0 && !by_kernels &&
             (r->element == 1 || !std::all_of(bytes, bytes + r->written.size(), [&](int b) { return b == r->pattern; })))
@@ -119,7 +120,7 @@ extern "C" const char* cuda_on_cpu_trace_end() {
         tracing->add(std::move(p));
     }
     for (const Problem& p : tracing->problems)
-        if (p.kind == "refused_launch") last_error() = cudaSuccess;  // it has been told
+        if (p.kind == "refused_launch") last_error() = cudaSuccess;  // the trace reports it
     report = tracing->json();
     delete tracing;
     tracing = nullptr;
@@ -134,7 +135,7 @@ struct Room {
 };
 
 // Memory for a tensor in a trace, at `shift` bytes behind a multiple of 512, `slack` bytes around it. Far from all
-// others, so that an index which is far off still tells which tensor was meant.
+// others, so that an index which is far off still shows which tensor was meant.
 extern "C" void* cuda_on_cpu_trace_memory(size_t bytes, size_t shift, size_t slack) {
     const Room room(bytes, shift, slack);
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;

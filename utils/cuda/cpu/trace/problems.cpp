@@ -1,5 +1,5 @@
-// Problems: what a trace notes when an access or a launch goes wrong, and what becomes of the thread. Accesses (accesses.cpp),
-// hooks (hooks.cpp) and events (events.cpp) call these functions; report.cpp writes the problems down.
+// Problems: what a trace notes when an access or a launch goes wrong, and what becomes of the thread. Accesses
+// (accesses.cpp), hooks (hooks.cpp) and events (events.cpp) call these functions; report.cpp writes the problems down.
 #include <algorithm>
 
 #include "state.h"
@@ -38,7 +38,7 @@ void place_in(Problem& p, const Region* r, uintptr_t a) {
     p.offset = int64_t(a - r->begin);
 }
 
-// Whether the access does no harm, so that the thread may go on.
+// Whether the access does no harm, so that the thread can go on.
 bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
     Problem p;
     p.kind = "out_of_bounds";
@@ -49,8 +49,8 @@ bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void
     return region && region->nearly_holds(a, bytes);
 }
 
-// The compiler's check knows the type of the array and the index. Which array it is, the access that follows tells; but
-// an array of the thread's own is never told of, and must not be written past.
+// The compiler's check knows the type of the array and the index. The access that follows shows which array it is; but
+// accesses to a thread's local array are not reported, and it must not be overrun.
 void Trace::outside_array(const char* type, int64_t index, const void* code) {
     if (!in_thread()) return;
     Block& b = block();
@@ -60,7 +60,7 @@ void Trace::outside_array(const char* type, int64_t index, const void* code) {
     t.array_code = code;
     std::string dims = type;
     dims = dims.substr(std::min(dims.find('['), dims.size()));
-    find_shared(b, 0, 1);  // takes notice of all shared variables so far
+    find_shared(b, 0, 1);  // notes all shared variables so far
     for (const auto& [name, shared] : shared_types)
         if (shared.size() >= dims.size() && shared.compare(shared.size() - dims.size(), dims.size(), dims) == 0) return;
     tell_array(b, nullptr, 0, 0, Op::load);

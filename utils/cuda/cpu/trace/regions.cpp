@@ -1,5 +1,5 @@
-// Where an address is: in which tensor, shared variable or variable of the module. `Trace::find` is asked by every access
-// that is not in the memory which its place in the code touched last (accesses.cpp).
+// Where an address is: in which tensor, shared variable or variable of the module. `Trace::find` is asked by every
+// access that is not in the memory which its place in the code touched last (accesses.cpp).
 //
 // This is the one file that needs Linux and ELF: it asks the loader where a module's variables are.
 #include <dlfcn.h>
@@ -13,7 +13,7 @@ namespace cuda_on_cpu {
 
 Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
     TracedBlock& tb = *b.traced;
-    for (size_t i = tb.shared.size(); i < b.variables.size(); i++) {  // those that were met since
+    for (size_t i = tb.shared.size(); i < b.variables.size(); i++) {  // those that are new
         const auto& v = b.variables[i];
         Region r;
         r.name = v.variable->name;
@@ -37,7 +37,7 @@ Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
     return near;
 }
 
-// Which tensor was meant by an address that lies in none: the one that this code has touched before, or the nearest.
+// Which tensor was meant by an address that is in none: the one that this code has touched before, or the nearest.
 Region* Trace::nearest(uintptr_t a, uintptr_t place) {
     Region *near = nullptr, *before = static_cast<Region*>(requests.last_memory(place));
     if (before) return before;
@@ -49,7 +49,7 @@ Region* Trace::nearest(uintptr_t a, uintptr_t place) {
     return near;
 }
 
-// `ignore` for what is no business of a trace: local variables, and what the engine itself keeps.
+// `ignore` is set for what a trace leaves out: local variables, and what the engine itself keeps.
 Region* Trace::find(Block& b, uintptr_t a, size_t bytes, bool& ignore) {
     ignore = true;
     if (b.running->holds(reinterpret_cast<void*>(a))) return nullptr;

@@ -30,7 +30,8 @@ static std::string hex(uintptr_t v) {
     return text;
 }
 
-// What the request of an asynchronous copy costs, and where in memory its lanes' words come from that go to shared memory.
+// What the request of an asynchronous copy costs, and where in memory its lanes' words come from that go to shared
+// memory.
 static std::string copy_of(const Site& s) {
     if (!s.copy) return "";
     std::string out = ",\"cost_of_copy\":" + std::to_string(s.example.cost), words;
