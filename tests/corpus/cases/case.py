@@ -33,7 +33,7 @@ KINDS = (
 ORDERS = ("forward", "reversed", 1, 2)  # of blocks and threads; a bug is a bug in any of them
 MAX_STEPS = 20_000  # a thread of a sound kernel runs some thousand basic blocks at most
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+from tests.corpus.cases.case import *  # noqa: F403

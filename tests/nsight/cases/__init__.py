@@ -1,0 +1,1 @@
+from tests.nsight.cases.shared_memory import LAUNCHES as LAUNCHES
