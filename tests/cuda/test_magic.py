@@ -54,11 +54,6 @@ def shell(monkeypatch):
 
 
 @pytest.fixture
-def on_cpu(monkeypatch):
-    monkeypatch.setattr(utils.cuda.kernel, "device", lambda: torch.device("cpu"))
-
-
-@pytest.fixture
 def fresh(tmp_path, monkeypatch):
     """An empty cache; only the engine's runtime is not built again."""
     runtime = toolchain.cache_folder() / "runtime"
