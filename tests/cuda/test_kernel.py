@@ -305,7 +305,7 @@ def test_a_running_kernel_can_be_interrupted(on_cpu):
     with pytest.raises(KeyboardInterrupt):
         kernel[1, 1](x)
         x[0] = 1  # the signal may be told to Python only now
-        threading.Event().wait(2)
+        threading.Event().wait(60)
     timer.join()
     x[0] = 1
     kernel[1, 1](x)

@@ -10,6 +10,7 @@ import torch
 
 import kernels
 import utils
+from tests.clock import slowdown
 from tests.cuda.sources import GRID_SYNC, HALVES, SOURCE, X, line_of
 from utils import CompileError, compile_kernel
 from utils.cuda.common import toolchain
@@ -156,11 +157,12 @@ print(time.perf_counter() - start)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", script]
+    slower = slowdown()
     ran = [subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True) for _ in range(3)]
     assert all(r.returncode == 0 for r in ran), ran[0].stderr
     seconds = min(float(r.stdout) for r in ran)
     print(f"\nwarm compile_kernel in a new process: {1000 * seconds:.1f} ms")
-    assert seconds < 0.05
+    assert seconds < 0.05 * max(slower, slowdown())
 
 
 def test_verbose_prints_the_command(fresh, on_cpu, capsys):

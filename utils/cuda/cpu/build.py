@@ -28,8 +28,8 @@ _RUNTIME_FLAGS = [*_COMMON_FLAGS, "-O2", "-pthread", "-U_FORTIFY_SOURCE"]
 # Of device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's mathematics
 # never sets errno.
 _DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]
-# Every access of the source shall be seen, as it was written: so the compiler calls a hook at each access and each
-# step, and neither splits, merges nor moves them. The hooks are the runtime's (trace/hooks.cpp): no sanitizer is linked.
+# Every access of the source must be seen, as it was written: so the compiler calls a hook at each access and each
+# step, and neither splits, merges nor moves them. The hooks are ours (trace/hooks.cpp): no sanitizer is linked.
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=thread", "-fsanitize=bounds,alignment"]
 _TRACED_FLAGS += ["-fsanitize-coverage=trace-pc", "-fno-semantic-interposition", "-fno-unroll-loops"]
 _TRACED_FLAGS_GCC = ["-fno-tree-sra", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sink"]
