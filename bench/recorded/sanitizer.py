@@ -1,7 +1,7 @@
 """Every kernel of kernels/ under NVIDIA's compute-sanitizer: `python -m bench.recorded.sanitizer`, with a GPU.
 
 memcheck looks for accesses outside of a tensor, racecheck for races in shared memory, each on the launches that
-tests/kernels/test_kernels.py traces. Ends non-zero if one of them finds something. Needs compute-sanitizer (of the CUDA
+tests/kernels/launches.py lists. Ends non-zero if one of them finds something. Needs compute-sanitizer (of the CUDA
 Toolkit), no network, and about a minute.
 """
 
@@ -18,7 +18,7 @@ def launch_all():
     import torch
 
     import kernels
-    from tests.kernels.test_kernels import LAUNCHES
+    from tests.kernels.launches import LAUNCHES
     from utils import compile_kernel
 
     launches = 0

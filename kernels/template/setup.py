@@ -83,14 +83,14 @@ def cudart_folder(home) -> list[str]:
 
 def cpu_extension():
     """The extension by the C++ compiler: the kernels translated to C++, and the engine that runs them."""
-    translate, engine = course_engine()
+    translate, engine, runtime = course_engine()
     sources = [API]
     for kernel in KERNELS:
         text = f'#include <cuda_runtime.h>\n#line 1 "{kernel}"\n' + translate((HERE / kernel).read_text())
         sources.append(written(f"build/cpu/{Path(kernel).stem}.cpp", text))
     # copied: setuptools takes no sources from outside of this folder
-    for path in sorted([*engine.glob("runtime/*.cpp"), *engine.glob("trace/*.cpp")]):
-        sources.append(written(f"build/cpu/engine/{path.name}", path.read_text()))
+    for path in runtime:
+        sources.append(written(f"build/cpu/{path.relative_to(engine)}", path.read_text()))
     flags = ["-std=c++20", "-O2", "-g0", "-DKERNELS_ON_CPU", "-fno-semantic-interposition", "-fno-math-errno"]
     flags += ["-U_FORTIFY_SOURCE"]  # it takes the engine's jumps from stack to stack for an attack
     if cpp_extension.check_compiler_is_gcc(cpp_extension.get_cxx_compiler()):
@@ -100,18 +100,19 @@ def cpu_extension():
         MODULE,
         sources,
         depends=HEADERS,
-        include_dirs=[str(stand_ins), str(engine), str(HERE / "csrc")],
+        include_dirs=[str(stand_ins), *sorted({str(path.parent) for path in runtime}), str(HERE / "csrc")],
         extra_compile_args=flags,
         extra_link_args=["-pthread"],
     )
 
 
 def course_engine():
-    """The function that translates CUDA C++ to C++, and the folder of the engine's sources."""
+    """The function that translates CUDA C++ to C++, the engine's folder, and the C++ files of its runtime."""
     if os.environ.get("CUDA_COURSE"):
         sys.path.insert(0, os.environ["CUDA_COURSE"])
     try:
         from utils.cuda import cpu as cuda_on_cpu
+        from utils.cuda.cpu.build import runtime_sources
         from utils.cuda.cpu.translate import translate
     except ImportError:
         place = os.environ.get("CUDA_COURSE")
@@ -120,7 +121,7 @@ def course_engine():
             f"the build for the CPU needs the CUDA course, {missing}: set CUDA_COURSE to its folder (the one with "
             "kernels/ and utils/), or `pip install -e` that folder; with nvcc, FORCE_CUDA=1 builds for a GPU without it"
         )
-    return translate, Path(cuda_on_cpu.__file__).parent
+    return translate, Path(cuda_on_cpu.__file__).parent, runtime_sources()
 
 
 def written(place, text) -> str:

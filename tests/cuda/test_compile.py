@@ -14,6 +14,7 @@ import torch
 
 import kernels
 import utils.cuda.compile
+from tests.clock import slowdown
 from utils import CompileError, load_cuda
 from utils.cuda.common import toolchain
 from utils.cuda.common.extension import run
@@ -76,11 +77,11 @@ def test_no_optimisation_gives_the_same(on_cpu):
 
 @pytest.mark.alone
 def test_cold_lecture_build_on_the_cpu_takes_at_most_12_seconds(fresh, on_cpu):
-    start = time.perf_counter()
+    slower, start = slowdown(), time.perf_counter()
     load_cuda(CUDA, CPP, ["twice"])
     seconds = time.perf_counter() - start
     print(f"\ncold build of a source in the lecture's form: {seconds:.1f} s")
-    assert seconds < 12
+    assert seconds < 12 * max(slower, slowdown())
 
 
 def test_unchanged_source_is_not_built_again_and_a_changed_one_never_meets_the_old(on_cpu, monkeypatch):
@@ -134,7 +135,7 @@ def test_of_several_processes_one_builds_and_all_get_it(fresh, on_cpu):
     processes = [spawn.Process(target=_build, args=(queue,)) for _ in range(8)]
     for process in processes:
         process.start()
-    answers = [queue.get(timeout=120) for _ in processes]
+    answers = [queue.get(timeout=900) for _ in processes]
     for process in processes:
         process.join()
     assert [a[1] for a in answers] == [[0, 2, 4]] * 8

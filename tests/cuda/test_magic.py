@@ -17,6 +17,7 @@ from nbclient.exceptions import CellExecutionError
 from traitlets.config import Config
 
 import utils.cuda.kernel
+from tests.clock import cpu_seconds
 from utils import CompileError
 from utils.cuda.common import toolchain
 from utils.cuda.kernel import Kernel
@@ -51,11 +52,6 @@ def shell(monkeypatch):
     shell = InteractiveShell(config=config)
     assert shell.run_cell("%load_ext utils.cuda.magic").success
     return shell
-
-
-@pytest.fixture
-def on_cpu(monkeypatch):
-    monkeypatch.setattr(utils.cuda.kernel, "device", lambda: torch.device("cpu"))
 
 
 @pytest.fixture
@@ -185,10 +181,10 @@ def test_five_kernels_are_compiled_in_one_wait(shell, fresh, on_cpu, monkeypatch
     seconds = {1: [], 5: []}
     for salt in range(2):
         for number in seconds:
-            start = time.perf_counter()
+            start = cpu_seconds()
             assert shell.run_cell(many(number, salt)).success
-            seconds[number].append(time.perf_counter() - start)
-    print(f"\ncold cell of one kernel: {min(seconds[1]):.2f} s, of five: {min(seconds[5]):.2f} s")
+            seconds[number].append(cpu_seconds() - start)
+    print(f"\ncold cell of one kernel: {min(seconds[1]):.2f} s of CPU time, of five: {min(seconds[5]):.2f} s")
     assert len(builds) == 4
     assert min(seconds[5]) < 3 * min(seconds[1])
 
@@ -267,7 +263,10 @@ def test_a_comment_above_the_magic_is_an_error(shell, on_cpu):
 @pytest.mark.alone
 def test_the_stop_button_ends_a_compile(shell, fresh, on_cpu, monkeypatch, capsys):
     slow = fresh / "slow-g++"
-    slow.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) ;; *) touch {fresh}/began; exec sleep 60;; esac\n')
+    minutes = "i=0; while [ $i -lt 6000 ]; do sleep 0.1; i=$((i + 1)); done"
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *-dM*) ;; *) touch {fresh}/began; {minutes}; touch {fresh}/ended;; esac\n'
+    )
     slow.chmod(0o755)
 
     def stop():
@@ -278,9 +277,8 @@ def test_the_stop_button_ends_a_compile(shell, fresh, on_cpu, monkeypatch, capsy
     with monkeypatch.context() as slowly:
         slowly.setenv("CXX", str(slow))
         threading.Thread(target=stop).start()
-        start = time.perf_counter()
         failing(shell, CELL, KeyboardInterrupt)
-    assert time.perf_counter() - start < 30
+    assert not (fresh / "ended").exists(), "it waited for the compiler"
     assert capsys.readouterr().out == "KeyboardInterrupt\n"
     assert not list((fresh / "cache" / "cpu").iterdir()), "neither a half build nor a lock"
     assert shell.run_cell(CELL).success
@@ -303,7 +301,7 @@ def test_a_notebook_with_the_magic_runs_headless_and_nbval_finds_the_same(tmp_pa
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
     notebook.cells[3].metadata.tags = ["raises-exception"]
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
     said = [[out.get("text") or out.get("data", {}).get("text/plain") for out in c.outputs] for c in notebook.cells]
     assert said[:3] == [[], ["kernels: scale, count, count_too, filled<...>\n"], ["tensor([0., 2., 4., 6.])"]]
     assert said[5] == ["tensor([0., 3., 6., 9.])"]
@@ -319,4 +317,4 @@ def test_a_notebook_with_the_magic_runs_headless_and_nbval_finds_the_same(tmp_pa
 
     del notebook.cells[3].metadata["tags"]
     with pytest.raises(CellExecutionError, match="CompileError"):
-        NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+        NotebookClient(notebook, timeout=900, kernel_name="python3").execute()

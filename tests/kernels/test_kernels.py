@@ -6,11 +6,12 @@ import pytest
 import torch
 
 import kernels
-from bench.search import narrow_bytes
 from kernels import functions, host, launched, load, names, source
-from tests.launches import bytes_, empty, floats
+from tests.kernels.launches import (
+    LAUNCHES,
+    narrow,
+)
 from utils.cuda.kernel import Tracer
-from utils.lesson.simulator import cdiv
 
 SIZES = [(0, 5), (5, 0), (1, 1), (1, 17), (17, 1), (13, 19), (16, 16), (65, 100), (150, 225), (257, 31)]
 GREY = {  # by the axis that the three colours have in the picture
@@ -347,120 +348,6 @@ def test_same_source_same_answer_on_both_backends(monkeypatch):
 
 
 # ---- what a trace says of each kernel -------------------------------------------------------------------------------
-
-
-def flat(make, a_block, threads=256):
-    """A launch for n elements, of which a block of `threads` does `a_block`."""
-    return lambda n, *_: (cdiv(n, a_block), threads, 0, *make(n), n)
-
-
-def pixels(*shape):
-    return lambda n: (bytes_(*(n if size is None else size for size in shape)), empty(n, dtype=torch.uint8))
-
-
-def matrix(tile, threads=None, grid=lambda blocks: blocks):
-    def launch(h, w, _):
-        return grid((cdiv(w, tile), cdiv(h, tile))), threads or (tile, tile), 0, floats(h, w), empty(w, h), h, w
-
-    return launch
-
-
-def matrices(tile, shared=0, more=()):
-    def launch(h, w, k):
-        blocks = (cdiv(w, tile), cdiv(h, tile))
-        return blocks, (tile, tile), shared, floats(h, k), floats(k, w, seed=1), empty(h, w), h, w, k, *more
-
-    return launch
-
-
-def tiles(rows, columns, threads, grid=lambda blocks: blocks, shared=0):
-    """A launch of blocks that compute rows x columns of a product each."""
-
-    def launch(h, w, k):
-        blocks = (cdiv(w, columns), cdiv(h, rows))
-        return grid(blocks), threads, shared, floats(h, k), floats(k, w, seed=1), empty(h, w), h, w, k
-
-    return launch
-
-
-def turned(blocks):
-    return blocks[::-1]
-
-
-def grayscale_2d(h, w, _):
-    return (cdiv(w, 16), cdiv(h, 16)), (16, 16), 0, bytes_(3, h, w), empty(h, w, dtype=torch.uint8), h, w
-
-
-def product_of(blocks):
-    return blocks[0] * blocks[1]
-
-
-def narrow(*sizes):
-    """A launch of matmul_narrow_kernel with these template arguments."""
-    width, rows, _, threads, *_ = sizes
-    return tiles(threads // 8 * rows, width, threads, product_of, narrow_bytes(*sizes))
-
-
-# Every kernel: its launch by (h, w, k), flat ones take h as their n, and the sizes it is launched with.
-VECTORS = [(n, 0, 0) for n in (1, 3, 4, 17, 1031, 2048)]
-PIXELS = [(n, 0, 0) for n in (1, 17, 700)]
-MATRICES = [(1, 1, 0), (17, 1, 0), (31, 37, 0), (65, 100, 0)]
-PRODUCTS = [(1, 1, 1), (17, 5, 1), (31, 41, 37), (3, 2, 0)]
-LARGER = [(130, 68, 20), (65, 130, 17), (257, 132, 8)]
-WIDE_N = [(1, 4, 1), (17, 8, 2), (31, 44, 37), (3, 4, 0), (130, 68, 20), (65, 260, 24), (257, 132, 33)]  # rows of 4 * n
-LAUNCHES = {
-    "square_kernel": (flat(lambda n: (floats(n), empty(n)), 256), VECTORS),
-    "copy_kernel": (flat(lambda n: (floats(n), empty(n)), 256), VECTORS),
-    "copy_vector_kernel": (flat(lambda n: (floats(n), empty(n)), 1024), VECTORS),
-    "rgb_to_grayscale_kernel": (flat(pixels(3, None), 256), PIXELS),
-    "rgb_to_grayscale_2d_kernel": (grayscale_2d, MATRICES),
-    "rgb_to_grayscale_vector_kernel<uint4>": (flat(pixels(3, None), 16 * 256), [(n, 0, 0) for n in (16, 5008)]),
-    "rgb_to_grayscale_vector_kernel<uchar4>": (flat(pixels(3, None), 4 * 256), [(n, 0, 0) for n in (4, 1028)]),
-    "rgb_to_grayscale_hwc_kernel": (flat(pixels(None, 3), 256), PIXELS),
-    "transpose_naive_kernel": (matrix(32), MATRICES),
-    "transpose_tiled_kernel": (matrix(32), MATRICES),
-    "transpose_padded_kernel": (matrix(32), MATRICES),
-    "transpose_swizzled_kernel": (matrix(32), MATRICES),
-    "transpose_fast_kernel": (matrix(64, 256, product_of), [(4, 4, 0), (100, 4, 0), (68, 132, 0)]),
-    "transpose_any_kernel": (matrix(32, (32, 8), product_of), MATRICES),
-    "matmul_kernel": (matrices(16), PRODUCTS),
-    "matmul_tiled_kernel": (matrices(16), PRODUCTS),
-    "matmul_dynamic_kernel": (matrices(7, 2 * 7 * 7 * 4, [7]), PRODUCTS),
-    "matmul_template_kernel<8>": (matrices(8), PRODUCTS),
-    "matmul_template_kernel<16>": (matrices(16), PRODUCTS),
-    "matmul_template_kernel<32>": (matrices(32), PRODUCTS),
-    "matmul_uncoalesced_kernel": (tiles(32, 8, (32, 8), turned), PRODUCTS),
-    "matmul_column_kernel<64, 64, 8, 8>": (tiles(64, 64, 512), PRODUCTS + LARGER),
-    "matmul_square_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
-    "matmul_vector_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
-    "matmul_banks_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
-    "matmul_warp_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
-    "matmul_pipelined_kernel<128, 256, 8, 16, 8, 3, true>": (tiles(128, 256, 256, product_of), WIDE_N),
-    "matmul_pipelined_kernel<128, 256, 8, 16, 8, 3, false>": (tiles(128, 256, 256, product_of), PRODUCTS + LARGER),
-    "matmul_pipelined_kernel<64, 128, 8, 8, 8, 4, true>": (tiles(64, 128, 128, product_of), WIDE_N),
-    "matmul_pipelined_kernel<64, 128, 8, 8, 8, 4, false>": (tiles(64, 128, 128, product_of), PRODUCTS + LARGER),
-    "matmul_narrow_kernel<4, 4, 3, 256, 384, 64, true>": (
-        narrow(4, 4, 3, 256, 384, 64),
-        [(1, 1, 4), (130, 4, 516), (3, 2, 0)],
-    ),
-    "matmul_narrow_kernel<4, 3, 2, 128, 384, 64, false>": (
-        narrow(4, 3, 2, 128, 384, 64),
-        [(1, 1, 1), (130, 4, 517), (3, 2, 0)],
-    ),
-    "matmul_narrow_kernel<10, 6, 2, 256, 896, 64, true>": (narrow(10, 6, 2, 256, 896, 64), [(1, 5, 4), (200, 10, 900)]),
-    "matmul_narrow_kernel<10, 3, 2, 128, 512, 64, false>": (
-        narrow(10, 3, 2, 128, 512, 64),
-        [(1, 5, 1), (130, 10, 515), (3, 7, 0)],
-    ),
-    "matmul_narrow_kernel<16, 6, 2, 256, 1024, 64, true>": (
-        narrow(16, 6, 2, 256, 1024, 64),
-        [(1, 11, 4), (200, 16, 1028)],
-    ),
-    "matmul_narrow_kernel<16, 2, 2, 128, 384, 64, false>": (
-        narrow(16, 2, 2, 128, 384, 64),
-        [(1, 11, 1), (66, 16, 513), (3, 13, 0)],
-    ),
-}
 
 
 def traced(kernel, *sizes):

@@ -1,4 +1,4 @@
-"""The engine's counts are Nsight Compute's: every launch of tests/nsight/cases.py against the counters of a GPU."""
+"""The engine's counts are Nsight Compute's: every launch of tests/nsight/cases against the counters of a GPU."""
 
 import json
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clock import cpu_seconds, slowdown
 from utils import CompileError
 from utils.cuda.common import cache, toolchain
 from utils.cuda.common.toolchain import ToolchainError
@@ -106,8 +107,10 @@ def test_a_compiler_that_outlives_its_killed_process_disturbs_no_later_build(fol
 import subprocess, sys, time
 from utils.cuda.common import cache
 def fill(place):
-    subprocess.Popen(["sh", "-c", f"echo began > {folder}/began; sleep 1.5; echo half > {{place}}/kernel.so"])
-    time.sleep(60)
+    wait = "while [ ! -e {folder}/go ]; do sleep 0.05; done"
+    late = f"echo began > {folder}/began; {{wait}}; echo half > {{place}}/kernel.so; echo ended > {folder}/ended"
+    subprocess.Popen(["sh", "-c", late])
+    time.sleep(900)
 cache.build_once(cache.cache_folder() / "cpu" / "a", fill, "compiling", {{}}, 1)
 """
     process = subprocess.Popen([sys.executable, "-c", writes_late], cwd=ROOT)
@@ -116,7 +119,9 @@ cache.build_once(cache.cache_folder() / "cpu" / "a", fill, "compiling", {{}}, 1)
     process.kill()
     process.wait()
     assert build("a") == 1
-    time.sleep(2)
+    (folder / "go").touch()
+    while not (folder / "ended").exists():
+        time.sleep(0.01)
     assert (folder / "cpu/a/kernel.so").read_bytes() == b"x" * 1000
     assert names(folder) == ["cpu/a"]
 
@@ -139,7 +144,7 @@ print((place / "kernel.so").read_text())
     counted = folder.with_name("counted")
     command = [sys.executable, "-c", script, counted]
     eight = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(8)]
-    assert [process.communicate(timeout=120)[0] for process in eight] == ["all of it\n"] * 8
+    assert [process.communicate(timeout=900)[0] for process in eight] == ["all of it\n"] * 8
     assert counted.read_text() == "built\n"
     assert names(folder) == ["cpu/a"]
 
@@ -150,14 +155,15 @@ def test_two_builds_of_one_name_never_meet(folder):
     assert cache.file_name("k<float, 4>") == "k_float_4" and len(cache.file_name("k" * 300)) == 40
 
 
-def test_who_finds_a_build_that_is_there_waits_for_nobody(folder):
+def test_who_finds_a_build_that_is_there_waits_for_nobody(folder, monkeypatch):
     build("a")
     seconds = []
     with cache._sole_builder(folder / "cpu" / "a"):
+        monkeypatch.setattr(cache, "_sole_builder", lambda *a, **k: pytest.fail("waits"))
         for _ in range(5):
-            start = time.perf_counter()
+            start = cpu_seconds()
             assert build("a") == 0
-            seconds.append(time.perf_counter() - start)
+            seconds.append(cpu_seconds() - start)
     assert min(seconds) < 0.02
 
 
@@ -337,7 +343,7 @@ def run(script, *before):
     """What a process of its own prints, without a GPU."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     command = [*before, sys.executable, "-c", KERNEL + script]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -383,9 +389,10 @@ began = time.monotonic()
 compile_kernel(source, "k")[1, 1](x)
 print(x.item(), time.monotonic() - began)
 """
+    slower = slowdown()
     first, *_, last = run(script)
     value, seconds = last.split()
     assert first == "0", "killed before it was done"
-    assert value == "7" and float(seconds) < 30
+    assert value == "7" and float(seconds) < 30 * max(slower, slowdown())
     kept = [name.partition("_")[0] for name in names(folder) if not name.startswith("runtime/")]
     assert kept == ["cpu/k", "cpu/other"], "neither a lock nor half a build"

@@ -1,165 +1,22 @@
-"""The engine at its limits: many launches, large grids, interruptions, faults, deadlocks, other compilers and none.
-
-What could hang or end the process runs in one of its own, which is given a time limit.
-"""
+"""The engine at its limits: many launches, large grids, faults, deadlocks, endless loops, refused launches."""
 
 import gc
-import json
-import multiprocessing
 import os
 import re
-import shutil
 import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import torch
 
+import utils
 import utils.cuda.compile
-import utils.cuda.kernel
+from tests.cuda.cpu.limits import CORES, HANGS, SOURCE, cases, kilobytes, needs_proc
 from utils import compile_kernel
-from utils.cuda.common import toolchain
-from utils.cuda.kernel import Tracer
+from utils.cuda.kernel import MAX_STEPS, Tracer
 
-ROOT = Path(utils.__file__).parents[1]
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc, which is Linux's")
-
-SOURCE = r"""
-#include <cuda_pipeline.h>
-__global__ void plain(int* x, int n) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i < n) x[i] += 1;
-}
-
-__global__ void barriers(int* x, int n) {
-    __shared__ int part[1024];
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    part[threadIdx.x] = threadIdx.x;
-    __syncthreads();
-    int other = part[blockDim.x - 1 - threadIdx.x];
-    __syncthreads();
-    part[threadIdx.x] = other;
-    __syncthreads();
-    if (i < n) x[i] += 1 + part[blockDim.x - 1 - threadIdx.x] - int(threadIdx.x);
-}
-
-__global__ void shuffles(int* x, int n) {
-    int sum = 1;
-    for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(0xffffffff, sum, step);
-    __syncwarp();
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i < n) x[i] += sum / 32;
-}
-
-// Each block waits until all have come; none can if they run one after the other.
-__global__ void rendezvous(int* came, int* met) {
-    atomicAdd(came, 1);
-    volatile int* now = came;
-    for (long long i = 0; i < (1ll << 31) && *now < int(gridDim.x); i++) {}
-    met[blockIdx.x] = *now;
-}
-
-__global__ void spin(int* x) { volatile int* never = x; while (*never == 0) {} }
-__global__ void meet(int* x) { volatile int* never = x; while (*never == 0) __syncthreads(); }
-__global__ void vote(int* x) { volatile int* never = x; while (__any_sync(0xffffffff, *never == 0)) {} }
-
-__device__ long long deep(long long n) {
-    volatile long long room[64];
-    room[n % 64] = n;
-    return deep(n + 1) + room[n % 64];
-}
-// One thread goes wrong, in its own way; those after it wait.
-__global__ void stray(int* x, long long wrong, int kind) {
-    extern __shared__ __align__(16) int room[];
-    __syncthreads();
-    if (blockIdx.x == 2 && threadIdx.x == 5) {
-        if (kind == 0) x[wrong] = 1;
-        if (kind == 1) x[0] = 7 / int(wrong);
-        if (kind == 2) x[0] = deep(wrong);
-        if (kind == 3) x[0] = 7 % int(wrong);
-        if (kind == 4) room[wrong] = 1;
-        if (kind == 5) __pipeline_memcpy_async(room, (char*)x + wrong, 16);
-    }
-    __syncthreads();
-}
-__global__ void deadlock(int* x) {
-    if (threadIdx.x < 16) __syncthreads();
-    else __syncwarp();
-    x[threadIdx.x] = 1;
-}
-
-__global__ void dynamic(int* x) {
-    extern __shared__ int room[];
-    room[threadIdx.x] = 1;
-    x[threadIdx.x] = room[threadIdx.x];
-}
-__global__ void static_and_dynamic(int* x) {
-    __shared__ char most[40 * 1024];
-    extern __shared__ char rest[];
-    most[threadIdx.x] = rest[threadIdx.x] = 1;
-    x[threadIdx.x] = most[threadIdx.x] + rest[threadIdx.x];
-}
-"""
-
-
-def kilobytes(field="VmRSS"):
-    """Memory of this process as the system counts it."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith(field + ":"))
-
-
-@pytest.fixture(autouse=True)
-def on_cpu(monkeypatch):
-    monkeypatch.setattr(utils.cuda.kernel, "device", lambda: torch.device("cpu"))
-
-
-def run_python(script, limit, **environment):
-    """What a Python process of its own prints, which must end in time."""
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT), **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit
-    )
-    assert done.returncode == 0, f"ended with {done.returncode}: {done.stdout[-1000:]}\n{done.stderr[-2000:]}"
-    return done.stdout
-
-
-BEGIN = (
-    f"SOURCE = {SOURCE!r}"
-    + r"""
-import json, os, re, signal, threading, time
-import torch
-from utils import compile_kernel
-x = torch.zeros(1024, dtype=torch.int32)
-def tell(case, **what):
-    print(json.dumps([case, what]), flush=True)
-def works():
-    x.zero_()
-    for name in ("plain", "barriers", "shuffles"):
-        compile_kernel(SOURCE, name)[8, 128](x, 1024)
-    return bool((x == 3).all())
-def kilobytes():
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS:"))
-"""
-)
-
-
-def cases(script, limit):
-    """What a process tells of its cases, by name: those before a hang or a crash are there too."""
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", BEGIN + script], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        text = process.communicate(timeout=limit)[0]
-    except subprocess.TimeoutExpired:
-        process.kill()
-        text = process.communicate()[0]
-    return {"process": {"ended": process.returncode}, **dict(map(json.loads, text.splitlines()))}
+pytestmark = pytest.mark.usefixtures("on_cpu")
 
 
 # ---- nothing leaks, whatever the size --------------------------------------------------------------------------------
@@ -231,130 +88,9 @@ def test_launches_from_several_threads_of_python_at_once(name):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HANGS)
     assert not any(thread.is_alive() for thread in threads)
     assert all((x == 50).all() for x in xs)
-
-
-FORKS = r"""
-def in_child(run):  # how it ended; what hangs ends with SIGALRM
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
-    signal.alarm(10)
-    os._exit(0 if run() else 1)
-
-barriers, spin, over = compile_kernel(SOURCE, "barriers"), compile_kernel(SOURCE, "spin"), threading.Event()
-def launch(y):
-    barriers[32, 32](y, 1024)
-    return bool((y == 1).all())
-def launches():  # as short as can be: nearly all of such a launch is what a mutex guards
-    y = torch.zeros(1, dtype=torch.int32)
-    while not over.is_set():
-        barriers[1, 1](y, 1)
-works()
-tell("idle", ended=[in_child(works) for _ in range(3)])
-
-thread = threading.Thread(target=launches)
-thread.start()
-tell("busy", ended=[in_child(lambda: launch(torch.zeros(1024, dtype=torch.int32))) for _ in range(300)])
-over.set()
-thread.join()
-
-def interrupted():
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    try:
-        spin[1, 32](torch.zeros(1, dtype=torch.int32))
-    except KeyboardInterrupt:
-        return works()
-flag = torch.zeros(1, dtype=torch.int32)
-thread = threading.Thread(target=lambda: spin[4, 32](flag))
-thread.start()
-time.sleep(0.3)
-tell("interrupted", ended=[in_child(interrupted)])
-flag.fill_(1)
-thread.join()
-tell("afterwards", ended=[0 if works() else 1])
-"""
-
-
-@pytest.fixture(scope="module")
-def forks():
-    return cases(FORKS, 120)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("case", ["idle", "busy", "interrupted", "afterwards"])
-def test_a_forked_process_launches_kernels(forks, case):
-    assert case in forks, f"no answer, and the process ended with {forks['process']}"
-    assert not any(forks[case]["ended"]), [os.waitstatus_to_exitcode(status) for status in forks[case]["ended"]]
-
-
-def _launch_and_answer(name, answers):
-    x = torch.zeros(100, dtype=torch.int32)
-    compile_kernel(SOURCE, name)[4, 32](x, 100)
-    answers.put(x.tolist())
-
-
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_multiprocessing_by_fork():
-    kernel, fork = compile_kernel(SOURCE, "barriers"), multiprocessing.get_context("fork")
-    kernel[32, 32](torch.zeros(1024, dtype=torch.int32), 1024)
-    answers = fork.SimpleQueue()
-    child = fork.Process(target=_launch_and_answer, args=["barriers", answers])
-    child.start()
-    child.join(20)
-    hangs = child.is_alive()
-    child.kill()
-    child.join()
-    assert not hangs and child.exitcode == 0
-    assert answers.get() == [1] * 100
-
-
-# ---- interruptions ---------------------------------------------------------------------------------------------------
-
-INTERRUPTIONS = r"""
-never = torch.zeros(32, dtype=torch.int32)
-def interrupted(case, run):
-    try:
-        threading.Timer(0.3, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT))).start()
-        sent = []
-        run()
-        raised = None
-    except KeyboardInterrupt:
-        raised = "KeyboardInterrupt"
-    except BaseException as error:
-        raised = repr(error)
-    tell(case, raised=raised, seconds=time.monotonic() - sent[0] if sent else None, works=works())
-works()
-for name in ("spin", "meet", "vote"):
-    kernel = compile_kernel(SOURCE, name)
-    for blocks, threads in ((1, 32), (100, 64)):
-        interrupted(f"{name} {blocks}", lambda: kernel[blocks, threads](never))
-for name in ("spin", "meet"):
-    trace = compile_kernel(SOURCE, name).trace
-    trace[1, 1](never, max_steps=10)
-    interrupted(f"trace of {name}", lambda: trace[4, 64](never, max_steps=10**15))
-    x.zero_()
-    tell(f"after trace of {name}", ok=compile_kernel(SOURCE, "barriers").trace[8, 128](x, 1024).ok)
-"""
-INTERRUPTED = [f"{name} {blocks}" for name in ("spin", "meet", "vote") for blocks in (1, 100)]
-
-
-@pytest.fixture(scope="module")
-def interruptions():
-    return cases(INTERRUPTIONS, 60)
-
-
-@pytest.mark.parametrize("case", [*INTERRUPTED, "trace of spin", "trace of meet"])
-def test_an_interruption_ends_a_kernel_and_the_next_runs(interruptions, case):
-    assert case in interruptions, f"no answer, and the process ended with {interruptions['process']}"
-    told = interruptions[case]
-    assert told["raised"] == "KeyboardInterrupt" and told["works"]
-    assert told["seconds"] < 2
-    if case.startswith("trace"):
-        assert interruptions[f"after {case}"]["ok"]
 
 
 # ---- accidents -------------------------------------------------------------------------------------------------------
@@ -387,7 +123,7 @@ tell("deadlock", told=told[0], different=len(set(told)), grown=kilobytes() - bef
 
 @pytest.fixture(scope="module")
 def accidents():
-    return cases(ACCIDENTS, 60)
+    return cases(ACCIDENTS)
 
 
 @needs_proc
@@ -402,7 +138,7 @@ def accidents():
         ("no shared", "{who} writes dynamic shared memory, but this launch has none"),
         ("behind shared", "{who} writes 100000 bytes behind the 100000 bytes of dynamic shared memory"),
         ("before shared", "{who} writes before the start of shared memory"),
-        ("misaligned copy", "{who} begins a copy of 16 bytes from an address that is no multiple of 16"),
+        ("misaligned copy", "{who} begins a copy of 16 bytes from an address that is not a multiple of 16"),
     ],
 )
 def test_a_hundred_faults_are_a_hundred_exceptions(accidents, case, message):
@@ -423,16 +159,12 @@ def test_threads_that_wait_for_ever_are_an_exception(accidents):
 
 
 def test_a_trace_of_a_loop_without_end_ends_by_itself():
-    """One runaway thread is told of soon; its neighbours, who do the same, are not run to the limit one by one."""
-    script = (
-        BEGIN
-        + r"""
-trace = compile_kernel(SOURCE, "spin").trace[100, 128](torch.zeros(1, dtype=torch.int32))
-tell("spin", kinds=[problem.kind for problem in trace.problems], count=trace.problems[0].count)
-"""
-    )
-    told = json.loads(run_python(script, 20))[1]
-    assert told["kinds"] == ["runaway"] and told["count"] >= 1
+    """One runaway thread is reported; its neighbours, which do the same, do not run to the limit one by one."""
+    kernel, x = compile_kernel(SOURCE, "spin"), torch.zeros(1, dtype=torch.int32)
+    for max_steps in (10_000, MAX_STEPS):
+        trace = kernel.trace[100, 128](x, max_steps=max_steps)
+        assert [problem.kind for problem in trace.problems] == ["runaway"] and trace.problems[0].count >= 1
+        assert trace.requests["requests"].sum() <= 8 * max_steps, "one by one, 400 warps would make 400 times as many"
 
 
 # ---- refused launches ------------------------------------------------------------------------------------------------
@@ -513,71 +245,7 @@ def test_an_extension_refuses_in_cuda_s_words(monkeypatch):
     assert (x == 2).all()
 
 
-# ---- compilers -------------------------------------------------------------------------------------------------------
-
-ONE_RUN_AND_ONE_TRACE = (
-    BEGIN
-    + r"""
-x = torch.zeros(256, dtype=torch.int32)
-compile_kernel(SOURCE, "barriers")[4, 64](x, 256)
-trace = compile_kernel(SOURCE, "plain").trace
-ok, bad = trace[4, 64](x, 256), trace[5, 64](x, 320)
-(problem,) = bad.problems
-tell("done", result=bool((x == 1).all()), ok=ok.ok, requests=int(ok.requests["requests"].sum()),
-     sectors=int(ok.requests["sectors"].sum()), kind=problem.kind, line=problem.line, block=problem.block)
-"""
-)
-
-
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
-def test_each_compiler_builds_a_kernel_and_a_trace(compiler, tmp_path):
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
-    programs = tmp_path / "bin"  # no other compiler is found
-    programs.mkdir()
-    for tool in (compiler, "ld", "as", "addr2line", "sh"):
-        if path := shutil.which(tool):
-            (programs / tool).symlink_to(path)
-    environment = {"CXX": compiler, "CUDA_COURSE_CACHE": str(tmp_path / "cache"), "PATH": str(programs)}
-    if os.path.basename(toolchain.cxx_compiler()) == compiler:
-        del environment["CUDA_COURSE_CACHE"]  # what the other tests have built will do
-    told = json.loads(run_python(ONE_RUN_AND_ONE_TRACE, 60, **environment))[1]
-    line = SOURCE[: SOURCE.index("if (i < n) x[i] += 1;")].count("\n") + 1
-    assert told == {
-        "result": True,
-        "ok": True,
-        "requests": 16,  # 8 warps load and store
-        "sectors": 64,
-        "kind": "out_of_bounds",
-        "line": line,
-        "block": [4, 0, 0],
-    }
-    for kernel in (tmp_path / "cache" / "cpu").glob("*/commands.txt"):
-        assert kernel.read_text().startswith(compiler) or f"/{compiler} " in kernel.read_text()
-
-
-def test_without_a_compiler_the_error_names_how_to_get_one(tmp_path):
-    script = r"""
-import torch
-from utils import compile_kernel, load_cuda
-from utils.cuda.common.toolchain import ToolchainError
-source = "__global__ void f(int* x) { x[0] = 1; }"
-x = torch.zeros(1, dtype=torch.int32)
-for attempt in (lambda: compile_kernel(source, "f"),
-                lambda: load_cuda(source + " void g() {}", "void g();", ["g"]),
-                lambda: load_cuda(source + " void g() {}", "void g();", ["g"], check=True)):
-    try:
-        attempt()
-        print("built")
-    except ToolchainError as error:
-        print(error)
-"""
-    environment = {"PATH": str(tmp_path), "CUDA_COURSE_CACHE": str(tmp_path / "cache"), "CXX": ""}
-    told = run_python(script, 60, **environment).splitlines()
-    assert len(told) == 3
-    for message in told:
-        assert message.startswith("there is no C++ compiler (g++ or clang++). To mend it: ")
-        assert message.split(": ")[1], "a command, or the packages where no package manager is found either"
+# ---- endless loops, and functions that only the host has ------------------------------------------------------------
 
 
 def test_an_endless_loop_whose_store_a_compiler_could_move_out_of_it_ends_as_a_runaway():
@@ -587,8 +255,6 @@ def test_an_endless_loop_whose_store_a_compiler_could_move_out_of_it_ends_as_a_r
     trace = Tracer(source, "k")[1, 4](x, x, 4, max_steps=10_000)
     assert [problem.kind for problem in trace.problems] == ["runaway"]
 
-
-# ---- loops of which no hook hears, and functions that only the host has ----------------------------------------------
 
 SILENT = {
     "while": "while (true) {}",
@@ -604,9 +270,9 @@ TRACED_KERNEL = "__global__ void k(const float* x, float* out, int n) {{\n    {}
 @pytest.mark.parametrize("loop", SILENT)
 def test_a_trace_ends_a_loop_that_does_nothing(loop):
     kernel = compile_kernel(TRACED_KERNEL.format(SILENT[loop]), "k")
-    begun = time.monotonic()
+    begun = time.process_time()
     (problem,) = kernel.trace[2, 64](torch.zeros(64), torch.zeros(64), 64).problems
-    assert time.monotonic() - begun < 30
+    assert time.process_time() - begun < 30
     assert (problem.kind, problem.thread) == ("runaway", (0, 0, 0)) and problem.line in (2, None)  # may have none left
     assert "goes round and round" in problem.message and "max_steps" not in problem.hint
     assert compile_kernel(SOURCE, "plain").trace[4, 64](torch.zeros(256, dtype=torch.int32), 256).ok, "the next runs"
@@ -616,13 +282,13 @@ def test_a_trace_ends_a_loop_that_does_nothing(loop):
 @pytest.mark.alone
 def test_the_stop_button_ends_a_trace_of_a_loop_that_does_nothing():
     kernel = compile_kernel(TRACED_KERNEL.format(SILENT["while"]), "k")
-    Tracer(kernel.source, "k")  # compiled before the clock runs
+    kernel.trace[1, 1](torch.zeros(1), torch.zeros(1), 1)  # compiled before it is interrupted
     subprocess.Popen(["sh", "-c", f"sleep 0.4; kill -INT {os.getpid()}"])
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(KeyboardInterrupt):
         for _ in range(100):
             kernel.trace[1, 1](torch.zeros(1), torch.zeros(1), 1)
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
 
 
 @needs_proc

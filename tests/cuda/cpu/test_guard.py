@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -16,12 +15,12 @@ import numpy
 import pytest
 import torch
 
+from tests.cuda.cpu.limits import needs_proc, run_python
 from utils import compile_kernel, load_cuda
 from utils.cuda.cpu import guard
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="torch's tensors are guarded where there is no GPU")
-needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc, which is Linux's")
 
 SOURCE = r"""
 __device__ bool chosen() { return blockIdx.x == 2 && threadIdx.x == 5; }
@@ -54,16 +53,6 @@ def message(kernel, *args, launch=(4, 8)):
         assert text.startswith("CUDA error: an illegal memory access was encountered: ")
         return text.partition("encountered: ")[2]
     return ""
-
-
-def run_python(script, limit=60, **environment):
-    """What a Python process of its own prints; it must end well, and in time."""
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT), **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit
-    )
-    assert done.returncode == 0, f"ended with {done.returncode}: {done.stdout[-1000:]}\n{done.stderr[-2000:]}"
-    return done.stdout
 
 
 # ---- steps outside ---------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from utils.cuda.common.toolchain import cache_folder, cxx_compiler
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.translate import TranslationError, translate
 
-__all__ = ["Builder", "build_kernels", "expected_seconds", "kernel_fingerprint"]
+__all__ = ["Builder", "build_kernels", "expected_seconds", "kernel_fingerprint", "runtime_sources"]
 
 _HERE = Path(__file__).parent
 
@@ -28,8 +28,8 @@ _RUNTIME_FLAGS = [*_COMMON_FLAGS, "-O2", "-pthread", "-U_FORTIFY_SOURCE"]
 # Of device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's mathematics
 # never sets errno.
 _DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]
-# Every access of the source shall be seen, as it was written: so the compiler calls a hook at each access and each
-# step, and neither splits, merges nor moves them. The hooks are the runtime's (trace.cpp): no sanitizer is linked.
+# Every access of the source must be seen, as it was written: so the compiler calls a hook at each access and each
+# step, and neither splits, merges nor moves them. The hooks are ours (trace/hooks.cpp): no sanitizer is linked.
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=thread", "-fsanitize=bounds,alignment"]
 _TRACED_FLAGS += ["-fsanitize-coverage=trace-pc", "-fno-semantic-interposition", "-fno-unroll-loops"]
 _TRACED_FLAGS_GCC = ["-fno-tree-sra", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sink"]
@@ -198,6 +198,11 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     return extension.compiled(build, say)
 
 
+def runtime_sources() -> list[Path]:
+    """The C++ files of the runtime's library, each beside the headers that it includes by their names alone."""
+    return sorted(path for folder in ("host", "runtime", "trace") for path in _HERE.glob(f"{folder}/*.cpp"))
+
+
 def _runtime_path() -> Path:
     """The runtime's library, which all modules share."""
     return cache_folder() / "runtime" / f"libcuda_on_cpu-{_runtime_fingerprint()}.so"
@@ -229,8 +234,8 @@ def _compile_and_link(commands, link, say) -> str:
     runtime.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=runtime.parent) as beside:
         compiler, objects = cxx_compiler(), []
-        for part in sorted([*_HERE.glob("runtime/*.cpp"), *_HERE.glob("trace/*.cpp")]):
-            objects.append(f"{beside}/{part.stem}.o")
+        for part in runtime_sources():
+            objects.append(f"{beside}/{part.parent.name}_{part.stem}.o")
             commands = [*commands, [compiler, *_RUNTIME_FLAGS, "-c", str(part), "-o", objects[-1]]]
         built = f"{beside}/{runtime.name}"
         linked = [compiler, "-shared", f"-Wl,-soname,{runtime.name}", *objects, "-pthread", "-o", built]

@@ -1,10 +1,10 @@
-// torch's memory on the CPU, each tensor between pages that nobody may touch.
+// torch's allocator on the CPU: each tensor is between pages that no thread may touch.
 //
 //     | guard pages |   ...   | mark | the tensor | mark | guard pages |
 //
-// The tensor ends where the guard begins, but for the up to 15 bytes that make its begin a multiple of 16, as malloc's
-// is. So a kernel that goes on behind the end meets the guard, and the fault handler names its thread. What lies in
-// front, and those few bytes, hold marks: a mark that has changed tells of a write beside the tensor. Read as floating
+// The tensor ends where the guard begins, except for up to 15 bytes that let it begin at a multiple of 16, as malloc
+// does. So a kernel that runs past the end hits the guard, and the fault handler (faults.cpp) names its thread. The
+// bytes in front, and those few, hold marks: a mark that has changed shows a write beside the tensor. Read as floating
 // point, marks are NaN, so that a read beside the tensor shows in the result.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -34,7 +34,7 @@ constexpr unsigned char nan_word[4] = {0x5B, 0xA6, 0xF9, 0x7F};  // NaN as float
 size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 const size_t page = sysconf(_SC_PAGESIZE);
-// More than one page, since a thread that is a few rows too far shall meet the guard too. It takes no memory.
+// More than one page, so that a thread which is a few rows too far hits the guard too. It takes no memory.
 const size_t guard_bytes = rounded_up(64 * 1024, page);
 
 // The mark, as it begins at a multiple of 16.
@@ -206,7 +206,7 @@ Regions& regions() {
     return *all;
 }
 
-// Serves torch as its own allocator does; where there is no room for guards, by that one.
+// Serves torch as its own allocator does; where there is no room for guards, that one serves.
 class GuardAllocator final : public c10::Allocator {
 public:
     c10::DataPtr allocate(size_t bytes) override {

@@ -6,7 +6,7 @@
 
 namespace cuda_on_cpu {
 
-// An address, and the tensor that it lies in or beside.
+// An address, and the tensor that it is in or beside.
 struct Place {
     const char* address;
     const char* begin;  // of the tensor's memory
@@ -17,9 +17,9 @@ struct Place {
 };
 
 struct Guard {
-    // Whether the address lies in a tensor's memory or in what surrounds that.
+    // Whether the address is in a tensor's memory or in what surrounds it.
     bool (*find)(const void* address, Place& found);
-    // Whether somebody has written beside a tensor since the last call, and where. What was written is wiped out.
+    // Whether something was written beside a tensor since the last call, and where. The mark is then restored.
     bool (*damage)(Place& found);
 };
 

@@ -4,7 +4,7 @@
 
 #ifndef NDEBUG
 namespace cuda_on_cpu {
-[[noreturn]] void failed_assertion(const char* condition, const char* file, int line);  // in runtime.cpp
+[[noreturn]] void failed_assertion(const char* condition, const char* file, int line);  // in c_library.cpp
 }
 #undef assert
 #define assert(...) \

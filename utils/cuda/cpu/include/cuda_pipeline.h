@@ -5,7 +5,7 @@
 #include "cuda_on_cpu/device_functions.h"
 
 namespace cuda_on_cpu {
-// In runtime.cpp: who returns from there is the place that a trace names.
+// In runtime/copies.cpp: the place that calls them is the one that a trace names.
 void async_copy(void* to, const void* from, size_t bytes, size_t zeros);
 [[noreturn]] void wrong_size_of_copy(size_t bytes, size_t zeros);
 void async_commit();

@@ -1,7 +1,7 @@
-// For a kernel that touches memory which is not there, and for the learner who interrupts one.
+// Signals: a kernel touches memory that is not there, or the learner interrupts it. launch.cpp installs the handlers.
 //
-// A signal finds the learner's code in the middle of something. `in_kernel` says that it may be left there for good;
-// while the runtime itself is at work, an interruption is only noted, and taken up on the way back.
+// A signal arrives while the learner's code is in the middle of something. `in_kernel` says that the code may be left
+// there for good; while the runtime itself is at work, an interruption is only noted, and handled on the way back.
 #include <cstdio>
 #include <mutex>
 #include <utility>
@@ -20,7 +20,7 @@ static int launches_under_way = 0;
 static struct sigaction before_fault[faults], before_interrupt, before_look;
 static std::atomic<Worker*> at_work[1024];
 
-// Of an access that faults, where the processor tells.
+// What the access that faulted does, where the processor reports it.
 static const char* verb(const void* context) {
 #if defined(__linux__) && defined(__x86_64__)
     // Bit 1 of the error code of a page fault: a write (Intel SDM, volume 3, "Page-Fault Exception").
@@ -31,8 +31,8 @@ static const char* verb(const void* context) {
 #endif
 }
 
-// Where the processor was, and whether that is code of the learner, not of the runtime or of a library. Not told by all
-// systems.
+// Where the processor was, and whether that is the learner's code, not the runtime's or a library's. Not every system
+// reports it.
 static const void* place_of_code(const void* context) {
 #if defined(__linux__) && defined(__x86_64__)
     return reinterpret_cast<void*>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
@@ -56,7 +56,7 @@ static void on_fault(int signal, siginfo_t* info, void* context) {
         w.fault_verb = verb(context);
         leave_block(w);
     }
-    for (int i = 0; i < faults; i++)  // not ours: whoever was there before is asked when the instruction is tried again
+    for (int i = 0; i < faults; i++)  // not ours: the handler before ours gets it when the instruction is tried again
         if (fault_signals[i] == signal) sigaction(signal, &before_fault[i], nullptr);
 }
 
@@ -77,18 +77,18 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
         leave_block(*block().worker);
 }
 
-// The trace has heard nothing of the kernel for a while (see Watch). It tells this fault in its own words.
+// The trace has heard nothing from the kernel for a while (see Watch). It has its own words for this fault.
 static void on_look(int, siginfo_t*, void* context) {
     if (!here || !block().worker->in_kernel || !block().worker->trace || !in_learners_code(context)) return;
     Worker& w = *block().worker;
     w.fault = endless;
-    w.fault_address = static_cast<const char*>(place_of_code(context)) + 1;  // as a return address: behind its line
+    w.fault_address = static_cast<const char*>(place_of_code(context)) + 1;  // like a return address: behind its line
     leave_block(w);
 }
 
-// ---- loops that tell nobody ------------------------------------------------------------------------------------------
+// ---- loops that call no hook ----------------------------------------------------------------------------------------
 
-// The compilers' hooks tell a trace of every basic block, but of an empty one: `while (true) {}` is a single jump.
+// The compilers' hooks report every basic block to a trace, except an empty one: `while (true) {}` is a single jump.
 Watch::Watch(const Trace& trace) : trace(trace), watched(pthread_self()), thread([this] { look(); }) {}
 
 Watch::~Watch() {
@@ -206,10 +206,10 @@ std::string damage_message(const char* kernel) {
            ": run it under .trace (load_cuda: with check=True) to see which thread";
 }
 
-// Where an address around a block's shared memory lies, and what to do.
+// Where an address around a block's shared memory is, and what to do.
 static std::string beside_shared(const Block& b, const char* address) {
     const char* begin = reinterpret_cast<char*>(b.arena.get()) + dynamic_offset(*b.worker);
-    const std::string bytes = std::to_string(b.dynamic_bytes), ask = ": a trace of this launch tells the line";
+    const std::string bytes = std::to_string(b.dynamic_bytes), ask = ": a trace of this launch shows the line";
     if (address < begin) return "before the start of shared memory" + ask;
     if (!b.dynamic_bytes)
         return "dynamic shared memory, but this launch has none: kernel[blocks, threads, bytes] gives it some";
@@ -217,7 +217,7 @@ static std::string beside_shared(const Block& b, const char* address) {
            " bytes of dynamic shared memory that this launch has" + ask;
 }
 
-// What is told to the learner. It begins as CUDA's own message for the same mistake does.
+// What the learner reads. It begins as CUDA's own message for the same mistake does.
 std::string fault_message(const char* kernel, const Worker& w) {
     const Block& b = block();
     char place[256], what[256];
@@ -242,7 +242,7 @@ std::string fault_message(const char* kernel, const Worker& w) {
         case host_function:
             return "CUDA error: " + who + "calls " + w.fault_text + ", which only the host has";
         case SIGILL:
-            return "CUDA error: a trap: " + who + "has come where the compiler was sure that nobody comes: a division by " +
+            return "CUDA error: a trap: " + who + "reached code that the compiler took for unreachable: a division by " +
                    "zero, or a function that ends without a return";
         case SIGFPE: return "CUDA error: a trap: " + who + "divides a whole number by zero";
     }
@@ -258,11 +258,11 @@ std::string fault_message(const char* kernel, const Worker& w) {
                  (const void*)w.fault_address, "or ask a trace of this launch");
     else  // the processor names no address where 16 bytes do not begin at a multiple of 16
         snprintf(what, sizeof what, "touches memory far outside, through a null pointer or at a misaligned address: %s",
-                 "a trace of this launch tells which");
+                 "a trace of this launch shows which");
     return "CUDA error: an illegal memory access was encountered: " + who + what;
 }
 
 }  // namespace cuda_on_cpu
 
-// Called when the guard has been loaded (guard.py).
+// Called when the guard has been loaded (guard/__init__.py).
 extern "C" void cuda_on_cpu_set_guard(const cuda_on_cpu::Guard* loaded) { cuda_on_cpu::guard = loaded; }

@@ -1,7 +1,8 @@
-// A process that forks while other threads of it launch kernels, as multiprocessing does it.
+// A process that forks while other threads of it launch kernels, as with multiprocessing.
 //
-// Only the thread that forks goes on in the child. What others held would stay locked there for ever, half written, and
-// what they had begun would never end. So a fork waits until nobody holds a mutex, and the child forgets their launches.
+// Only the thread that forks goes on in the child. What other threads held would stay locked there forever, half
+// written, and what they had begun would never end. So a fork waits until no thread holds a mutex, and the child
+// forgets their launches.
 #include "runtime.h"
 
 namespace cuda_on_cpu {

@@ -1,4 +1,5 @@
-// Launches: what CUDA would refuse is refused, and the blocks of the rest are shared out among the cores.
+// Launches: what CUDA would refuse is refused, and the blocks of the rest are distributed over the cores. A launch in a
+// source calls `run_grid` (launch.h), which calls `run_block` (fibers.cpp) for each block.
 #include <cxxabi.h>
 
 #include <algorithm>
@@ -67,7 +68,7 @@ static std::string why_refused(const Launch& l) {
     return "";
 }
 
-// Whether all blocks of a cooperative launch find room at once.
+// Whether the blocks of a cooperative launch do not fit on the device at the same time.
 static bool too_large_together(const Launch& l, uint64_t blocks) {
     uint64_t threads = uint64_t(l.block.x) * l.block.y * l.block.z;
     uint64_t each = std::min<uint64_t>(profile.multiprocessor_threads / ((threads + 31) / 32 * 32),
@@ -136,8 +137,8 @@ struct Grid {
     uint64_t workers;
 
     std::atomic<uint64_t> next_block{0};
-    std::atomic<bool> over{false};  // nobody begins another block
-    std::mutex told_mutex;
+    std::atomic<bool> over{false};  // no worker begins another block
+    std::mutex output_mutex;
     std::vector<std::pair<uint64_t, std::string>> printed;  // by block
     std::string fault;                                      // the message about the first
     std::atomic<unsigned int> at_grid{0}, ended{0};         // blocks, at a barrier of the grid
@@ -145,14 +146,14 @@ struct Grid {
     void work(uint64_t index, std::barrier<>* meeting);
     void run_in_turn(Worker& w);
     void run_together(Worker& w, uint64_t index, std::barrier<>& meeting);
-    void tell(Worker& w, const Block& b);
+    void collect(Worker& w, const Block& b);
 };
 
-// What the block printed, and the fault that ended it, if one did.
-void Grid::tell(Worker& w, const Block& b) {
+// Keeps what the block printed, and the fault that ended it, if one did.
+void Grid::collect(Worker& w, const Block& b) {
     if (w.fault) over = true;
     if (w.printed.empty() && !w.fault) return;
-    std::lock_guard lock(told_mutex);
+    std::lock_guard lock(output_mutex);
     printed.emplace_back(b.number, std::move(w.printed));
     w.printed.clear();
     if (w.fault && fault.empty()) fault = fault_message(name, w);
@@ -177,7 +178,7 @@ void Grid::run_in_turn(Worker& w) {
             trace_block_ends(*trace, b);
             if (trace_is_full(*trace)) over = true;
         }
-        tell(w, b);
+        collect(w, b);
     }
 }
 
@@ -203,7 +204,7 @@ void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
             if (!block->done && trace) trace_block_waits_for_grid(*trace, *block);
             if (block->done && trace) trace_block_ends(*trace, *block);
             (block->done ? ended : at_grid)++;
-            tell(w, *block);
+            collect(w, *block);
         }
         meeting.arrive_and_wait();
         bool on = !interrupted && !over && at_grid && !ended;
@@ -227,7 +228,7 @@ void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
         for (auto& block : mine) block->ready.add_all(block->at_grid);
         meeting.arrive_and_wait();
     }
-    // Fibers that still wait begin anew the next time.
+    // Fibers that still wait start over the next time.
     w.idle.clear();
     for (auto& fiber : w.fibers) {
         fiber->begun = false;
@@ -246,7 +247,7 @@ void Grid::work(uint64_t index, std::barrier<>* meeting) {
     w->fault = no_fault;
     w->cpu_thread = pthread_self();
     {
-        AtWork told(*w);
+        AtWork registered(*w);
         if (meeting)
             run_together(*w, index, *meeting);
         else
@@ -292,7 +293,7 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
                      [](auto& a, auto& b) { return a.first < b.first; });
     for (const auto& [b, text] : grid.printed) fwrite(text.data(), 1, text.size(), stdout);
     if (!grid.printed.empty()) fflush(stdout);
-    const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: told once, and over
+    const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: reported once
     if (!grid.fault.empty()) throw std::runtime_error(grid.fault);
     if (!damage.empty()) throw std::runtime_error(damage);
 }

@@ -1,4 +1,4 @@
-// What the parts of the runtime know of each other; no kernel sees this.
+// What the parts of the runtime know of each other: runtime/, host/ and trace/ include this, kernels do not.
 //
 // A launch runs on one or more workers, each a thread of the CPU. A worker runs one block after another; in a
 // cooperative launch it keeps several, since they may wait for each other. The threads of a block take turns: a thread
@@ -27,8 +27,8 @@
 
 namespace cuda_on_cpu {
 
-class Trace;         // trace.cpp
-struct TracedBlock;  // trace.cpp
+class Trace;         // trace/state.h
+struct TracedBlock;
 
 // What a fiber waits for.
 enum class Waiting { nothing, barrier, warp, active, grid, trace };
@@ -47,11 +47,11 @@ struct Fiber {
     uint3 thread;         // the thread that runs or waits here,
     unsigned int number;  // and its place in the block, x first
     Waiting waiting = Waiting::nothing;
-    Fiber* next = nullptr;  // in the queue that it stands in
+    Fiber* next = nullptr;  // in its queue
     // Where it waits for its warp:
     unsigned int mask;     // for whom it waits; afterwards who came
     uint64_t value;        // what it brought
-    bool orders;           // its accesses before come before the others' after, as __syncwarp promises
+    bool orders;           // accesses before the meeting come before those after it, as __syncwarp promises
     uint64_t* values;      // afterwards: what the others brought
     const char* function;  // where it waits: the function's name
     const void* code;      // and the place it was called from
@@ -62,7 +62,7 @@ struct Fiber {
         size_t bytes, zeros;  // the last `zeros` bytes are 0
         const void* code;
         unsigned int group;
-        uint32_t begun;  // when, as a trace tells the time
+        uint32_t begun;  // when, by a trace's time
     };
     std::vector<Copy> copies;
     unsigned int group = 0;  // that copies belong to until it is committed
@@ -101,7 +101,7 @@ struct Queue {
 struct Warp {
     Fiber* lanes[32] = {};     // those that wait
     unsigned int waiting = 0;  // for others of the warp
-    unsigned int active = 0;   // to learn who is active
+    unsigned int active = 0;   // at __activemask
     unsigned int ended = 0;    // those that have ended, or never were
     struct {
         uint64_t values[32];
@@ -111,7 +111,8 @@ struct Warp {
 
 struct Worker;
 
-// The shared memory of a block: static, then dynamic. It begins with bank 0, and nobody may touch the pages around it.
+// The shared memory of a block: static, then dynamic. It begins with bank 0, and no thread may touch the pages around
+// it.
 class Arena {
 public:
     Arena() = default;
@@ -135,7 +136,7 @@ struct Block : Position {
     Worker* worker;
     uint64_t number;  // in the grid, x first
     Fiber* running = nullptr;
-    Queue ready, aside, at_barrier, at_grid, at_trace;  // aside: go on when nobody else can
+    Queue ready, aside, at_barrier, at_grid, at_trace;  // aside: go on when no other can
     unsigned int alive = 0;           // threads that have not ended, begun or not
     size_t sum = 0, last_sum = 0;     // of barrier_sum: of those that have arrived, and of the barrier before
     std::vector<Warp> warps;          // once the block is watched
@@ -174,7 +175,7 @@ struct Worker {
     int fault = no_fault;
     std::string fault_text;  // what the reason needs beside its number
     const char* fault_address = nullptr;
-    const char* fault_verb = "touches";  // what the thread does there: "reads" or "writes", where the processor tells
+    const char* fault_verb = "touches";  // what the thread does there: "reads" or "writes", if the processor says so
     pthread_t cpu_thread;
     std::unique_ptr<char[]> signal_stack{new char[signal_stack_bytes]};
     static constexpr size_t signal_stack_bytes = 64 * 1024;
@@ -187,7 +188,7 @@ inline size_t dynamic_offset(const Worker& w) { return w.trace ? 512 * 1024 : 48
 
 inline Block& block() { return *static_cast<Block*>(here); }
 
-// ---- runtime.cpp, for the others
+// ---- fibers.cpp
 void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch);
 End run_block(Worker& w, Block& b);        // until it ends or waits for the grid
 [[noreturn]] void leave_block(Worker& w);  // for good: the stacks of its threads are not unwound
@@ -196,11 +197,30 @@ void enter_kernel(Worker& w);              // back to the learner's code, unless
 [[noreturn]] void end_thread();            // the running thread does no more; the others go on
 void wait_for_trace(Queue& queue);         // until the trace lets the threads of `queue` go on
 
+#pragma GCC visibility push(hidden)  // called at every barrier: found without a look-up
+// The running block. Never inlined: an idle fiber may wake on another CPU thread, so nothing read from `here` may
+// outlive a switch.
+__attribute__((noinline)) Block& my_block();
+// Runs other threads. `me`, the running one, has set what it waits for, and goes on when another has put it among the
+// ready.
+void wait(Fiber* me);
+void begin_watching(Block& b);
+// As long as no thread waits, they run one after the other and no list is kept. This is where the list begins.
+inline void watch(Block& b) {
+    if (!b.watched) begin_watching(b);
+}
+
+// ---- barriers.cpp
+void open_barrier(Block& b);
+void check_meetings(Block& b, unsigned int warp);  // of a warp's lanes, after one of them has ended
+bool release_active(Block& b);  // lets threads go on that wait for what can no longer change; false if there are none
+#pragma GCC visibility pop
+
 // ---- launch.cpp
 std::string demangled(const char* type);
 
 // ---- fork.cpp
-struct Mutex : std::mutex {  // one that the child of a fork finds free; it lives for ever, and nobody holds two at once
+struct Mutex : std::mutex {  // free in the child of a fork; it lives forever, and no thread holds two at once
     Mutex();
 };
 
@@ -211,13 +231,13 @@ struct Handlers {  // while one of these lives, signals come to us first
     ~Handlers();
 };
 void forget_launches();  // in the child of a fork: those of threads that are not there
-struct SignalStack {  // a signal that comes because a stack has run over needs another one to run on
+struct SignalStack {  // a signal that comes because a stack has overflowed needs another stack to run on
     stack_t before;
     explicit SignalStack(Worker& w);
     ~SignalStack();
 };
-constexpr int look_signal = SIGURG;  // harmless to those who do not know it
-class Watch {  // of the kernel that this CPU thread traces: sends `look_signal` where it loops without a sign of life
+constexpr int look_signal = SIGURG;  // harmless to programs that do not use it
+class Watch {  // over the kernel that this CPU thread traces: sends `look_signal` if it loops without a sign of life
 public:
     explicit Watch(const Trace& trace);
     ~Watch();
@@ -231,13 +251,20 @@ private:
     bool over = false;
     std::thread thread;  // begins last, when all else is there
 };
-struct AtWork {  // this worker is told of an interruption
+struct AtWork {  // while one of these lives, its worker hears of an interruption
     std::atomic<Worker*>* slot = nullptr;
     explicit AtWork(Worker& w);
     ~AtWork();
 };
 std::string fault_message(const char* kernel, const Worker& w);
-bool find_tensor(const void* address, Place& found);  // that holds it or lies beside it, where the guard is there
+bool find_tensor(const void* address, Place& found);  // that holds it or is beside it, if the guard is loaded
 std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
+
+// ---- host/
+size_t machine_bytes();     // of memory
+// For cudaDeviceReset:
+void forget_allocations();
+void forget_streams();  // and events
+void forget_shared_limits();
 
 }  // namespace cuda_on_cpu

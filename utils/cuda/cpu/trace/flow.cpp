@@ -1,3 +1,4 @@
+// The weak topological order of a kernel's basic blocks, by Bourdoncle's recursive algorithm (flow.h).
 #include "flow.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ uint32_t Flow::visit(uint16_t block, std::vector<uint16_t>& out) {
     uint16_t top = stack.back();
     stack.pop_back();
     if (loop) {
-        while (top != block) {  // the rest of the loop is sorted anew, without its first block
+        while (top != block) {  // the rest of the loop is sorted again, without its first block
             visited[top] = 0;
             top = stack.back();
             stack.pop_back();

@@ -1,10 +1,10 @@
 // The order in which a warp goes through the basic blocks of a kernel.
 //
-// Where the lanes of a warp go different ways, a GPU runs one way after the other, and joins them again where the ways
-// meet. So of two places where lanes stand, that one comes first from which the other can still be reached. In a loop
-// each can be reached from the other: all of the loop comes before what follows it, and its first block comes first.
-// Such an order is called a weak topological order (F. Bourdoncle, "Efficient chaotic iteration strategies with
-// widenings", 1993). It is found for the ways that threads have really gone.
+// Where the lanes of a warp take different paths, a GPU runs one path after the other, and joins them again where the
+// paths meet. So of two places where lanes are, the one from which the other can still be reached comes first. In a
+// loop each can be reached from the other: all of the loop comes before what follows it, and its first block comes
+// first. Such an order is called a weak topological order (F. Bourdoncle, "Efficient chaotic iteration strategies with
+// widenings", 1993). It is found for the paths that threads have really taken. requests.cpp asks for it.
 #pragma once
 
 #include <cstddef>

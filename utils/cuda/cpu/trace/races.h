@@ -1,10 +1,10 @@
-// Which accesses of two threads does nothing order? Two threads race where both touch the same bytes, at least one of
-// them writes, not both with an atomic, and no barrier or fence stands between.
+// Which accesses of two threads race. Two threads race where both touch the same bytes, at least one of them writes,
+// the accesses are not both atomic, and no barrier or fence orders them. accesses.cpp asks at every access.
 //
-// Time is a number that grows with every event that orders something. An access bears the time at which it was made.
+// Time is a number that grows with every event that orders something. Each access has the time at which it was made.
 // A barrier of the block notes its time: what came before it is ordered with all that follows in the block. The same
 // holds for two lanes of a warp and `__syncwarp`. Between blocks there are only atomics: what a thread did before a
-// fence can be relied upon by whoever then reads, atomically, what that thread wrote atomically after the fence.
+// fence is visible to a thread that then reads, atomically, what that thread wrote atomically after the fence.
 #pragma once
 
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ struct Record {  // of one access; time 0: none
     uint16_t thread = 0, site = 0;
 };
 
-// What a block can rely upon of another: all before its last barrier, and more of single threads.
+// What a block can rely on of another: all before its last barrier, and more of single threads.
 struct Known {
     uint32_t barrier = 0;
     std::unordered_map<uint16_t, uint32_t> threads;
@@ -63,7 +63,7 @@ public:
         b.knows.clear();
     }
     void block_barrier(BlockOrder& b) { b.barrier = ++now; }
-    // Whoever meets knows from now on all that any of them knew of the warp.
+    // Those that meet know from now on all that any of them knew of the warp.
     void warp_barrier(BlockOrder& b, unsigned int warp, unsigned int came) {
         ++now;
         uint32_t best[32] = {};
@@ -107,7 +107,8 @@ private:
     std::unordered_map<uintptr_t, Knowledge> published;  // by the address of the atomic
 };
 
-// The last accesses of every few bytes: the last write, the last atomic and two reads, by different threads where there were two.
+// The last accesses of every few bytes: the last write, the last atomic and two reads, by different threads where there
+// were two.
 class Shadow {
 public:
     Shadow() = default;
@@ -145,7 +146,7 @@ public:
     }
 
     // Notes an access and returns an earlier one that it races with, if there is one. What was noted before `since`
-    // does not count. `uninitialized` is set where shared memory is read that nobody has written.
+    // does not count. `uninitialized` is set where shared memory is read that no thread has written.
     template <class Ordered>
     Record note(size_t offset, size_t bytes, const Record& me, Op op, bool atomic, uint32_t since, bool shared,
                 bool& uninitialized, Ordered ordered) {
@@ -169,7 +170,7 @@ public:
             if (shared) {
                 if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
                 if (op != Op::store && mask & ~c.initialized) uninitialized = true;
-                c.initialized |= mask;  // told once
+                c.initialized |= mask;  // reported once
             }
             if (op == Op::load) {
                 // Keep the first reader and one other: a later writer is neither or not both.

@@ -1,6 +1,6 @@
 """What a traced kernel did, for people: what is wrong, what its memory accesses cost, and pictures of both.
 
-The runtime (trace.cpp) hands over bare records. Here they become sentences, a table and, in picture.py, drawings.
+The runtime (report.cpp) hands over bare records. Here they become sentences, a table and, in picture.py, drawings.
 """
 
 import html

@@ -1,11 +1,11 @@
 // Counting what a warp's accesses cost, as Nsight Compute counts them ("Kernel Profiling Guide", Memory Tables).
 //
 // On a GPU the 32 lanes of a warp execute an instruction together. Here each lane ran by itself, and left a list of the
-// accesses it made and the basic blocks it came through. `count` puts the lists together again, as a warp would have
-// gone: of all places where lanes stand, the deepest function comes first, and in it the block that is first in the
-// order of the flow (flow.h). So a lane that left a loop waits behind it for those that are still inside, and the two
-// ways of an `if` are gone one after the other. The lanes that stand at the same place are active together: they make
-// one request.
+// accesses that it made and the basic blocks that it went through. `count` merges the lists into the order in which a
+// warp would have executed them: of all places where lanes are, the deepest function comes first, and in it the block
+// that is first in the order of the flow (flow.h). So a lane that has left a loop waits behind it for those that are
+// still inside, and the two branches of an `if` run one after the other. The lanes that are at the same place are
+// active together: they make one request. accesses.cpp calls `count` when it has heard enough of a warp.
 #include "requests.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ void Requests::count(Lane* (&lanes)[32], unsigned int may_go_on, uint64_t block,
     constexpr uint64_t none = ~uint64_t(0);
     const std::vector<uint16_t>& order = flow.order();
     size_t at[32] = {};
-    uint64_t next[32];  // where each lane stands: deeper calls first, then by the order of blocks, then by the code
+    uint64_t next[32];  // where each lane is: deeper calls first, then by the order of blocks, then by the code
     auto look = [&](int i) {
         if (!lanes[i] || at[i] == lanes[i]->events.size()) return none;
         const Event& e = lanes[i]->events[at[i]];
@@ -105,8 +105,8 @@ static unsigned int sectors_of(const uint64_t (&address)[32], unsigned int lanes
     return std::unique(sectors, sectors + n) - sectors;
 }
 
-// An asynchronous copy of 16 bytes goes past the L1 cache. What it asks for is counted by where it goes: a sector for each
-// 32 bytes of shared memory and each line of 128 bytes of global memory that it comes from.
+// An asynchronous copy of 16 bytes bypasses the L1 cache. What it costs is counted by where it goes: one sector for
+// each 32 bytes of shared memory and each line of 128 bytes of global memory from which they come.
 static unsigned int sectors_past_cache(const uint64_t (&address)[32], const uint16_t (&to)[32], unsigned int lanes) {
     std::pair<uint64_t, uint16_t> pieces[32];
     unsigned int n = 0;
@@ -118,8 +118,8 @@ static unsigned int sectors_past_cache(const uint64_t (&address)[32], const uint
     return std::unique(pieces, pieces + n) - pieces;
 }
 
-// The passes of an asynchronous copy through the cache: a lane waits for all others that come from a bank of its own, or
-// go to one, even where they want the same word. A whole warp of 4 bytes each, or half a warp of 8.
+// The passes of an asynchronous copy through the cache: a lane waits for all others that load from its bank, or store
+// to its bank, even where they want the same word. A whole warp of 4 bytes each, or half a warp of 8.
 static unsigned int passes_of_copy(const uint64_t (&address)[32], const uint16_t (&from)[32], unsigned int lanes,
                                    unsigned int words, uint64_t arena) {
     unsigned int out[32] = {}, in[32] = {};  // which lanes come from a bank, and which go to it
@@ -136,7 +136,7 @@ static unsigned int passes_of_copy(const uint64_t (&address)[32], const uint16_t
     return most;
 }
 
-// One pass serves every bank once, with one word of 4 bytes each; lanes that want the same word share it.
+// One pass serves each bank once, with one word of 4 bytes; lanes that want the same word share it.
 static unsigned int passes(const uint64_t (&address)[32], unsigned int lanes, unsigned int words, uint64_t arena) {
     uint64_t wanted[32][32];
     unsigned char count[32] = {};
@@ -153,8 +153,8 @@ static unsigned int passes(const uint64_t (&address)[32], unsigned int lanes, un
     return most;
 }
 
-// Whether neighbours want the same: every lane what lane i ^ 1 wants, or every lane what lane i ^ 2 wants. Lanes that are
-// not active want nothing.
+// Whether neighbours want the same: every lane what lane i ^ 1 wants, or every lane what lane i ^ 2 wants. Lanes that
+// are not active do not count.
 static bool pairs(const uint64_t (&address)[32], unsigned int lanes) {
     bool first = true, second = true;
     for (unsigned int rest = lanes; rest; rest &= rest - 1) {
@@ -176,15 +176,15 @@ void Requests::request(Site& s, const uint64_t (&address)[32], const uint16_t (&
         s.sectors += cost;
     } else if (s.copy) {
         const unsigned int words = s.copy / 4, size = 32 / words;
-        for (unsigned int from = 0; s.copy < 16 && from < 32; from += size) {  // past the cache there are no passes
+        for (unsigned int from = 0; s.copy < 16 && from < 32; from += size) {  // no passes without the cache
             unsigned int some = lanes & ~0u >> (32 - size) << from;
             cost += passes_of_copy(address, other, some, words, arena);
             s.least_wavefronts += some != 0;
         }
         s.wavefronts += cost;
     } else {
-        // Lanes that want 8 bytes each are served by halves of the warp, and 16 bytes by quarters; two halves, or the two
-        // quarters of a half, together where neighbours want the same.
+        // Lanes that want 8 bytes each are served by halves of the warp, and 16 bytes by quarters; two halves, or the
+        // two quarters of a half, together where neighbours want the same.
         const unsigned int words = std::max(1u, s.bytes / 4);
         const unsigned int size = s.space == Space::constant || words == 1 ? 32 : 32 / words;
         auto serve = [&](unsigned int some) {

@@ -18,8 +18,8 @@ enum class Op : uint8_t { load, store, atomic, none };  // none: a basic block b
 // What a thread did, in its order.
 struct Event {
     uint64_t address : 48;
-    uint64_t other : 16;  // of an asynchronous copy: where its other end lies, in words of 4 bytes, modulo 65,536
-    uint32_t code;  // where, from the beginning of the module
+    uint64_t other : 16;  // of an asynchronous copy: where its other end is, in words of 4 bytes, modulo 65,536
+    uint32_t code;  // where, from the start of the module
     uint16_t site;  // of an access; for a basic block its number in the flow
     uint8_t bytes;
     uint8_t kind;  // Op, and four times the depth of calls
@@ -31,7 +31,7 @@ struct Site {
     Space space = Space::global;
     Op op = Op::load;
     unsigned int bytes = 0;
-    unsigned int copy = 0;  // the bytes of the asynchronous copy whose one end this is
+    unsigned int copy = 0;  // the bytes of the asynchronous copy of which this is one end
     std::string name;  // of the tensor or variable that it touched first,
     uintptr_t base = 0;  // its address,
     size_t element = 1;  // and the size of its elements
@@ -42,12 +42,12 @@ struct Site {
         unsigned int warp = 0, lanes = 0;
         uint64_t cost = 0, address[32];
         uint16_t other[32];  // as in Event
-    } example;  // of the first warp that came by: its dearest request
+    } example;  // of the first warp that came here: its most expensive request
 };
 
 class Requests {
 public:
-    static constexpr size_t most_events = 4096;  // that are kept of a thread
+    static constexpr size_t most_events = 4096;  // kept for one thread
 
     std::vector<Site> sites{1};  // number 0 is none
     Flow flow;
@@ -58,7 +58,7 @@ public:
         if (r.code == code && r.space == space && r.op == op && r.bytes == bytes && r.copy == copy) return r.site;
         return look_up(code, space, op, bytes, copy, name, base, element);
     }
-    // The memory that was touched last at a place of the code, where it was noted.
+    // The memory that a place in the code touched last, if it was noted.
     void* last_memory(uintptr_t place) const {
         const auto& m = memory[place % recent_places];
         return m.place == place ? m.memory : nullptr;
@@ -66,8 +66,8 @@ public:
     void note_memory(uintptr_t place, void* region) { memory[place % recent_places] = {place, region}; }
     void forget_memory();
 
-    // Counts and forgets the events of a warp's lanes. The lanes that `may_go_on` will bring more: nothing is counted
-    // that such a lane may still take part in.
+    // Counts and forgets the events of a warp's lanes. The lanes of `may_go_on` will bring more: nothing is counted in
+    // which such a lane may still take part.
     struct Lane {
         std::vector<Event> events;
         uint16_t block[64] = {};  // by depth of calls: where it was when its last event was counted

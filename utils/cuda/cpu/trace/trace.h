@@ -1,5 +1,5 @@
-// A trace: every access of a launch, checked and counted. The runtime tells it what happens; the compiler's hooks tell
-// it of every access (trace.cpp).
+// A trace as the runtime sees it: the runtime reports what happens in a launch (events.cpp), and the compiler's hooks
+// report every access (hooks.cpp, accesses.cpp).
 #pragma once
 
 #include "../runtime/runtime.h"
@@ -8,7 +8,7 @@ namespace cuda_on_cpu {
 
 extern thread_local Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; none as a rule
 
-uint64_t trace_pulse(const Trace&);  // another number whenever the kernel has done something
+uint64_t trace_pulse(const Trace&);  // changes whenever the kernel has done something
 bool trace_has_code(const Trace&, const void* place);  // of the kernel
 void trace_refused(Trace&, const char* kernel, const std::string& why);
 void trace_launch_begins(Trace&, const Launch&, void (*code)(void*));
@@ -26,13 +26,13 @@ void trace_meeting(Trace&, Block&, unsigned int warp, unsigned int came);  // th
 void trace_block_waits_for_grid(Trace&, Block&);
 void trace_grid_is_stuck(Trace&, Block& waits, Block& ended);
 void trace_grid_barrier_opens(Trace&);
-void trace_stuck(Trace&, Block&);  // nobody of the block can go on
+void trace_stuck(Trace&, Block&);  // no thread of the block can go on
 void trace_fence(Trace&, Block&);
 // An asynchronous copy writes at some time between the two. The first gives the time at which it began.
 uint32_t trace_copy_begins(Trace&, Block&, const void* to, const void* from, size_t bytes, size_t zeros,
                            const void* code);
 void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
 void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);
-bool trace_go_on(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
+bool trace_release(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
 
 }  // namespace cuda_on_cpu

@@ -47,7 +47,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
 
 
 def declared(library):
-    """A library of traced code, with the types of what the runtime exports for traces (trace_report.cpp)."""
+    """A library of traced code, with the types of what the runtime exports for traces (exports.cpp)."""
     size, pointer = ctypes.c_size_t, ctypes.c_void_p
     library.cuda_on_cpu_trace_begin.argtypes = [ctypes.c_longlong, size, ctypes.c_uint64]
     library.cuda_on_cpu_trace_region.argtypes = [ctypes.c_char_p, pointer, size, size, size, size, ctypes.c_int]

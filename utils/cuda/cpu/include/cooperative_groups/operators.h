@@ -26,7 +26,7 @@ constexpr void check_collective() {
                   "reduce and scan take values of at most 32 bytes that are copied byte by byte");
 }
 
-// In each round a thread adds what stands 1, 2, 4, ... ranks before it. CUDA adds in this order too, so that sums of
+// In each round a thread adds what is 1, 2, 4, ... ranks before it. CUDA adds in this order too, so that sums of
 // floats are the same.
 template <class Group, class T, class Op>
 __forceinline__ T scan(const Group& group, T value, Op& op) {

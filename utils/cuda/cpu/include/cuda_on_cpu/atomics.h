@@ -1,4 +1,4 @@
-// Atomics: each reads, changes and writes without anybody between, and returns the old value.
+// Atomics: each reads, changes and writes with no other access in between, and returns the old value.
 //
 // Blocks run on several cores, so they are atomic on the CPU too. As in CUDA they order nothing but themselves.
 #pragma once

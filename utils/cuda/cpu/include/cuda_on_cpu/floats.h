@@ -1,6 +1,6 @@
 // CUDA's functions of floating numbers that C++ lacks ("CUDA Math API").
 //
-// A GPU's fast ones (__expf and its kin) are less accurate than the C++ ones that stand for them here.
+// A GPU's fast ones (__expf and the like) are less accurate than the C++ ones that replace them here.
 #pragma once
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// The host's side of CUDA: memory, streams, events, what the device can do, and launches by function call (host.cpp).
+// The host's side of CUDA: memory, streams, events, what the device can do, and launches by function call (host/).
 //
 // The device's memory is the machine's own here, and work is done by the time a call returns. So a stream keeps its
 // order by itself and nothing is ever waited for. What the engine does keep is CUDA's refusals: a mistake that CUDA
@@ -28,14 +28,14 @@ enum cudaMemcpyKind {
 namespace cuda_on_cpu {
 
 cudaError_t& last_error();             // of this CPU thread: what the last call or launch that failed said
-cudaError_t answer(cudaError_t error); // notes an error as the last one, and gives it back
+cudaError_t answer(cudaError_t error); // notes an error as the last one, and returns it
 
 struct Allocation {
     enum Kind { device, managed, host } kind;
     void* base;
     size_t bytes;
 };
-bool find_allocation(const void* address, Allocation& found);  // whether it lies in what cudaMalloc and its kin gave
+bool find_allocation(const void* address, Allocation& found);  // whether it is in what cudaMalloc and the like gave
 cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind);
 
 // Bytes of dynamic shared memory with which a kernel may be launched: 48 KB, unless cudaFuncSetAttribute said more.
@@ -202,7 +202,7 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, s
 
 // ---- the device -----------------------------------------------------------------------------------------------------
 
-// What CUDA tells of a device, but for textures. The numbers are the profile's; 0 is what nobody knows.
+// What CUDA reports about a device, except textures. The numbers are the profile's; 0 is what is not known.
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
@@ -262,7 +262,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
-cudaError_t cudaDeviceReset();  // frees what cudaMalloc and its kin gave
+cudaError_t cudaDeviceReset();  // frees what cudaMalloc and the like gave
 
 // A launch returns when its work is done, and throws where that went wrong. So there is nothing to wait for, and no
 // error that comes late.
@@ -285,7 +285,7 @@ enum cudaFuncCache {
     cudaFuncCachePreferL1,
     cudaFuncCachePreferEqual
 };
-// Nobody counts registers and shared memory before a kernel runs on a CPU: those are 0.
+// Registers and shared memory are not counted before a kernel runs on a CPU: those are 0.
 struct cudaFuncAttributes {
     size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
     int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes, preferredShmemCarveout;

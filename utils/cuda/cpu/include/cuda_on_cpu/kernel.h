@@ -1,5 +1,5 @@
 // One kernel, made callable from Python (utils/cuda/cpu/module.py): what compile_kernel puts behind the learner's
-// source. Every compilation pays for what is included here, so the work is done in launch.cpp.
+// source. Every compilation pays for what is included here, so the work is done in runtime/launch.cpp.
 #pragma once
 
 #include <typeinfo>
@@ -9,10 +9,10 @@
 namespace cuda_on_cpu {
 
 struct Parameter {
-    size_t bytes, pointee_alignment, pointee_bytes;  // the last two are 0 for what is no pointer
+    size_t bytes, pointee_alignment, pointee_bytes;  // the last two are 0 for what is not a pointer
 };
 
-// In launch.cpp. The texts live as long as the runtime.
+// In runtime/launch.cpp. The texts live as long as the runtime.
 const char* signature_text(const std::type_info& kernel);
 const char* parameters_text(const Parameter* parameters, size_t count);
 // Runs a launch; the text of what went wrong, or nullptr.

@@ -1,4 +1,4 @@
-// How a kernel finds its place in the grid, and how a launch reaches the runtime (runtime.cpp).
+// How a kernel finds its place in the grid, and how a launch reaches the runtime (runtime/).
 //
 // The threads of a block take turns on one thread of the CPU. A thread that meets a barrier steps aside, on a stack of
 // its own (a fiber), until the others have arrived. Threads that never wait need no stack of their own: they run one
@@ -22,7 +22,7 @@
 
 namespace cuda_on_cpu {
 
-// Where the CPU thread that asks stands in the grid; one for every thread of the CPU that runs blocks.
+// Where in the grid the calling CPU thread is; one for every thread of the CPU that runs blocks.
 struct Position {
     uint3 thread, block;
     dim3 block_dim, grid_dim;
@@ -33,7 +33,7 @@ struct Position {
 
 extern thread_local Position* here CUDA_ON_CPU_FAST_TLS;
 
-#ifdef CUDA_ON_CPU_TRACE  // reading a place is no access of the source: the compiler's hooks shall not see it
+#ifdef CUDA_ON_CPU_TRACE  // reading a place is not an access of the source: the compiler's hooks must not see it
 __attribute__((pure)) uint3 place_of_thread();
 __attribute__((pure)) uint3 place_of_block();
 __attribute__((pure)) dim3 place_of_block_dim();
@@ -43,7 +43,7 @@ __attribute__((pure)) dim3 place_of_grid_dim();
 #define CUDA_ON_CPU_HERE(what) (::cuda_on_cpu::here->what)
 #endif
 
-bool next_watched_thread();  // in runtime.cpp
+bool next_watched_thread();  // in fibers.cpp
 
 // Steps on to the next thread of the block that has not begun; false when this fiber is to begin no other.
 inline bool next_thread() {
@@ -66,18 +66,18 @@ struct Launch {
     cudaStream_t stream;         // there is one order of work on a CPU, so every stream is the same
     bool cooperative = false;    // all blocks run side by side, and may wait for each other
     const void* kernel = nullptr;   // whose limit of dynamic shared memory holds (cudaFuncSetAttribute), where known
-    bool any_shared_bytes = false;  // that limit is asked for by whoever launches
+    bool any_shared_bytes = false;  // the launch itself asks for that limit
     Launch(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
         : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {}
 };
 
-// In runtime.cpp: checks the launch as CUDA would, then runs every block. What it refuses, cudaGetLastError tells.
+// In launch.cpp: checks the launch as CUDA would, then runs every block. If it is refused, cudaGetLastError says so.
 // Throws std::runtime_error, which becomes Python's, where a thread touches memory that is not there.
 const char* refusal_text();  // ": ", and why this CPU thread's last launch was refused; empty if it was not
 void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*), void* thread);
 
 #ifdef CUDA_ON_CPU_TRACE
-// Tells which tensor is which of the kernel's arguments, so that messages can call it as the kernel does.
+// Says which tensor is which of the kernel's arguments, so that messages can use the kernel's name for it.
 void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment);
 template <class T>
 void look_at_argument(const char* kernel, size_t i, const T& argument) {
@@ -131,8 +131,8 @@ auto start(const char* name, Launch launch, Kernel kernel, AddressOf address_of)
     };
 }
 
-// What device code calls, in runtime.cpp. The warp functions wait until every living lane of `mask` has come with the
-// same mask; `name` is the CUDA function's, for messages. They return values, never addresses.
+// What device code calls, most of it in barriers.cpp. The warp functions wait until every living lane of `mask` has
+// come with the same mask; `name` is the CUDA function's, for messages. They return values, never addresses.
 void barrier(const char* name = "__syncthreads");                     // waits for every thread of the block
 size_t barrier_sum(size_t value, const char* name);                   // the same, and the sum of every thread's value
 unsigned int lane();                                                  // 0 to 31: the thread's place in its warp
@@ -144,14 +144,14 @@ unsigned int match(unsigned int mask, uint64_t value, const char* name);  // the
 unsigned int active_lanes();                                          // __activemask
 bool cooperative();                                                   // whether grid_barrier may be called
 void grid_barrier();                                                  // waits for every thread of the grid
-void fence();                                                         // __threadfence and its kin
+void fence();                                                         // __threadfence and the like
 // Lets other threads go on where one asks again and again for what another must do first.
 void step_aside();
 [[noreturn]] void failed_assertion(const char* condition, const char* file, int line);
 [[noreturn]] void trap();
 size_t dynamic_shared_bytes();
 
-// Tells a trace, where there is one, of an access that the compiler's hooks do not see: atomics, asynchronous copies.
+// Reports to a trace, if there is one, an access that the compiler's hooks do not see: atomics, asynchronous copies.
 // Call it from a function marked CUDA_ON_CPU_OPAQUE, before the access.
 enum class Access { load, store, atomic };
 #ifdef CUDA_ON_CPU_TRACE
@@ -159,7 +159,7 @@ void touch(const void* address, size_t bytes, Access access, const void* code);
 #define CUDA_ON_CPU_TOUCH(address, bytes, access) \
     ::cuda_on_cpu::touch(address, bytes, ::cuda_on_cpu::Access::access, __builtin_return_address(0))
 // A function whose own accesses the hooks must not see, and whose caller's line is the one to name.
-// Its basic blocks are none of the caller's way either: the ways from all its callers would meet there.
+// Its basic blocks are not part of the caller's path either: the paths from all its callers would meet there.
 #ifdef __clang__
 #define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread"), no_sanitize("coverage")))
 #elif __has_attribute(no_sanitize_coverage)
@@ -176,7 +176,7 @@ void touch(const void* address, size_t bytes, Access access, const void* code);
 // their text until the launch ends.
 int print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// A __shared__ variable: one of these stands where it was declared, and every thread asks it for the block's copy.
+// A __shared__ variable: one of these is where it was declared, and every thread asks it for the block's copy.
 // `__shared__ float tile[16][16];` is translated to
 // `static ::cuda_on_cpu::Shared<float[16][16]> tile_shared("tile"); auto& tile = tile_shared.of_this_block();`
 struct SharedVariable {
@@ -204,7 +204,7 @@ std::remove_extent_t<T>* dynamic_shared(const char* name) {
     return static_cast<std::remove_extent_t<T>*>(dynamic_shared(name, sizeof(Element), alignof(Element)));
 }
 
-// The same outside any function, where nobody asks for the block's copy before it is used.
+// The same outside any function, where the block's copy is asked for only when it is used.
 template <class T>
 struct DynamicShared {
     const char* name;

@@ -1,7 +1,7 @@
 // The GPU that the engine pretends to be: one that a source for any GPU from the T4 to the H200 finds large enough.
 //
 // The limits are those of compute capability 9.0 ("CUDA C++ Programming Guide", Compute Capabilities). Only the number
-// of multiprocessors and the clock are our own. Everything that tells or enforces a limit reads it here.
+// of multiprocessors and the clock are our own. Everything that reports or enforces a limit reads it here.
 #pragma once
 
 #include <cstddef>

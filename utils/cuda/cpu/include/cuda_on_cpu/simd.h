@@ -1,6 +1,6 @@
 // Two shorts or four bytes in one unsigned int, each handled by itself ("CUDA Math API", SIMD Intrinsics).
 //
-// A name ends in the number of parts; before it stands u or s where the sign matters, and us or ss where a result that
+// A name ends in the number of parts; before it comes u or s where the sign matters, and us or ss where a result that
 // does not fit becomes the nearest that does. Comparisons give all ones in a part (vcmp) or a one (vset).
 #pragma once
 

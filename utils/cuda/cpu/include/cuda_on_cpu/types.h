@@ -45,7 +45,7 @@ CUDA_ON_CPU_VECTORS(float, float)
 CUDA_ON_CPU_VECTORS(double, double)
 #undef CUDA_ON_CPU_VECTORS
 
-// Since CUDA 13 the alignment of those of 32 bytes can stand in the name.
+// Since CUDA 13 the alignment of those of 32 bytes can be in the name.
 #define CUDA_ON_CPU_ALIGNED_VECTOR(type, name, bytes)                                                         \
     struct alignas(bytes) name##4_##bytes##a { type x, y, z, w; };                                            \
     __forceinline__ name##4_##bytes##a make_##name##4_##bytes##a(type x, type y, type z, type w) {            \

@@ -1,4 +1,4 @@
-// What the 32 lanes of a warp tell each other: shuffles, votes, matches and sums over a warp.
+// What the 32 lanes of a warp exchange: shuffles, votes, matches and sums over a warp.
 //
 // The runtime's `shuffle` carries 8 bytes from lane to lane; all that is larger goes in pieces. Everything is inlined,
 // so that the place the runtime is called from is in the learner's own function.
@@ -39,7 +39,7 @@ __forceinline__ unsigned int rank_of_lane(unsigned int mask, unsigned int lane) 
     return __builtin_popcount(mask & ((1u << lane) - 1));
 }
 
-// What `op` makes of the values of all of `mask` that have come: in each round every lane adds what stands 1, 2, 4, ...
+// What `op` makes of the values of all of `mask` that have come: in each round every lane adds what is 1, 2, 4, ...
 // places behind it, so the first has all in the end, and the others ask it.
 template <class T, class Op>
 __forceinline__ T reduce_lanes(unsigned int mask, T value, const char* name, Op op) {

@@ -1,11 +1,12 @@
-// The compiler's hooks: a traced module calls these at every access, every basic block and every failed check.
+// The compiler's hooks: a traced module calls these functions at every access, every basic block and every failed
+// check. They pass it on to accesses.cpp and problems.cpp.
 //
 // Their names and arguments are the interface between the compilers and their sanitizers' runtimes (compiler-rt), which
 // are not linked here.
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include <cstring>
 
-#include "trace_parts.h"
+#include "state.h"
 
 using namespace cuda_on_cpu;
 

@@ -14,25 +14,25 @@
 
 namespace cuda_on_cpu {
 
-// A tensor, a shared variable, or the variables of a module.
+// A tensor, a shared variable, or a variable of the module.
 struct Region {
     std::string name;
     Space space = Space::global;
     uintptr_t begin = 0, end = 0;
     size_t shift = 0;  // added to addresses where accesses are counted: where a GPU would have placed it, modulo 512
-    size_t slack = 0;  // around it, that may be touched: what is done there harms nobody
+    size_t slack = 0;  // bytes around it in which an access does no harm
     size_t element = 1, alignment = 1;
     bool output = false;        // must be written in full
-    bool named = true;          // false: the tensor of an extension, named when a kernel gets it
+    bool named = true;          // false: a tensor of an extension, named when a kernel gets it
     int pattern = -1;           // what its bytes were filled with when it was allocated
-    std::vector<bool> written;  // by byte, where that is of interest
+    std::vector<bool> written;  // by byte; empty where it does not matter
     Shadow shadow;
 
     bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end; }
     bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack; }
 };
 
-// Between the tensors of a trace: more than an index of 32 bits leads away from elements of 8 bytes.
+// Between the tensors of a trace: more than a 32-bit index of elements of 8 bytes can reach.
 constexpr size_t far_apart = size_t(40) << 30;
 
 // One side of a problem.
@@ -47,9 +47,9 @@ struct Problem {
     std::string kind, text, type, region;
     Party who, other;
     bool has_other = false, in_region = false, has_index = false;
-    bool stuck = false;      // nobody of the block could go on
+    bool stuck = false;      // no thread of the block could go on
     bool under_way = false;  // an asynchronous copy was
-    bool copied = false;     // by one that has come
+    bool copied = false;     // by one that has finished
     Space space = Space::global;
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
     int64_t offset = 0, index = 0;
@@ -61,7 +61,7 @@ struct TracedThread : Requests::Lane {
     unsigned char depth = 1;
     uint16_t at[64] = {};  // the block where it is, by depth of calls
     bool full = false, stopped = false;
-    const char* array_type = nullptr;  // an index has left this array; the access to come tells which array it is
+    const char* array_type = nullptr;  // an index has left this array; the next access shows which array it is
     int64_t array_index = 0;
     const void* array_code = nullptr;
     void begin() {
@@ -78,7 +78,7 @@ struct TracedBlock {
     std::vector<TracedThread> threads;
     BlockOrder order;
     std::vector<Region> shared;  // in the order of Block::variables
-    bool stopped = false;        // a thread was: what others miss of it is no mistake of theirs
+    bool stopped = false;        // a thread was: what the others then lack is not their mistake
     uint64_t steps = 0;          // of all its threads
 };
 
@@ -98,11 +98,11 @@ public:
 
     std::vector<std::unique_ptr<Region>> regions;
     std::vector<std::unique_ptr<Region>> variables;   // of the module: __constant__ and __device__
-    std::map<std::string, std::string> shared_types;  // of all shared variables that were met, by name
+    std::map<std::string, std::string> shared_types;  // of all shared variables seen, by name
     std::vector<Problem> problems;
     std::map<std::tuple<std::string, uintptr_t, uintptr_t, std::string>, size_t> known;  // problems by kind and place
     uint64_t total = 0, threads = 0;
-    uint64_t pulse = 0;  // accesses and basic blocks; another thread looks on
+    uint64_t pulse = 0;  // accesses and basic blocks; another thread reads it (faults.cpp)
     Requests requests;
     Order order;
     std::unordered_map<Block*, std::unique_ptr<TracedBlock>> blocks;
@@ -154,6 +154,14 @@ inline bool in_thread() { return here && block().running && block().running->has
 
 inline uint3 block_place(dim3 grid, uint64_t i) {
     return {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / grid.x / grid.y)};
+}
+
+inline uint3 thread_place(const Block& b, unsigned int i) {
+    return {i % b.block_dim.x, i / b.block_dim.x % b.block_dim.y, i / b.block_dim.x / b.block_dim.y};
+}
+
+inline Party party(const Block& b, const Fiber& f, const void* code, Op op = Op::load) {
+    return {reinterpret_cast<uintptr_t>(code), op, b.block, f.thread, false};
 }
 
 void place_in(Problem& p, const Region* r, uintptr_t address);  // where in the region, if in one

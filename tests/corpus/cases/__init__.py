@@ -1,0 +1,27 @@
+"""The corpus: kernels with a planted bug, each with its mended twin, and kernels without a bug that look like one.
+
+`CASES` lists them all. A file `<kind>_<what>.cu` holds both twins; the mended one is compiled with MENDED defined. In a
+file `clean_<what>.cu` there is nothing to mend. Where the bug must be reported is marked in the source, by a comment at
+the end of the line:
+
+    out[i] = x[i];  // BUG: out_of_bounds       this line is the answer, or one of the answers
+    tile[t] = x[i];  // BUG: the other          the other thread of a race, or of a divergent barrier, is here
+    out[i] = 1.0f;  // BUG: race as well        a second bug that comes with the first; it may be reported
+"""
+
+from tests.corpus.cases import (
+    clean,
+    divergent_barrier,
+    misaligned,
+    out_of_bounds,
+    race,
+    runaway,
+    uninitialized,
+    unwritten,
+)
+from tests.corpus.cases.case import KINDS, MAX_STEPS, ORDERS, Case, answer, false_alarms
+
+__all__ = ["CASES", "KINDS", "MAX_STEPS", "ORDERS", "Case", "answer", "false_alarms"]
+
+_FILES = (out_of_bounds, race, divergent_barrier, uninitialized, unwritten, misaligned, runaway, clean)
+CASES = [case for file in _FILES for case in file.CASES]

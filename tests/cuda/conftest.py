@@ -1,0 +1,22 @@
+"""What the tests of compile_kernel need: an empty cache, and the CPU engine."""
+
+import pytest
+import torch
+
+import utils.cuda.kernel
+from utils.cuda.common import toolchain
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """An empty cache; only the engine's runtime is not built again."""
+    runtime = toolchain.cache_folder() / "runtime"
+    runtime.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
+    (tmp_path / "runtime").symlink_to(runtime)
+    return tmp_path
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    monkeypatch.setattr(utils.cuda.kernel, "device", lambda: torch.device("cpu"))

@@ -1,0 +1,118 @@
+// The device as the host sees it: one, with the limits of profile.h. And the reset, which forgets all that this folder
+// keeps.
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+
+#include "cuda_runtime.h"
+#include "../runtime/runtime.h"
+
+using namespace cuda_on_cpu;
+
+cudaError_t cudaGetDevice(int* device) {
+    if (!device) return answer(cudaErrorInvalidValue);
+    *device = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) { return answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+    if (!count) return answer(cudaErrorInvalidValue);
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+    if (!properties) return answer(cudaErrorInvalidValue);
+    if (device != 0) return answer(cudaErrorInvalidDevice);
+    const Profile& p = profile;
+    cudaDeviceProp all{};
+    snprintf(all.name, sizeof all.name, "%s", p.name);
+    all.totalGlobalMem = machine_bytes();
+    all.sharedMemPerBlock = p.shared_bytes;
+    all.sharedMemPerBlockOptin = p.shared_bytes_opt_in;
+    all.sharedMemPerMultiprocessor = p.multiprocessor_shared_bytes;
+    all.reservedSharedMemPerBlock = p.reserved_shared_bytes;
+    all.totalConstMem = p.constant_bytes;
+    all.memPitch = p.max_pitch_bytes;
+    all.major = p.major;
+    all.minor = p.minor;
+    all.warpSize = int(p.warp_size);
+    all.multiProcessorCount = p.multiprocessors;
+    all.maxThreadsPerBlock = int(p.block_threads);
+    std::copy(std::begin(p.block_dim), std::end(p.block_dim), all.maxThreadsDim);
+    std::copy(std::begin(p.grid_dim), std::end(p.grid_dim), all.maxGridSize);
+    all.maxThreadsPerMultiProcessor = int(p.multiprocessor_threads);
+    all.maxBlocksPerMultiProcessor = int(p.multiprocessor_blocks);
+    all.regsPerBlock = all.regsPerMultiprocessor = p.registers;
+    all.l2CacheSize = int(p.l2_bytes);
+    all.clockRate = p.clock_khz;
+    all.integrated = all.canMapHostMemory = all.unifiedAddressing = 1;
+    all.managedMemory = all.concurrentManagedAccess = all.pageableMemoryAccess = 1;
+    all.cooperativeLaunch = all.memoryPoolsSupported = 1;
+    *properties = all;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    if (!value) return answer(cudaErrorInvalidValue);
+    cudaDeviceProp p;
+    if (cudaError_t error = cudaGetDeviceProperties(&p, device)) return error;
+    switch (attribute) {
+        case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
+        case cudaDevAttrMaxBlockDimX: *value = p.maxThreadsDim[0]; break;
+        case cudaDevAttrMaxBlockDimY: *value = p.maxThreadsDim[1]; break;
+        case cudaDevAttrMaxBlockDimZ: *value = p.maxThreadsDim[2]; break;
+        case cudaDevAttrMaxGridDimX: *value = p.maxGridSize[0]; break;
+        case cudaDevAttrMaxGridDimY: *value = p.maxGridSize[1]; break;
+        case cudaDevAttrMaxGridDimZ: *value = p.maxGridSize[2]; break;
+        case cudaDevAttrMaxSharedMemoryPerBlock: *value = int(p.sharedMemPerBlock); break;
+        case cudaDevAttrTotalConstantMemory: *value = int(p.totalConstMem); break;
+        case cudaDevAttrWarpSize: *value = p.warpSize; break;
+        case cudaDevAttrMaxPitch: *value = int(p.memPitch); break;
+        case cudaDevAttrMaxRegistersPerBlock: *value = p.regsPerBlock; break;
+        case cudaDevAttrClockRate: *value = p.clockRate; break;
+        case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
+        case cudaDevAttrIntegrated: *value = p.integrated; break;
+        case cudaDevAttrCanMapHostMemory: *value = p.canMapHostMemory; break;
+        case cudaDevAttrComputeMode: *value = p.computeMode; break;
+        case cudaDevAttrConcurrentKernels: *value = p.concurrentKernels; break;
+        case cudaDevAttrMemoryClockRate: *value = p.memoryClockRate; break;
+        case cudaDevAttrGlobalMemoryBusWidth: *value = p.memoryBusWidth; break;
+        case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
+        case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
+        case cudaDevAttrAsyncEngineCount: *value = p.asyncEngineCount; break;
+        case cudaDevAttrUnifiedAddressing: *value = p.unifiedAddressing; break;
+        case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
+        case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = int(p.sharedMemPerMultiprocessor); break;
+        case cudaDevAttrMaxRegistersPerMultiprocessor: *value = p.regsPerMultiprocessor; break;
+        case cudaDevAttrManagedMemory: *value = p.managedMemory; break;
+        case cudaDevAttrPageableMemoryAccess: *value = p.pageableMemoryAccess; break;
+        case cudaDevAttrConcurrentManagedAccess: *value = p.concurrentManagedAccess; break;
+        case cudaDevAttrCooperativeLaunch: *value = p.cooperativeLaunch; break;
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = int(p.sharedMemPerBlockOptin); break;
+        case cudaDevAttrMaxBlocksPerMultiprocessor: *value = p.maxBlocksPerMultiProcessor; break;
+        case cudaDevAttrReservedSharedMemoryPerBlock: *value = int(p.reservedSharedMemPerBlock); break;
+        case cudaDevAttrMemoryPoolsSupported: *value = p.memoryPoolsSupported; break;
+        default: return answer(cudaErrorInvalidValue);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+    if (!version) return answer(cudaErrorInvalidValue);
+    *version = profile.version;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+
+cudaError_t cudaDeviceReset() {
+    forget_allocations();
+    forget_streams();
+    forget_shared_limits();
+    last_error() = cudaSuccess;
+    return cudaSuccess;
+}

@@ -1,0 +1,116 @@
+// What the host asks about a kernel: its name, how much dynamic shared memory a launch may give it, and how many of its
+// blocks a multiprocessor holds.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "cuda_runtime.h"
+#include "../runtime/runtime.h"
+
+namespace cuda_on_cpu {
+
+static Mutex mutex;
+static std::map<const void*, size_t> shared_limits;  // of the kernels for which cudaFuncSetAttribute set one
+
+size_t dynamic_shared_limit(const void* kernel) {
+    std::lock_guard lock(mutex);
+    if (kernel) {
+        auto found = shared_limits.find(kernel);
+        return found == shared_limits.end() ? profile.shared_bytes : found->second;
+    }
+    size_t limit = profile.shared_bytes;
+    for (const auto& [_, bytes] : shared_limits) limit = std::max(limit, bytes);
+    return limit;
+}
+
+// A function that the linker does not show to others (a static one) has no name here.
+const char* kernel_name(const void* kernel) {
+    static thread_local std::string name;
+    Dl_info info;
+    name = "the kernel";
+    if (dladdr(kernel, &info) && info.dli_sname && info.dli_saddr == kernel) {
+        name = demangled(info.dli_sname);  // void scale<float>(float*, int): keep what is launched
+        size_t angles = 0, end = 0;
+        for (; end < name.size() && (angles || name[end] != '('); end++)
+            angles += (name[end] == '<') - (name[end] == '>');
+        name.resize(end);
+        if (name.starts_with("void ")) name.erase(0, 5);
+    }
+    return name.c_str();
+}
+
+// Blocks that one multiprocessor of the profile holds at once.
+static int resident_blocks(long long block_threads, size_t shared_bytes) {
+    size_t warps = size_t(block_threads + profile.warp_size - 1) / profile.warp_size;
+    size_t by_threads = profile.multiprocessor_threads / (warps * profile.warp_size);
+    size_t by_shared = profile.multiprocessor_shared_bytes / (shared_bytes + profile.reserved_shared_bytes);
+    return int(std::min({by_threads, by_shared, size_t(profile.multiprocessor_blocks)}));
+}
+
+void forget_shared_limits() {
+    std::lock_guard lock(mutex);
+    shared_limits.clear();
+}
+
+}  // namespace cuda_on_cpu
+
+using namespace cuda_on_cpu;
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+    if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
+        return answer(value >= -1 && value <= 100 ? cudaSuccess : cudaErrorInvalidValue);
+    bool fits = value >= 0 && size_t(value) <= profile.shared_bytes_opt_in;
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || !fits) return answer(cudaErrorInvalidValue);
+    std::lock_guard lock(mutex);
+    shared_limits[kernel] = size_t(value);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+    if (!attributes) return answer(cudaErrorInvalidValue);
+    if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    *attributes = {};
+    attributes->maxThreadsPerBlock = int(profile.block_threads);
+    attributes->ptxVersion = attributes->binaryVersion = profile.major * 10 + profile.minor;
+    attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel));
+    attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetCacheConfig(const void* kernel, cudaFuncCache config) {
+    if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    bool known = config >= cudaFuncCachePreferNone && config <= cudaFuncCachePreferEqual;
+    return answer(known ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int block_threads,
+                                                          size_t dynamic_bytes) {
+    if (!blocks || block_threads <= 0) return answer(cudaErrorInvalidValue);
+    if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    bool allowed = unsigned(block_threads) <= profile.block_threads && dynamic_bytes <= dynamic_shared_limit(kernel);
+    *blocks = allowed ? resident_blocks(block_threads, dynamic_bytes) : 0;
+    return cudaSuccess;
+}
+
+// Of the block sizes with the most threads on a multiprocessor, the largest: whole warps, but for a limit below one.
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int* blocks, int* block_threads, const void* kernel,
+                                               size_t dynamic_bytes, int most_threads) {
+    if (!blocks || !block_threads || most_threads < 0) return answer(cudaErrorInvalidValue);
+    if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    int most = int(profile.block_threads), warp = int(profile.warp_size), best = 0;
+    if (most_threads) most = std::min(most, most_threads);
+    *blocks = *block_threads = 0;
+    for (int rounded = (most + warp - 1) / warp * warp; rounded > 0; rounded -= warp) {
+        int threads = std::min(rounded, most), resident = 0;
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, dynamic_bytes);
+        if (resident * threads <= best) continue;
+        best = resident * threads;
+        *block_threads = threads;
+        *blocks = resident * profile.multiprocessors;
+    }
+    return cudaSuccess;
+}

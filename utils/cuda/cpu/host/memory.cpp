@@ -1,0 +1,131 @@
+// What cudaMalloc and the like have allocated, and copies of memory. A copy that would leave an allocation or a tensor
+// is refused.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
+
+#include "cuda_runtime.h"
+#include "../runtime/runtime.h"
+
+namespace cuda_on_cpu {
+
+static Mutex mutex;
+static std::map<uintptr_t, Allocation> allocations;  // by address
+
+size_t machine_bytes() { return size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE)); }
+
+// The caller holds the mutex.
+static const Allocation* allocation_of(const void* address) {
+    auto behind = allocations.upper_bound(uintptr_t(address));
+    if (behind == allocations.begin()) return nullptr;
+    const auto& [base, allocation] = *std::prev(behind);
+    return uintptr_t(address) - base < allocation.bytes ? &allocation : nullptr;
+}
+
+bool find_allocation(const void* address, Allocation& found) {
+    std::lock_guard lock(mutex);
+    const Allocation* allocation = allocation_of(address);
+    if (allocation) found = *allocation;
+    return allocation;
+}
+
+cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
+    constexpr size_t alignment = 256;
+    if (!p) return answer(cudaErrorInvalidValue);
+    *p = nullptr;
+    if (!bytes) return cudaSuccess;
+    if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);
+    *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (!*p) return answer(cudaErrorMemoryAllocation);
+    std::lock_guard lock(mutex);
+    allocations[uintptr_t(*p)] = {kind, *p, bytes};
+    return cudaSuccess;
+}
+
+static cudaError_t release(void* p, bool of_host) {
+    if (!p) return cudaSuccess;
+    std::lock_guard lock(mutex);
+    auto found = allocations.find(uintptr_t(p));
+    if (found == allocations.end() || (found->second.kind == Allocation::host) != of_host)
+        return answer(cudaErrorInvalidValue);
+    allocations.erase(found);
+    free(p);
+    return cudaSuccess;
+}
+
+// `height` rows of `width` bytes, each `pitch` behind the last, must be in one allocation, or in one tensor that the
+// guard knows, if they begin in one.
+static bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
+    Allocation in;
+    size_t room;
+    if (find_allocation(p, in))
+        room = in.bytes - size_t((const char*)p - (const char*)in.base);
+    else if (Place at; find_tensor(p, at))
+        room = at.inside() ? at.bytes - size_t(at.address - at.begin) : 0;
+    else
+        return false;
+    return width > room || (pitch && height - 1 > (room - width) / pitch);
+}
+
+void forget_allocations() {
+    std::lock_guard lock(mutex);
+    for (auto& [_, allocation] : allocations) free(allocation.base);
+    allocations.clear();
+}
+
+}  // namespace cuda_on_cpu
+
+using namespace cuda_on_cpu;
+
+cudaError_t cudaFree(void* p) { return release(p, false); }
+cudaError_t cudaFreeHost(void* p) { return release(p, true); }
+
+cudaError_t cudaMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
+    if (!p || !pitch || width > profile.max_pitch_bytes) return answer(cudaErrorInvalidValue);
+    *pitch = (width + profile.pitch_bytes - 1) / profile.pitch_bytes * profile.pitch_bytes;
+    if (*pitch && height > SIZE_MAX / *pitch) return answer(cudaErrorMemoryAllocation);
+    return allocate(p, *pitch * height, Allocation::device);
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+    if (!free || !total) return answer(cudaErrorInvalidValue);
+    *total = *free = machine_bytes();
+#ifdef _SC_AVPHYS_PAGES
+    *free = size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+#endif
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                         cudaMemcpyKind kind) {
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return answer(cudaErrorInvalidMemcpyDirection);
+    if (!width || !height) return cudaSuccess;
+    bool too_wide = width > std::min(to_pitch, from_pitch);
+    if (height > 1 && (too_wide || std::max(to_pitch, from_pitch) > profile.max_pitch_bytes))
+        return answer(cudaErrorInvalidPitchValue);
+    if (!to || !from || reaches_out(to, to_pitch, width, height) || reaches_out(from, from_pitch, width, height))
+        return answer(cudaErrorInvalidValue);
+    for (size_t row = 0; row < height; row++)
+        memmove((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    return cudaMemcpy2D(to, 0, from, 0, bytes, 1, kind);
+}
+
+cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height) {
+    if (!width || !height) return cudaSuccess;
+    if (!p || (height > 1 && width > pitch) || reaches_out(p, pitch, width, height))
+        return answer(cudaErrorInvalidValue);
+    for (size_t row = 0; row < height; row++) memset((char*)p + row * pitch, value, width);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemset2D(p, 0, value, bytes, 1); }

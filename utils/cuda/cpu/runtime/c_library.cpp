@@ -1,0 +1,67 @@
+// What kernels use of the C library: printf, assert and __trap, and the functions that only the host has.
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+#include "runtime.h"
+
+namespace cuda_on_cpu {
+
+void failed_assertion(const char* condition, const char* file, int line) {
+    if (!here) {  // in the host's own code
+        fprintf(stderr, "%s, line %d: `%s` failed\n", file, line, condition);
+        abort();
+    }
+    fail(assertion, std::string("`") + condition + "` failed (" + file + ", line " + std::to_string(line) + ")");
+}
+
+void trap() { fail(trapped); }
+
+int print(const char* format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(nullptr, 0, format, args);
+    if (!here) {
+        vprintf(format, again);
+    } else if (length > 0) {
+        Worker& w = *block().worker;
+        size_t before = w.printed.size();
+        w.in_kernel = 0;
+        w.printed.resize(before + length + 1);
+        vsnprintf(&w.printed[before], length + 1, format, again);
+        w.printed.resize(before + length);
+        enter_kernel(w);
+    }
+    va_end(args);
+    va_end(again);
+    return length;
+}
+
+}  // namespace cuda_on_cpu
+
+// ---- functions that only the host has: the linker puts these in their place (build.py) ------------------------------
+
+static void not_in_a_kernel(const char* function) {
+    using namespace cuda_on_cpu;
+    if (here && block().worker->in_kernel) fail(host_function, function);
+}
+
+extern "C" {
+void __wrap_exit(int status) {
+    not_in_a_kernel("exit");
+    exit(status);
+}
+void __wrap__Exit(int status) {
+    not_in_a_kernel("_Exit");
+    _Exit(status);
+}
+void __wrap_quick_exit(int status) {
+    not_in_a_kernel("quick_exit");
+    quick_exit(status);
+}
+void __wrap_abort() {
+    not_in_a_kernel("abort");
+    abort();
+}
+}

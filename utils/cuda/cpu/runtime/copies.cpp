@@ -1,0 +1,50 @@
+// Asynchronous copies (cuda_pipeline.h): done when a thread waits for them, and not before.
+#include <cstring>
+
+#include "cuda_pipeline.h"
+#include "runtime.h"
+#include "../trace/trace.h"
+
+namespace cuda_on_cpu {
+
+void async_copy(void* to, const void* from, size_t bytes, size_t zeros) {
+    const void* code = __builtin_return_address(0);
+    Worker& w = *block().worker;
+    w.in_kernel = 0;
+    watch(block());  // the fiber knows its thread
+    for (const void* address : {from, static_cast<const void*>(to)})
+        if (size_t(address) % bytes) {
+            bool loads = address == from;
+            if (w.trace) trace_misaligned(*w.trace, address, bytes, loads ? Access::load : Access::store, code);
+            fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + (loads ? " bytes from" : " bytes to") +
+                                 " an address that is not a multiple of " + std::to_string(bytes) +
+                                 ": a trace of this launch shows which");
+        }
+    uint32_t begun = w.trace ? trace_copy_begins(*w.trace, block(), to, from, bytes, zeros, code) : 0;
+    Fiber& me = *block().running;
+    me.copies.push_back({to, from, bytes, zeros, code, me.group, begun});
+    enter_kernel(w);
+}
+
+void wrong_size_of_copy(size_t bytes, size_t zeros) {
+    fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + " bytes, " + std::to_string(zeros) +
+                         " of them zeros: it takes 4, 8 or 16, and no more zeros than bytes");
+}
+
+void async_commit() { block().running->group++; }
+
+void async_wait(size_t prior) {
+    Fiber& me = *block().running;
+    Worker& w = *block().worker;
+    while (!me.copies.empty() && me.copies.front().group + prior < me.group) {
+        Fiber::Copy c = me.copies.front();
+        w.in_kernel = 0;
+        me.copies.erase(me.copies.begin());
+        enter_kernel(w);
+        if (w.trace) trace_copy_ends(*w.trace, c.to, c.bytes, c.code, c.begun);
+        memcpy(c.to, c.from, c.bytes - c.zeros);
+        memset(static_cast<char*>(c.to) + c.bytes - c.zeros, 0, c.zeros);
+    }
+}
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,238 @@
+// The threads of a block, which take turns on one core: each that waits is left on a stack of its own, a fiber.
+//
+// Read `run_block` first, which launch.cpp calls, then `wait`, which barriers.cpp calls.
+#include "runtime.h"
+
+#include <sys/mman.h>
+
+#include <new>
+#include <utility>
+
+#include "../trace/trace.h"
+
+namespace cuda_on_cpu {
+
+thread_local Position* here CUDA_ON_CPU_FAST_TLS = nullptr;
+
+// ---- stacks, and switching between them -----------------------------------------------------------------------------
+
+Fiber::Fiber() {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* pages = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    mprotect(pages, guard_bytes(), PROT_NONE);  // a stack that overflows runs into this
+    stack = static_cast<char*>(pages);
+}
+
+Fiber::~Fiber() { munmap(stack, stack_bytes); }
+
+Block& my_block() {
+    asm volatile("");
+    return block();
+}
+
+void leave_block(Worker& w) {
+    w.in_kernel = 0;
+    _longjmp(w.scheduler, int(End::left));
+}
+
+void enter_kernel(Worker& w) {
+    if (interrupted) leave_block(w);
+    w.in_kernel = 1;
+    if (interrupted) leave_block(w);
+}
+
+void fail(int fault, std::string text) {
+    Worker& w = *block().worker;
+    w.in_kernel = 0;
+    w.fault = fault;
+    w.fault_text = std::move(text);
+    leave_block(w);
+}
+
+static void run_fiber();
+
+// Resumes `fiber`, which is new, idle or waiting. The caller has saved its own place.
+[[noreturn]] static void resume(Fiber* fiber) {
+    Block& b = block();
+    b.running = fiber;
+    b.thread = fiber->thread;
+    if (fiber->begun) _longjmp(fiber->place, 1);
+    fiber->begun = true;
+    getcontext(&fiber->entry);
+    fiber->entry.uc_stack.ss_sp = fiber->stack;
+    fiber->entry.uc_stack.ss_size = Fiber::stack_bytes;
+    fiber->entry.uc_link = nullptr;
+    makecontext(&fiber->entry, run_fiber, 0);
+    setcontext(&fiber->entry);
+    __builtin_unreachable();
+}
+
+static Fiber* idle_fiber(Worker& w) {
+    if (w.idle.empty()) {
+        w.fibers.push_back(std::make_unique<Fiber>());
+        w.idle.push_back(w.fibers.back().get());
+    }
+    Fiber* fiber = w.idle.back();
+    w.idle.pop_back();
+    fiber->has_thread = false;
+    fiber->copies.clear();
+    fiber->group = 0;
+    return fiber;
+}
+
+// The next fiber to run. If there is none, the block has ended, or stops here.
+static Fiber* next_fiber(Block& b) {
+    for (;;) {
+        if (Fiber* fiber = b.ready.take()) return fiber;
+        if (b.started < b.threads) return idle_fiber(*b.worker);
+        if (b.aside.first) {
+            b.ready.add_all(b.aside);
+            continue;
+        }
+        if (b.worker->trace && trace_release(*b.worker->trace, b)) continue;
+        if (b.watched && release_active(b)) continue;
+        if (b.alive == 0 || !b.watched) _longjmp(b.worker->scheduler, int(End::done));
+        if (b.at_grid.length == b.alive) _longjmp(b.worker->scheduler, int(End::at_grid));
+        if (b.worker->trace) {
+            trace_stuck(*b.worker->trace, b);
+            leave_block(*b.worker);
+        }
+        Fiber* waits = b.at_barrier.first;
+        for (const Warp& warp : b.warps)
+            for (unsigned int i = 0; i < 32 && !waits; i++)
+                if (warp.waiting >> i & 1) waits = warp.lanes[i];
+        if (!waits) waits = b.at_grid.first;
+        b.thread = waits->thread;
+        b.running = waits;
+        fail(stuck, waits->function);
+    }
+}
+
+void wait(Fiber* me) {
+    if (_setjmp(me->place) == 0) resume(next_fiber(my_block()));
+    me->waiting = Waiting::nothing;
+}
+
+// ---- threads that begin and end -------------------------------------------------------------------------------------
+
+static void begin_thread(Block& b, Fiber* fiber) {
+    unsigned int i = b.started++;
+    if (b.worker->trace) i = trace_thread(*b.worker->trace, i);
+    b.thread = {i % b.block_dim.x, i / b.block_dim.x % b.block_dim.y, i / b.block_dim.x / b.block_dim.y};
+    fiber->thread = b.thread;
+    fiber->number = i;
+    fiber->has_thread = true;
+    if (b.worker->trace) trace_thread_begins(*b.worker->trace, b, *fiber);
+}
+
+void begin_watching(Block& b) {
+    b.watched = true;
+    size_t warps = (b.threads + 31) / 32;
+    if (b.warps.size() < warps) b.warps.resize(warps);
+    for (size_t i = 0; i < warps; i++) {
+        Warp& w = b.warps[i];
+        w.waiting = w.active = 0;
+        unsigned int there = std::min<size_t>(32, b.threads - i * 32);
+        w.ended = there == 32 ? 0 : ~0u << there;
+        // The threads begin in order, and all but the last that began have ended.
+        for (size_t t = i * 32; t + 1 < b.started && t < i * 32 + 32; t++) w.ended |= 1u << t % 32;
+    }
+    b.alive = b.threads;
+    if (b.started == 0) return;
+    b.alive -= b.started - 1;
+    Fiber* me = b.running;
+    me->thread = b.thread;
+    me->number = b.started - 1;
+    me->has_thread = true;
+}
+
+static void thread_ended(Block& b, Fiber* fiber) {
+    if (b.worker->trace) trace_thread_ends(*b.worker->trace, b, *fiber);
+    fiber->has_thread = false;
+    fiber->copies.clear();
+    fiber->group = 0;
+    b.alive--;
+    Warp& w = b.warp_of(fiber->number);
+    w.ended |= 1u << fiber->number % 32;
+    if (w.waiting) check_meetings(b, fiber->number / 32);  // a thread that has ended is not waited for
+    if (b.at_barrier.length && b.at_barrier.length == b.alive) open_barrier(b);
+}
+
+bool next_watched_thread() {
+    Block& b = block();
+    b.worker->in_kernel = 0;
+    Fiber* me = b.running;
+    if (me->has_thread) thread_ended(b, me);
+    if (b.ready.first || b.started == b.threads) return false;
+    begin_thread(b, me);
+    enter_kernel(*b.worker);
+    return true;
+}
+
+// What a fiber does: it runs threads of the block until there is none left for it to begin, then idles until needed.
+static void run_fiber() {
+    for (;;) {
+        Worker& w = *my_block().worker;
+        Fiber* me = my_block().running;
+        enter_kernel(w);
+        w.run_threads(w.kernel);
+        my_block().worker->in_kernel = 0;
+        my_block().worker->idle.push_back(me);
+        if (_setjmp(me->place) == 0) resume(next_fiber(my_block()));
+    }
+}
+
+void end_thread() {
+    Block& b = block();
+    b.worker->in_kernel = 0;
+    Fiber* me = b.running;
+    watch(b);
+    thread_ended(b, me);
+    me->begun = false;
+    b.worker->idle.push_back(me);
+    resume(next_fiber(b));
+}
+
+End run_block(Worker& w, Block& b) {
+    here = &b;
+    End end = End(_setjmp(w.scheduler));
+    if (end == End::none) resume(next_fiber(b));
+    if (end == End::left) {  // its fibers start over
+        w.idle.clear();
+        for (auto& fiber : w.fibers) {
+            fiber->begun = false;
+            w.idle.push_back(fiber.get());
+        }
+    }
+    return end;
+}
+
+void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
+    const dim3 grid = launch.grid, dim = launch.block;
+    b.worker = &w;
+    b.number = number;
+    b.block = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
+    b.block_dim = dim;
+    b.grid_dim = grid;
+    b.threads = dim.x * dim.y * dim.z;
+    b.started = 0;
+    b.watched = false;
+    b.done = false;
+    b.alive = b.threads;
+    b.ready = b.aside = b.at_barrier = b.at_grid = b.at_trace = {};
+    b.sum = 0;
+    if (w.trace) {
+        watch(b);
+        trace_block_begins(*w.trace, b);
+    }
+}
+
+void wait_for_trace(Queue& queue) {
+    Fiber* me = block().running;
+    me->waiting = Waiting::trace;
+    queue.add(me);
+    wait(me);
+}
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,66 @@
+// A block's shared memory: where it is, and the place of each variable in it. Device code asks for a variable by
+// `static_shared` and `dynamic_shared` (launch.h).
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+
+#include "cuda_on_cpu/profile.h"
+#include "runtime.h"
+
+namespace cuda_on_cpu {
+
+void Arena::make(size_t bytes) {
+    const size_t page = sysconf(_SC_PAGESIZE), wanted = (bytes + page - 1) / page * page;
+    if (wanted > room) {
+        release();
+        room = std::max<size_t>(wanted, 1024 * 1024);
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        void* pages = mmap(nullptr, room + 2 * guard, PROT_NONE, flags, -1, 0);
+        if (pages == MAP_FAILED) throw std::bad_alloc();
+        begin = static_cast<unsigned char*>(pages) + guard;
+    }
+    if (wanted > open) mprotect(begin + open, wanted - open, PROT_READ | PROT_WRITE);
+    if (wanted < open) mprotect(begin + wanted, open - wanted, PROT_NONE);
+    open = wanted;
+}
+
+void Arena::release() {
+    if (begin) munmap(begin - guard, room + 2 * guard);
+    begin = nullptr;
+    open = room = 0;
+}
+
+void* static_shared(const SharedVariable* variable) {
+    Block& b = block();
+    for (const auto& known : b.variables)
+        if (known.variable == variable) return b.arena.get() + known.offset;
+    Worker& w = *b.worker;
+    int in_kernel = w.in_kernel;
+    w.in_kernel = 0;
+    size_t alignment = std::max<size_t>(variable->alignment, 16);
+    b.static_bytes = (b.static_bytes + alignment - 1) / alignment * alignment + variable->bytes;
+    if (b.static_bytes > profile.shared_bytes || b.static_bytes + b.dynamic_bytes > profile.shared_bytes_opt_in ||
+        (b.dynamic_bytes <= profile.shared_bytes && b.static_bytes + b.dynamic_bytes > profile.shared_bytes))
+        fail(too_much_shared);
+    if (w.trace) alignment = std::max<size_t>(alignment, 1024);
+    size_t offset = (b.static_end + (w.trace ? traced_gap : 0) + alignment - 1) / alignment * alignment;
+    b.static_end = offset + variable->bytes;
+    b.variables.push_back({variable, offset});
+    if (in_kernel) enter_kernel(w);
+    return b.arena.get() + offset;
+}
+
+void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alignment) {
+    Block& b = block();
+    size_t offset = dynamic_offset(*b.worker);
+    if (b.worker->trace && !b.dynamic.name) {
+        b.dynamic = {name, 0, 16, element_bytes, element_alignment, nullptr};
+        b.variables.push_back({&b.dynamic, offset});
+    }
+    return b.arena.get() + offset;
+}
+
+size_t dynamic_shared_bytes() { return block().dynamic_bytes; }
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,226 @@
+// A trace: every access of a launch, checked and counted.
+//
+// The traced module is compiled with the compiler's own hooks for race detectors: before every load and store it calls
+// `__tsan_read4(address)` and the like, and `__sanitizer_cov_trace_pc()` in every basic block. Linked with no
+// sanitizer, it finds these functions in hooks.cpp. Read `Trace::access` first.
+//
+// Three things are done with an access. It is looked up: which tensor or shared variable is it in (regions.cpp)? It is
+// compared with those before it: is there one by another thread that nothing orders (races.h)? And it is kept for the
+// warp's other lanes, to be counted with theirs (requests.h). What is wrong becomes a problem (problems.cpp).
+#include <algorithm>
+
+#include "state.h"
+
+namespace cuda_on_cpu {
+
+thread_local Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
+
+void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, bool is_struct,
+                   const Copy* copy) {
+    if (!in_thread()) return;
+    beat();
+    Block& b = block();
+    uintptr_t a = reinterpret_cast<uintptr_t>(address);
+    const uintptr_t place = reinterpret_cast<uintptr_t>(code) * 4 + uintptr_t(op);
+    // A struct takes as many accesses as its alignment makes necessary.
+    auto width = [&](const Region& r) {
+        bool split = is_struct || (!copy && bytes == 16 && r.alignment == 8 && r.element >= 16);
+        return split ? std::min<size_t>(16, r.alignment) : bytes;
+    };
+    Region* region = static_cast<Region*>(requests.last_memory(place));
+    if (!region || !region->holds(a, bytes)) {
+        bool ignore;
+        region = find(b, a, bytes, ignore);
+        if (ignore) return;
+        if (!region) region = nearest(a, place);
+        if (!region || !region->holds(a, bytes)) {
+            b.traced->threads[b.running->number].array_type = nullptr;
+            bool harmless = out_of_bounds(b, a, bytes, op, code, region);
+            for (size_t at = 0; region && at < bytes; at += width(*region))  // a GPU makes them too, so they count
+                keep(b, a + at, std::min(width(*region), bytes - at), op, code, *region, copy);
+            if (!harmless) stop_thread(b);
+            return;
+        }
+        if (region->space != Space::shared) requests.note_memory(place, region);
+    }
+    if (b.traced->threads[b.running->number].array_type) tell_array(b, region, a, bytes, op);
+    for (size_t at = 0; at < bytes; at += width(*region))
+        piece(b, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, copy);
+}
+
+uint16_t Trace::site(size_t bytes, Op op, const void* code, const Region& region, const Copy* copy) {
+    return requests.site(reinterpret_cast<uintptr_t>(code), region.space, op, bytes, copy ? copy->bytes : 0,
+                         region.name, region.begin + region.shift, region.element);
+}
+
+// Keeps an access for counting; the site that counts it.
+uint16_t Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region,
+                     const Copy* copy) {
+    TracedThread& t = b.traced->threads[b.running->number];
+    uint16_t counts = site(bytes, op, code, region, copy);
+    uint32_t place = reinterpret_cast<uintptr_t>(code) - module_begin;
+    t.events.push_back({a + region.shift, copy ? copy->other : 0u, place, counts, uint8_t(bytes),
+                        uint8_t(unsigned(op) | t.depth << 2)});
+    return counts;
+}
+
+void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
+                  const Copy* copy) {
+    TracedBlock& tb = *b.traced;
+    unsigned int number = b.running->number;
+    TracedThread& t = tb.threads[number];
+    bool ends = copy && copy->begun;  // an asynchronous copy, which was counted when it began
+    uint16_t place = ends ? site(bytes, op, code, *region, copy) : keep(b, a, bytes, op, code, *region, copy);
+    if (!region->written.empty() && op != Op::load)
+        for (size_t i = 0; i < bytes; i++) region->written[a - region->begin + i] = true;
+    if (region->space == Space::constant) return;
+
+    Record me{order.now, uint32_t(b.number), uint16_t(number), place};
+    bool shared = region->space == Space::shared;
+    uint32_t since = shared ? tb.order.begun : order.since;
+    bool as_atomic = op == Op::atomic || (is_volatile && !shared);
+    if (as_atomic) order.acquire(tb.order, a);
+    bool uninitialized = false;
+    Record before = region->shadow.note(a - region->begin, bytes, me, op, as_atomic, since, shared, uninitialized,
+                                        [&](const Record& x) { return ordered(x, me, tb.order, copy); });
+    if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
+    if (before.time) race(b, a, bytes, op, code, region, before, ends);
+    if (uninitialized && !tb.stopped) {
+        Problem p;
+        p.kind = "uninitialized";
+        p.who = party(b, *b.running, code, op);
+        p.bytes = bytes;
+        place_in(p, region, a);
+        add(std::move(p));
+    }
+    if (is_volatile && !shared && t.events.size() % 64 == 0) step_aside();  // may wait for another thread to write
+    if (t.events.size() >= Requests::most_events) make_room(b, t);
+}
+
+// Whether `x` came before the access by `me`. A copy writes at some time after its begin: nothing since then came
+// before it, except what its own thread did. What came earlier was checked when the copy began.
+bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const {
+    if (!copy || !copy->begun) return order.ordered(x, me, b);
+    return x.time < copy->begun || (x.block == me.block && x.thread == me.thread);
+}
+
+uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from, size_t bytes, size_t zeros,
+                           const void* code) {
+    bool ignore;
+    uintptr_t a = reinterpret_cast<uintptr_t>(to), f = reinterpret_cast<uintptr_t>(from);
+    uintptr_t arena = reinterpret_cast<uintptr_t>(b.arena.get());
+    // One instruction on a GPU, if it goes from global to shared memory. Zeros alone are a store.
+    Region* source = bytes > zeros ? t.find(b, f, bytes - zeros, ignore) : nullptr;
+    bool one = bytes >= 4 && source && source->space == Space::global && a >= arena && a < arena + b.arena.size();
+    Copy there{bytes, uint16_t((a - arena) / 4)}, here{bytes, uint16_t((f + (one ? source->shift : 0)) / 4)};
+    if (bytes > zeros) t.access(from, bytes - zeros, Op::load, code, false, false, one ? &there : nullptr);
+    Region* region = t.find(b, a, bytes, ignore);
+    if (!region || !region->holds(a, bytes)) {
+        t.access(to, bytes, Op::store, code, false, false, one ? &here : nullptr);
+        return 0;
+    }
+    t.keep(b, a, bytes, Op::store, code, *region, one ? &here : nullptr);
+    const BlockOrder& order = b.traced->order;
+    Record me{t.order.now, uint32_t(b.number), uint16_t(b.running->number), 0};
+    uint32_t since = region->space == Space::shared ? order.begun : t.order.since;
+    Record before = region->shadow.against_write(a - region->begin, bytes, since, [&](const Record& x) {
+        return t.order.ordered(x, me, order);
+    });
+    if (before.time) t.race(b, a, bytes, Op::store, code, region, before);
+    return t.order.now;
+}
+
+void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, uint32_t begun) {
+    if (!begun) return;  // it went outside, which has been reported
+    Copy copy{bytes, 0, begun};
+    t.access(to, bytes, Op::store, code, false, false, &copy);
+}
+
+// A basic block begins.
+void Trace::step(const void* code) {
+    if (!in_thread()) return;
+    beat();
+    Block& b = block();
+    TracedThread& t = b.traced->threads[b.running->number];
+    if (interrupted) leave_block(*b.worker);
+    if (t.array_type) tell_array(b, nullptr, 0, 0, Op::load);
+    // Threads that step aside for each other share the limit.
+    if (++t.steps > max_steps || ++b.traced->steps > 8 * max_steps) {
+        Problem p;
+        p.kind = "runaway";
+        p.who = party(b, *b.running, code);
+        p.index = int64_t(max_steps);
+        p.has_index = true;
+        add(std::move(p));
+        over = true;  // the other threads would take as long
+        stop_thread(b);
+    }
+    uint16_t to = requests.flow.block(uint32_t(reinterpret_cast<uintptr_t>(code) - module_begin));
+    requests.flow.went(t.at[t.depth], to);
+    t.at[t.depth] = to;
+    t.events.push_back({0, 0, 0, to, 0, uint8_t(unsigned(Op::none) | t.depth << 2)});
+    if (t.events.size() >= Requests::most_events) make_room(b, t);
+}
+
+// How deep in calls a thread is: lanes in a function run before those that have left it.
+void Trace::call() {
+    if (!in_thread()) return;
+    TracedThread& t = block().traced->threads[block().running->number];
+    if (t.depth < 63) t.at[++t.depth] = 0;
+}
+
+void Trace::come_back() {
+    if (!in_thread()) return;
+    TracedThread& t = block().traced->threads[block().running->number];
+    if (t.depth > 1) t.depth--;
+}
+
+// ---- counting: the lanes of a warp together -------------------------------------------------------------------------
+
+void Trace::drain(Block& b, unsigned int warp, bool all) {
+    Requests::Lane* lanes[32] = {};
+    unsigned int may_go_on = 0;
+    const Warp& w = b.warps[warp];
+    for (unsigned int i = 0; i < 32 && warp * 32 + i < b.threads; i++) {
+        TracedThread& t = b.traced->threads[warp * 32 + i];
+        lanes[i] = &t;
+        if (!all && t.full && !(w.ended >> i & 1)) may_go_on |= 1u << i;
+    }
+    requests.count(lanes, may_go_on, b.number, warp, reinterpret_cast<uintptr_t>(b.arena.get()));
+}
+
+// The thread has as many events as are kept: the other lanes of its warp have to catch up before it goes on.
+void Trace::make_room(Block& b, TracedThread& t) {
+    t.full = true;
+    unsigned int warp = b.running->number / 32, others = 0;
+    const Warp& w = b.warps[warp];
+    unsigned int last = std::min(b.threads - warp * 32, 32u);
+    for (unsigned int i = 0; i < last; i++) {
+        bool rests = b.traced->threads[warp * 32 + i].full || (w.ended >> i & 1);
+        others += rests;
+    }
+    if (others == last) {
+        drain(b, warp, false);
+        for (unsigned int i = 0; i < last; i++) b.traced->threads[warp * 32 + i].full = false;
+        b.ready.add_all(b.at_trace);
+        if (t.events.size() < Requests::most_events) return;
+        t.full = true;
+    }
+    wait_for_trace(b.at_trace);
+}
+
+bool trace_release(Trace& trace, Block& b) {
+    if (!b.at_trace.first) return false;
+    for (unsigned int warp = 0; warp * 32 < b.threads; warp++) trace.drain(b, warp, false);
+    for (auto& t : b.traced->threads) {
+        t.full = false;
+        // Nothing can be counted while a lane that is far behind still waits: then let this one collect more.
+        if (t.events.size() >= Requests::most_events) t.events.reserve(2 * t.events.size());
+    }
+    b.ready.add_all(b.at_trace);
+    return true;
+}
+
+uint64_t trace_pulse(const Trace& t) { return __atomic_load_n(&t.pulse, __ATOMIC_RELAXED); }
+
+}  // namespace cuda_on_cpu

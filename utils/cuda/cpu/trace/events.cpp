@@ -1,0 +1,186 @@
+// What the runtime reports to a trace (trace.h): launches, blocks and threads that begin and end, barriers that open,
+// and threads that can never go on.
+#include <algorithm>
+#include <random>
+
+#include "state.h"
+
+namespace cuda_on_cpu {
+
+void trace_launch_begins(Trace& t, const Launch& launch, void (*code)(void*)) {
+    t.look_at_module(reinterpret_cast<const void*>(code));
+    t.grid = launch.grid;
+    t.order.begin_launch();
+    t.block_order.clear();
+    t.thread_order.clear();
+    if (t.seed >= 0) {
+        std::mt19937_64 random(t.seed);
+        t.thread_order.resize(launch.block.x * launch.block.y * launch.block.z);
+        t.block_order.resize(uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z);
+        for (size_t i = 0; i < t.thread_order.size(); i++) t.thread_order[i] = i;
+        for (size_t i = 0; i < t.block_order.size(); i++) t.block_order[i] = i;
+        std::shuffle(t.thread_order.begin(), t.thread_order.end(), random);
+        std::shuffle(t.block_order.begin(), t.block_order.end(), random);
+    } else if (t.seed == -2) {
+        t.thread_order.resize(launch.block.x * launch.block.y * launch.block.z);
+        for (size_t i = 0; i < t.thread_order.size(); i++) t.thread_order[i] = t.thread_order.size() - 1 - i;
+    }
+    pthread_attr_t attributes;
+    void* stack = nullptr;
+    size_t bytes = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &stack, &bytes);
+        pthread_attr_destroy(&attributes);
+    }
+    t.stack_begin = reinterpret_cast<uintptr_t>(stack);
+    t.stack_end = t.stack_begin + bytes;
+}
+
+void trace_launch_ends(Trace& t) { t.blocks.clear(); }
+
+uint64_t trace_block(const Trace& t, uint64_t i, uint64_t blocks) {
+    return t.seed >= 0 ? t.block_order[i] : t.seed == -2 ? blocks - 1 - i : i;
+}
+
+unsigned int trace_thread(const Trace& t, unsigned int i) { return t.thread_order.empty() ? i : t.thread_order[i]; }
+
+void trace_block_begins(Trace& t, Block& b) {
+    auto& tb = t.blocks[&b];
+    if (!tb) tb = std::make_unique<TracedBlock>();
+    b.traced = tb.get();
+    tb->threads.resize(b.threads);
+    for (auto& thread : tb->threads) thread.begin();
+    tb->stopped = false;
+    tb->steps = 0;
+    if (b.variables.empty()) tb->shared.clear();
+    t.order.begin_block(tb->order, b.threads);
+}
+
+void trace_block_ends(Trace& t, Block& b) {
+    for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
+}
+
+void trace_thread_begins(Trace& t, Block& b, Fiber& fiber) {
+    t.threads++;
+    b.traced->threads[fiber.number].begin();
+}
+
+void trace_thread_ends(Trace& t, Block& b, Fiber& fiber) {
+    unsigned int warp = fiber.number / 32, last = std::min(b.threads - warp * 32, 32u);
+    unsigned int ended = b.warps[warp].ended | 1u << fiber.number % 32;
+    unsigned int all = last == 32 ? ~0u : (1u << last) - 1;
+    if ((ended & all) == all) t.drain(b, warp, true);
+}
+
+// A thread of the block that has ended by itself, not because the trace stopped it; -1 where there is none.
+static int64_t one_that_left(const Block& b, unsigned int from, unsigned int to, unsigned int lanes = ~0u) {
+    for (unsigned int i = from; i < to; i++)
+        if ((b.warps[i / 32].ended >> i % 32 & 1) && (lanes >> i % 32 & 1) && !b.traced->threads[i].stopped) return i;
+    return -1;
+}
+
+static Party gone(const Block& b, unsigned int thread) {
+    return {0, Op::load, b.block, thread_place(b, thread), true};
+}
+
+static void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other, bool stuck = false) {
+    Problem p;
+    p.stuck = stuck;
+    p.kind = "divergent_barrier";
+    p.who = party(b, waits, waits.code);
+    p.text = waits.function;
+    p.other = other;
+    p.has_other = true;
+    t.add(std::move(p));
+}
+
+void trace_barrier_opens(Trace& t, Block& b) {
+    Fiber* first = b.at_barrier.first;
+    int64_t left = one_that_left(b, 0, b.threads);
+    if (left >= 0) divergence(t, b, *first, gone(b, left));
+    for (Fiber* other = first->next; other; other = other->next)
+        if (other->code != first->code) {
+            divergence(t, b, *first, party(b, *other, other->code));
+            break;
+        }
+    for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
+    t.order.block_barrier(b.traced->order);
+}
+
+void trace_meeting(Trace& t, Block& b, unsigned int warp, unsigned int came) {
+    const Warp& w = b.warps[warp];
+    const Fiber& first = *w.lanes[__builtin_ctz(came)];
+    unsigned int from = warp * 32, to = std::min(b.threads, from + 32);
+    int64_t left = one_that_left(b, from, to, first.mask & ~came);
+    if (left >= 0) divergence(t, b, first, gone(b, left));
+    for (unsigned int rest = came; rest; rest &= rest - 1) {
+        const Fiber& other = *w.lanes[__builtin_ctz(rest)];
+        if (other.code != first.code) {
+            divergence(t, b, first, party(b, other, other.code));
+            break;
+        }
+    }
+    if (first.orders) t.order.warp_barrier(b.traced->order, warp, came);
+}
+
+void trace_block_waits_for_grid(Trace& t, Block& b) {
+    int64_t left = one_that_left(b, 0, b.threads);
+    if (left >= 0) divergence(t, b, *b.at_grid.first, gone(b, left));
+}
+
+void trace_grid_is_stuck(Trace& t, Block& waits, Block& ended) {
+    if (!t.stopped) divergence(t, waits, *waits.at_grid.first, gone(ended, 0), true);
+}
+
+void trace_grid_barrier_opens(Trace& t) {
+    t.order.begin_launch();
+    for (auto& [b, traced] : t.blocks) {
+        trace_block_ends(t, *b);
+        t.order.block_barrier(traced->order);
+    }
+}
+
+void trace_fence(Trace& t, Block& b) { t.order.fence(b.traced->order, b.running->number); }
+
+void trace_stuck(Trace& t, Block& b) {
+    const Fiber *waits = nullptr, *elsewhere = nullptr;
+    auto look = [&](const Fiber* f) {
+        if (!waits)
+            waits = f;
+        else if (!elsewhere && (f->code != waits->code || f->waiting != waits->waiting ||
+                                (f->waiting == Waiting::warp && f->mask != waits->mask)))
+            elsewhere = f;
+    };
+    for (unsigned int warp = 0; warp * 32 < b.threads; warp++)
+        for (unsigned int rest = b.warps[warp].waiting; rest; rest &= rest - 1)
+            look(b.warps[warp].lanes[__builtin_ctz(rest)]);
+    for (const Fiber* f = b.at_barrier.first; f; f = f->next) look(f);
+    for (const Fiber* f = b.at_grid.first; f; f = f->next) look(f);
+    if (!waits || b.traced->stopped) return;
+    int64_t left = one_that_left(b, 0, b.threads);
+    if (elsewhere)
+        divergence(t, b, *waits, party(b, *elsewhere, elsewhere->code), true);
+    else if (left >= 0)
+        divergence(t, b, *waits, gone(b, left));
+    else
+        divergence(t, b, *waits, {0, Op::load, b.block, waits->thread, false}, true);
+}
+
+void trace_fault(Trace& t, Worker& w) {
+    Block& b = block();
+    Problem p;
+    p.kind = w.fault == wrong_mask ? "divergent_barrier"
+             : w.fault == endless ? "runaway"
+             : w.fault == SIGSEGV || w.fault == SIGBUS ? "out_of_bounds"
+                                                       : "trap";
+    if (w.fault != endless) p.text = fault_message("the kernel", w);
+    p.who = {reinterpret_cast<uintptr_t>(w.fault == wrong_mask ? b.running->code
+                                          : w.fault == endless  ? w.fault_address
+                                                                : nullptr), Op::load, b.block, b.thread,
+             false};
+    if (w.fault == SIGSEGV || w.fault == SIGBUS) p.offset = int64_t(reinterpret_cast<uintptr_t>(w.fault_address));
+    t.add(std::move(p));
+    b.traced->stopped = t.stopped = true;
+}
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,136 @@
+// Where an address is: in which tensor, shared variable or variable of the module. `Trace::find` is asked by every
+// access that is not in the memory which its place in the code touched last (accesses.cpp).
+//
+// This is the one file that needs Linux and ELF: it asks the loader where a module's variables are.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+
+#include "state.h"
+
+namespace cuda_on_cpu {
+
+Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
+    TracedBlock& tb = *b.traced;
+    for (size_t i = tb.shared.size(); i < b.variables.size(); i++) {  // those that are new
+        const auto& v = b.variables[i];
+        Region r;
+        r.name = v.variable->name;
+        if (v.variable->type) shared_types[r.name] = demangled(v.variable->type->name());
+        r.space = Space::shared;
+        r.begin = reinterpret_cast<uintptr_t>(b.arena.get()) + v.offset;
+        r.end = r.begin + (v.variable->bytes ? v.variable->bytes : b.dynamic_bytes);
+        r.slack = 512;
+        r.element = v.variable->element_bytes;
+        r.alignment = v.variable->element_alignment;
+        r.shadow.make(r.end - r.begin, r.element);
+        tb.shared.push_back(std::move(r));
+    }
+    Region* near = nullptr;
+    uintptr_t distance = ~uintptr_t(0);
+    for (Region& r : tb.shared) {
+        if (r.holds(a, bytes)) return &r;
+        uintptr_t d = a < r.begin ? r.begin - a : a - r.end;
+        if (d < distance) distance = d, near = &r;
+    }
+    return near;
+}
+
+// Which tensor was meant by an address that is in none: the one that this code has touched before, or the nearest.
+Region* Trace::nearest(uintptr_t a, uintptr_t place) {
+    Region *near = nullptr, *before = static_cast<Region*>(requests.last_memory(place));
+    if (before) return before;
+    uintptr_t distance = ~uintptr_t(0);
+    for (auto& r : regions) {
+        uintptr_t d = a < r->begin ? r->begin - a : a >= r->end ? a - r->end : 0;
+        if (d < distance && d < (r->slack && r->named ? far_apart : size_t(1) << 30)) distance = d, near = r.get();
+    }
+    return near;
+}
+
+// `ignore` is set for what a trace leaves out: local variables, and what the engine itself keeps.
+Region* Trace::find(Block& b, uintptr_t a, size_t bytes, bool& ignore) {
+    ignore = true;
+    if (b.running->holds(reinterpret_cast<void*>(a))) return nullptr;
+    uintptr_t block_begin = reinterpret_cast<uintptr_t>(&b);
+    if ((a >= block_begin && a < block_begin + sizeof(Block)) || a == reinterpret_cast<uintptr_t>(&here)) return nullptr;
+    ignore = false;
+    uintptr_t arena = reinterpret_cast<uintptr_t>(b.arena.get());
+    if (a >= arena && a < arena + b.arena.size()) return find_shared(b, a, bytes);
+    for (auto& r : regions)
+        if (r->holds(a, bytes)) return r.get();
+    if (Region* r = variable_at(a, bytes)) return r;
+    ignore = (a >= module_begin && a < module_end) || (a >= stack_begin && a < stack_end);
+    return nullptr;
+}
+
+// A variable of the module: `__constant__`, or `__device__` and not constant.
+Region* Trace::variable_at(uintptr_t a, size_t bytes) {
+    bool constant = a >= constant_begin && a < constant_end;
+    bool mine = constant;
+    for (auto [begin, end] : writable) mine = mine || (a >= begin && a < end);
+    if (!mine) return nullptr;
+    for (auto& r : variables)
+        if (r->holds(a, bytes)) return r.get();
+    auto region = std::make_unique<Region>();
+    region->space = constant ? Space::constant : Space::global;
+    region->begin = a / 16 * 16;
+    region->end = region->begin + 16;
+    region->name = "a variable";
+    Dl_info info;
+    ElfW(Sym)* symbol = nullptr;
+    if (dladdr1(reinterpret_cast<void*>(a), &info, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) &&
+        info.dli_sname && symbol) {
+        region->name = demangled(info.dli_sname);
+        region->begin = reinterpret_cast<uintptr_t>(info.dli_saddr);
+        region->end = region->begin + std::max<size_t>(symbol->st_size, bytes);
+    }
+    region->element = region->alignment = bytes;
+    region->shadow.make(region->end - region->begin, bytes);
+    variables.push_back(std::move(region));
+    return variables.back().get();
+}
+
+static int note_module(dl_phdr_info* info, size_t, void* data) {
+    Trace& t = *static_cast<Trace*>(data);
+    uintptr_t begin = ~uintptr_t(0), end = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+        uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        begin = std::min(begin, from);
+        end = std::max(end, from + info->dlpi_phdr[i].p_memsz);
+    }
+    if (t.module_begin < begin || t.module_begin >= end) return 0;
+    t.module_begin = begin;
+    t.module_end = end;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD || !(info->dlpi_phdr[i].p_flags & PF_W)) continue;
+        uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        t.writable.emplace_back(from, from + info->dlpi_phdr[i].p_memsz);
+    }
+    return 1;
+}
+
+void Trace::look_at_module(const void* code) {
+    uintptr_t a = reinterpret_cast<uintptr_t>(code);
+    if (a >= module_begin && a < module_end) return;
+    variables.clear();
+    writable.clear();
+    requests.forget_memory();
+    module_begin = a;
+    dl_iterate_phdr(note_module, this);
+}
+
+void constant_memory(const void* begin, const void* end) {
+    if (!tracing) return;
+    tracing->constant_begin = reinterpret_cast<uintptr_t>(begin);
+    tracing->constant_end = reinterpret_cast<uintptr_t>(end);
+}
+
+bool trace_has_code(const Trace& t, const void* place) {
+    uintptr_t a = reinterpret_cast<uintptr_t>(place);
+    return a >= t.module_begin && a < t.module_end;
+}
+
+}  // namespace cuda_on_cpu
