@@ -16,9 +16,9 @@ __global__ void matmul_kernel(const T* __restrict__ m, const T* __restrict__ n, 
     for (int64_t start = 0; start < k; start += TILE) {
         m_tile[tr][tc] = r < h && start + tc < k ? m[r * k + start + tc] : T(0);    // guard
         n_tile[tr][tc] = start + tr < k && c < w ? n[(start + tr) * w + c] : T(0);  // guard
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
         for (int i = 0; i < TILE; ++i) o += m_tile[tr][i] * n_tile[i][tc];
-        __syncthreads();  // else a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
     }
     if (r < h && c < w) out[r * w + c] = o;  // guard
 }
