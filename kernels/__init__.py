@@ -1,7 +1,7 @@
 """The course's CUDA sources. Notebooks, exercises and benchmarks build them; this room imports nothing but `utils`.
 
-An operation is two files: `name.cu` (kernels and launchers) and `name.cpp` (the torch side). Operations that are steps of
-one ladder share a folder, where a number in front of each name gives their order: `matmul/1_matmul.cu`.
+An operation is two files: `name.cu` (kernels and launchers) and `name.cpp` (the torch side). The steps of a ladder are
+in a folder, where a number in front of the name gives their order: `matmul/1_matmul.cu`.
 `source` and `host` give the texts, `load` builds them into a module. `template/` is a project of its own, to copy.
 """
 

@@ -91,7 +91,7 @@ def record() -> dict:
         except RuntimeError as error:
             raise RuntimeError(f"{error}\n{log.read_text()[-4000:] if log.exists() else ''}") from None
         launches = parsed(log.read_text())
-    if list(launches) != KERNELS:
+    if list(launches) != list(KERNELS):
         raise RuntimeError(f"ncu reported {', '.join(launches) or 'nothing'}, not {', '.join(KERNELS)}")
     return {
         "gpu": gpu,

@@ -616,6 +616,14 @@ def test_every_operation_is_two_files_and_says_what_it_offers():
         assert '#include "' not in source(name) + host(name), "the texts stand alone"
 
 
+def test_the_ladder_is_listed_in_its_order():
+    numbered = [f"{number}_{name}" for number, name in enumerate(MATRIX_PRODUCTS, start=1)]
+    assert sorted(path.stem for path in kernels.folder.glob("matmul/*.cu")) == numbered
+    rungs = re.findall(r"^\| (?:`(\w+)` )?\| `(\w+)` \|", (kernels.folder / "matmul" / "README.md").read_text(), re.M)
+    assert [file for file, _ in rungs if file] == numbered
+    assert [rung for _, rung in rungs] == [rung for name in MATRIX_PRODUCTS for rung in functions(name)]
+
+
 def test_unknown_operation_names_those_there_are():
     with pytest.raises(
         ValueError, match="no kernel 'greyscale': the course has copy, grayscale, matmul, matmul_tiled, .*, transpose"
