@@ -1,10 +1,10 @@
 // matmul: out (h, w) = m (h, k) @ n (k, w), row-major, of type T: float or double.
-// A block computes a tile of out, one thread an element of it: the one in row r and column c.
+// A block computes a tile of out, each thread one element of it: the one in row r and column c.
 #include "common.h"
 
 // The threads of a block load a tile of m and one of n into shared memory, multiply them, and go on to the next two, so
-// that an element is read from global memory once a block, not once a thread.
-// No thread returns early: all must come to each barrier.
+// that an element is read from global memory once per block, not once per thread.
+// No thread returns early: all of them must reach every barrier.
 template <class T>
 __global__ void matmul_kernel(const T* __restrict__ m, const T* __restrict__ n, T* __restrict__ out, int64_t h,
                               int64_t w, int64_t k) {
