@@ -5,7 +5,7 @@
 #include "tiles.h"
 
 // A block computes a tile of out. While it multiplies one pair of tiles of m and n, the next pairs are being copied to
-// shared memory, so that no thread waits for global memory. Template parameters, in this order:
+// shared memory, which hides the wait for global memory. Template parameters, in this order:
 //   BH, BW  a block owns BH x BW elements of out
 //   BK      a pair of tiles has BK steps along k: BH x BK elements of m, stored transposed, then BK x BW of n. The
 //           first pair has the k % BK steps that are left over, so that all others are whole
@@ -21,8 +21,8 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     const int N_PIECE = WIDE ? 4 : 1;                                  // neighbours in a row that a thread copies
     const int M_ROWS = THREADS / BK, N_ROWS = N_PIECE * THREADS / BW;  // rows that all threads copy at once
     static_assert(BH % (8 * TH) == 0 && BW % (4 * TW) == 0 && STAGES > 1, "whole warps, and a pair that is on its way");
-    static_assert(THREADS % BK == 0 && BH % M_ROWS == 0, "each thread copies as much of m");
-    static_assert(N_PIECE * THREADS % BW == 0 && BK % N_ROWS == 0, "and as much of n");
+    static_assert(THREADS % BK == 0 && BH % M_ROWS == 0, "each thread copies the same number of elements of m");
+    static_assert(N_PIECE * THREADS % BW == 0 && BK % N_ROWS == 0, "and of n");
     static_assert(BK % 2 == 0 && BK > 4, "two sets of a and b take turns, and copies begin at steps 1 and 3");
     const int LENGTH = BH + 4, STAGE = BK * (LENGTH + BW);
     __shared__ __align__(16) float tiles[STAGES][STAGE];

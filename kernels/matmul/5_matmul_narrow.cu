@@ -7,7 +7,7 @@
 // A warp takes 4 * ROWS rows of m and copies them for itself, piece by piece: between pieces it waits for no other
 // warp. 8 lanes share ROWS rows: each multiplies 4 elements of every 32, in the end the 8 add up their sums, and a
 // thread stores every eighth element of a row of out. Template parameters, in this order:
-//   WIDTH    columns of n that there is room for: w at most
+//   WIDTH    columns of n that there is room for: w or more
 //   ROWS     rows that 8 lanes share; a thread keeps ROWS x WIDTH sums in registers
 //   STAGES   pieces of a warp in shared memory: one is being multiplied, STAGES - 1 are being copied
 //   THREADS  threads of a block, which is flat, as the grid is
