@@ -124,7 +124,7 @@ def matrices(size):
 
 
 def tiled():
-    return compile_kernel(kernels.source("matmul"), "matmul_tiled_kernel")
+    return compile_kernel(kernels.source("matmul_tiled"), "matmul_tiled_kernel")
 
 
 def naive():

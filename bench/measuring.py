@@ -146,18 +146,18 @@ def bandwidth(side):
 
 TRANSPOSES = ("naive", "tiled", "padded", "swizzled", "fast")
 LADDER = [  # what each rung brings, its operation and function, and the width of its tiles where it takes one
-    ("uncoalesced: a warp takes a column", "matmul_ladder", "matmul_uncoalesced"),
+    ("uncoalesced: a warp takes a column", "matmul", "matmul_uncoalesced"),
     ("coalesced: a thread an element", "matmul", "matmul"),
-    ("tiles in shared memory, 16 wide", "matmul", "matmul_tiled"),
-    ("tiles as wide as the launch says, 16", "matmul", "matmul_dynamic", 16),
-    ("tiles as wide as the compiler knows, 8", "matmul", "matmul_template", 8),
-    ("tiles as wide as the compiler knows, 16", "matmul", "matmul_template", 16),
-    ("tiles as wide as the compiler knows, 32", "matmul", "matmul_template", 32),
-    ("8 elements of a column a thread", "matmul_ladder", "matmul_column"),
-    ("8 x 8 elements a thread", "matmul_ladder", "matmul_square"),
-    ("16 bytes a load", "matmul_ladder", "matmul_vector"),
-    ("no bank conflicts", "matmul_ladder", "matmul_banks"),
-    ("64 x 32 elements a warp", "matmul_ladder", "matmul_warp"),
+    ("tiles in shared memory, 16 wide", "matmul_tiled", "matmul_tiled"),
+    ("tiles as wide as the launch says, 16", "matmul_tiled", "matmul_dynamic", 16),
+    ("tiles as wide as the compiler knows, 8", "matmul_tiled", "matmul_template", 8),
+    ("tiles as wide as the compiler knows, 16", "matmul_tiled", "matmul_template", 16),
+    ("tiles as wide as the compiler knows, 32", "matmul_tiled", "matmul_template", 32),
+    ("8 elements of a column a thread", "matmul_registers", "matmul_column"),
+    ("8 x 8 elements a thread", "matmul_registers", "matmul_square"),
+    ("16 bytes a load", "matmul_registers", "matmul_vector"),
+    ("no bank conflicts", "matmul_registers", "matmul_banks"),
+    ("64 x 32 elements a warp", "matmul_registers", "matmul_warp"),
     ("the next tiles on their way meanwhile", "matmul_fast", "matmul_fast"),
 ]
 

@@ -1,4 +1,4 @@
-"""Which tile sizes are best for kernels/matmul_fast.cu and matmul_narrow.cu on this GPU:  python -m bench.search
+"""Which tile sizes are best for matmul_fast and matmul_narrow of kernels/ on this GPU:  python -m bench.search
 
 Compiles and times the choices of the template's sizes below that a block has room for, beside PyTorch's `@` in the same
 run, and prints the best of each size of product. What is best on an H200 stands in the launchers. Every product is

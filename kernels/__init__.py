@@ -1,40 +1,56 @@
-"""The course's CUDA sources, two files an operation: `name.cu` (kernels and launchers) and `name.cpp` (the torch side).
+"""The course's CUDA sources. Notebooks, exercises and benchmarks build them; this room imports nothing but `utils`.
 
-`source` and `host` give the texts, `load` builds them into a module.
+An operation is two files: `name.cu` (kernels and launchers) and `name.cpp` (the torch side). The steps of a ladder are
+in a folder, where a number in front of the name gives their order: `matmul/1_matmul.cu`.
+`source` and `host` give the texts, `load` builds them into a module. `template/` is a project of its own, to copy.
 """
 
 import re
 from functools import cache
 from pathlib import Path
 
-__all__ = ["cuda_begin", "folder", "functions", "host", "launched", "load", "names", "source"]
+__all__ = ["cuda_begin", "folder", "functions", "host", "launched", "load", "names", "path", "source"]
 
 #: Where the sources and their headers are: `%%cuda -I{kernels.folder}` lets a cell include one.
 folder = Path(__file__).parent
-_HEADER = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
+_HEADER = re.compile(r'^#include "([\w./]+\.h)"$', re.MULTILINE)
 
 #: What a CUDA source of the lessons begins with: includes, CHECK_CUDA, CHECK_CONTIGUOUS, CHECK_INPUT and cdiv.
 cuda_begin = (folder / "cuda_begin.h").read_text()
 
 
+@cache
+def _paths():
+    """Every operation's `.cu` file by its name, in the order of a listing: a ladder from its first step to its last."""
+    found = sorted(path for path in [*folder.glob("*.cu"), *folder.glob("*/*.cu")] if path.with_suffix(".cpp").exists())
+    return {path.stem.lstrip("0123456789_"): path for path in found}
+
+
 def names():
-    """The operations there are, sorted: every `name.cu` that has a `name.cpp` beside it."""
-    return sorted(path.stem for path in folder.glob("*.cu") if path.with_suffix(".cpp").exists())
+    """The operations there are, sorted, the steps of a ladder in their order."""
+    return list(_paths())
+
+
+def path(name):
+    """The `.cu` file of an operation; its `.cpp` is beside it. Raises ValueError for a name that is no operation's."""
+    if name not in _paths():
+        raise ValueError(f"there is no kernel {name!r}: the course has {', '.join(names())}")
+    return _paths()[name]
 
 
 def source(name):
     """The text of `name.cu`, device code and launchers, with the course's own small headers pasted in."""
-    return _text(name, ".cu")
+    return _pasted(path(name), set())
 
 
 def host(name):
     """The text of `name.cpp`, the torch side, with the course's own small headers pasted in."""
-    return _text(name, ".cpp")
+    return _pasted(path(name).with_suffix(".cpp"), set())
 
 
 def functions(name):
     """The functions that `name.cpp` offers to Python, in the order of the file."""
-    return re.findall(r"^at::Tensor (\w+)\(", (folder / _checked(name, ".cpp")).read_text(), re.MULTILINE)
+    return re.findall(r"^at::Tensor (\w+)\(", path(name).with_suffix(".cpp").read_text(), re.MULTILINE)
 
 
 def launched(name):
@@ -53,23 +69,14 @@ def load(name, opt=True, verbose=False):
     return load_cuda(source(name), host(name), functions(name), opt=opt, verbose=verbose)
 
 
-def _checked(name, suffix):
-    if name not in names():
-        raise ValueError(f"there is no kernel {name!r}: the course has {', '.join(names())}")
-    return name + suffix
-
-
-def _text(name, suffix):
-    return _pasted((folder / _checked(name, suffix)).read_text())
-
-
-def _pasted(text):
-    """The text with the headers of this folder in the place of their includes, each where it is first asked for."""
-    seen = set()
+def _pasted(file, seen):
+    """The file's text with our own headers in the place of their includes, each where it is first asked for."""
 
     def paste(include):
-        new = include[1] not in seen
-        seen.add(include[1])
-        return _HEADER.sub(paste, (folder / include[1]).read_text().rstrip("\n")) if new else ""
+        header = (file.parent / include[1]).resolve()
+        if header in seen:
+            return ""
+        seen.add(header)
+        return _pasted(header, seen).rstrip("\n")
 
-    return _HEADER.sub(paste, text)
+    return _HEADER.sub(paste, file.read_text())

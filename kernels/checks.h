@@ -1,5 +1,5 @@
-// What every torch wrapper of the course includes: few torch headers, since each costs seconds to compile,
-// and the checks made before a pointer is touched. Each error names the argument and what was found.
+// What every torch wrapper of the course includes: few torch headers, since each takes seconds to compile, and the
+// checks made before a pointer is used. Each error names the argument and what was found.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
@@ -22,8 +22,9 @@ inline void check_same_device(const at::Tensor& x, const char* x_name, const at:
                 ": both must be on one device");
 }
 
-// A grid has at most 65,535 blocks in y (CUDA C++ Programming Guide, "Compute Capabilities").
-inline void check_rows(int64_t rows, int64_t threads_y) {
-    TORCH_CHECK_VALUE(rows <= 65535 * threads_y, "there are ", rows, " rows, but a grid reaches ", 65535 * threads_y,
-                      " with ", threads_y, " threads in y: split the input");
+// A grid has at most 65,535 blocks in y (CUDA C++ Programming Guide, "Compute Capabilities"). An output without columns
+// needs no grid.
+inline void check_grid(int64_t rows, int64_t columns, int64_t threads_y) {
+    TORCH_CHECK_VALUE(columns == 0 || rows <= 65535 * threads_y, "there are ", rows, " rows, but a grid reaches ",
+                      65535 * threads_y, " with ", threads_y, " threads in y: split the input");
 }

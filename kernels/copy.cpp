@@ -16,8 +16,8 @@ static at::Tensor copied(const at::Tensor& x, Launch launch) {
     return out;
 }
 
-// float32 of any shape -> the same values in new memory, a float a thread.
+// float32 of any shape -> the same values in new memory, one float per thread.
 at::Tensor copy(const at::Tensor& x) { return copied(x, launch_copy); }
 
-// The same with 16 bytes a thread, where x begins at a multiple of 16 bytes.
+// The same with 16 bytes per thread, where x begins at a multiple of 16 bytes.
 at::Tensor copy_vector(const at::Tensor& x) { return copied(x, launch_copy_vector); }

@@ -1,4 +1,4 @@
-// copy: out[i] = x[i] for n float32 values.
+// copy: out[i] = x[i] for n float32 values, stored one after the other.
 #include "cdiv.h"
 
 // One thread copies one float: a warp reads 128 bytes side by side, 4 sectors in one request.
@@ -8,14 +8,14 @@ __global__ void copy_kernel(const float* __restrict__ x, float* __restrict__ out
         out[i] = x[i];
 }
 
-// One thread copies 16 bytes: a warp reads 512 bytes, 16 sectors in one request, a quarter of the requests.
-// x and out must begin at multiples of 16 bytes.
+// One thread copies 16 bytes: a warp reads 512 bytes, 16 sectors in one request, so there are a quarter as many
+// requests. x and out must begin at multiples of 16 bytes.
 __global__ void copy_vector_kernel(const float* __restrict__ x, float* __restrict__ out, size_t n) {
     size_t i = 4 * (size_t(blockIdx.x) * blockDim.x + threadIdx.x);
-    if (i + 4 <= n)
+    if (i + 4 <= n)  // guard
         *(float4*)(out + i) = *(const float4*)(x + i);
     else
-        for (; i < n; ++i) out[i] = x[i];  // the last thread has 1 to 3 floats left
+        for (; i < n; ++i) out[i] = x[i];  // guard: the last thread has 1 to 3 floats left
 }
 
 #ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone

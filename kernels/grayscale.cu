@@ -1,8 +1,8 @@
-// grayscale: a uint8 picture of three planes (3, h, w), red, green and blue, becomes one plane (h, w).
+// grayscale: a uint8 picture of three planes (3, h, w), red, green and blue, becomes one uint8 plane (h, w), row-major.
 // One thread computes one pixel. The weights are those of ITU-R BT.601, as torchvision rounds them.
 #include "cdiv.h"
 
-// Flat: pixel i of n; the planes lie n apart.
+// Flat: one thread computes pixel i of n = h * w. The planes are n bytes apart.
 __global__ void rgb_to_grayscale_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out,
                                         size_t n) {
     size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -10,7 +10,7 @@ __global__ void rgb_to_grayscale_kernel(const unsigned char* __restrict__ x, uns
         out[i] = 0.2989f * x[i] + 0.5870f * x[i + n] + 0.1140f * x[i + 2 * n];
 }
 
-// Two-dimensional: the pixel in row r and column c. Only the numbering of the threads changed.
+// Two-dimensional: one thread computes the pixel in row r and column c. Only the numbering of the threads changed.
 __global__ void rgb_to_grayscale_2d_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out,
                                            size_t h, size_t w) {
     size_t r = size_t(blockIdx.y) * blockDim.y + threadIdx.y;
@@ -21,9 +21,9 @@ __global__ void rgb_to_grayscale_2d_kernel(const unsigned char* __restrict__ x, 
     }
 }
 
-// As wide as V: a thread computes sizeof(V) pixels and reads that many bytes of a plane at once. With uint4, 16 bytes,
-// a warp reads 512 bytes, 16 sectors, in one request. x, out and n must be multiples of sizeof(V): then all planes
-// begin at one, too.
+// Wide: one thread computes sizeof(V) pixels, and reads that many bytes of a plane at once. With V = uint4, 16 bytes, a
+// warp reads 512 bytes, 16 sectors, in one request. x, out and n must be multiples of sizeof(V): then all planes begin
+// at one, too.
 template <class V>
 __global__ void rgb_to_grayscale_vector_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out,
                                                size_t n) {
@@ -37,8 +37,8 @@ __global__ void rgb_to_grayscale_vector_kernel(const unsigned char* __restrict__
     *(V*)(out + i) = grey;
 }
 
-// The picture stored as (h, w, 3): the three bytes of a pixel lie side by side. A warp's 32 pixels are 96 bytes, 3
-// sectors, and each of its three requests touches them all.
+// The picture is stored as (h, w, 3), the three bytes of a pixel side by side. One thread computes one pixel. A warp's
+// 32 pixels are 96 bytes, 3 sectors, and each of its three requests touches all of them.
 __global__ void rgb_to_grayscale_hwc_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out,
                                             size_t n) {
     size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;

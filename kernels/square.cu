@@ -1,4 +1,4 @@
-// square: out[i] = x[i] * x[i] for n float32 values.
+// square: out[i] = x[i] * x[i] for n float32 values, stored one after the other.
 // One thread computes one element.
 #include "cdiv.h"
 

@@ -11,10 +11,10 @@ using Launch = void (*)(const float*, float*, size_t, size_t, cudaStream_t);
 
 static at::Tensor transposed(const at::Tensor& x, Launch launch) {
     check_input(x, "x", at::kFloat, 2);
+    if (launch != launch_transpose_fast) check_grid(x.size(0), x.size(1), 32);  // the fast one's grid is flat
     c10::cuda::CUDAGuard on_device_of(x.device());
     at::Tensor out = at::empty({x.size(1), x.size(0)}, x.options());
     if (out.numel() == 0) return out;  // CUDA refuses an empty grid
-    if (launch != launch_transpose_fast) check_rows(x.size(0), 32);
     launch(x.const_data_ptr<float>(), out.mutable_data_ptr<float>(), x.size(0), x.size(1),
            c10::cuda::getCurrentCUDAStream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();

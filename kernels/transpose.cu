@@ -1,5 +1,5 @@
 // transpose: out (w, h) = x (h, w), float32, row-major: out[c][r] = x[r][c].
-// The first four compute one element a thread, in blocks of 32 x 32 threads: a warp is a row of 32 threads.
+// In the first four, one thread computes one element, in blocks of 32 x 32 threads: a warp is a row of 32 threads.
 #include "cdiv.h"
 
 // Naive: a warp reads 32 floats of one row of x, 4 sectors. It writes them into 32 rows of out, 32 sectors.
@@ -11,47 +11,47 @@ __global__ void transpose_naive_kernel(const float* __restrict__ x, float* __res
 }
 
 // Tiled: a warp reads 32 floats of a row of x, and writes 32 floats of a row of out: 4 sectors both times.
-// In between it reads a column of the tile, whose elements all lie in one bank: 32 wavefronts.
+// In between it reads a column of the tile, whose elements are all in one bank: 32 wavefronts.
 __global__ void transpose_tiled_kernel(const float* __restrict__ x, float* __restrict__ out, size_t h, size_t w) {
     __shared__ float tile[32][32];
     int tr = threadIdx.y, tc = threadIdx.x;
     size_t r = size_t(blockIdx.y) * 32 + tr, c = size_t(blockIdx.x) * 32 + tc;
     if (r < h && c < w)  // guard
         tile[tr][tc] = x[r * w + c];
-    __syncthreads();  // else a thread reads elements that other warps have not loaded yet
+    __syncthreads();  // otherwise a thread reads elements that other warps have not loaded yet
     r = size_t(blockIdx.x) * 32 + tr, c = size_t(blockIdx.y) * 32 + tc;  // in out
     if (r < w && c < h)                                                  // guard
         out[r * h + c] = tile[tc][tr];
 }
 
-// Padded: with 33 floats a row, the elements of a column lie in 32 different banks: one wavefront.
+// Padded: with 33 floats per row, the elements of a column are in 32 different banks: one wavefront.
 __global__ void transpose_padded_kernel(const float* __restrict__ x, float* __restrict__ out, size_t h, size_t w) {
     __shared__ float tile[32][33];
     int tr = threadIdx.y, tc = threadIdx.x;
     size_t r = size_t(blockIdx.y) * 32 + tr, c = size_t(blockIdx.x) * 32 + tc;
     if (r < h && c < w)  // guard
         tile[tr][tc] = x[r * w + c];
-    __syncthreads();  // else a thread reads elements that other warps have not loaded yet
+    __syncthreads();  // otherwise a thread reads elements that other warps have not loaded yet
     r = size_t(blockIdx.x) * 32 + tr, c = size_t(blockIdx.y) * 32 + tc;  // in out
     if (r < w && c < h)                                                  // guard
         out[r * h + c] = tile[tc][tr];
 }
 
-// Swizzled: no padding; row tr of the tile keeps its element tc at place tc ^ tr, which is in another bank in each row.
+// Swizzled: no padding. Row tr of the tile stores element tc at place tc ^ tr, which is another bank in every row.
 __global__ void transpose_swizzled_kernel(const float* __restrict__ x, float* __restrict__ out, size_t h, size_t w) {
     __shared__ float tile[32][32];
     int tr = threadIdx.y, tc = threadIdx.x;
     size_t r = size_t(blockIdx.y) * 32 + tr, c = size_t(blockIdx.x) * 32 + tc;
     if (r < h && c < w)  // guard
         tile[tr][tc ^ tr] = x[r * w + c];
-    __syncthreads();  // else a thread reads elements that other warps have not loaded yet
+    __syncthreads();  // otherwise a thread reads elements that other warps have not loaded yet
     r = size_t(blockIdx.x) * 32 + tr, c = size_t(blockIdx.y) * 32 + tc;  // in out
     if (r < w && c < h)                                                  // guard
         out[r * h + c] = tile[tc][tr ^ tc];
 }
 
-// Fast: 256 threads for a tile of 64 x 64, all accesses of 16 bytes. h and w must be multiples of 4, and x and out must
-// begin at multiples of 16 bytes. The grid is flat, since a grid's y ends at 65,535.
+// Fast: 256 threads for a tile of 64 x 64, 4 x 4 elements per thread, and all accesses are of 16 bytes. h and w must be
+// multiples of 4, and x and out must begin at multiples of 16 bytes. The grid is flat, since a grid's y ends at 65,535.
 __global__ void transpose_fast_kernel(const float* __restrict__ x, float* __restrict__ out, size_t h, size_t w) {
     __shared__ float4 tile[64][16];  // as in out: 64 rows of 16 times 4 floats
     unsigned int tiles = (h + 63) / 64;  // in a column of x: blocks that run side by side write side by side
@@ -71,7 +71,7 @@ __global__ void transpose_fast_kernel(const float* __restrict__ x, float* __rest
         tile[4 * tc + 2][tr ^ tc] = make_float4(row0.z, row1.z, row2.z, row3.z);
         tile[4 * tc + 3][tr ^ tc] = make_float4(row0.w, row1.w, row2.w, row3.w);
     }
-    __syncthreads();  // else a thread reads elements that other warps have not loaded yet
+    __syncthreads();  // otherwise a thread reads elements that other warps have not loaded yet
 
     // A thread stores 16 bytes of 4 rows of out. With each store a warp writes 256 bytes of 2 rows, 16 sectors.
     c = tile_r + 4 * tc;  // in out
@@ -82,7 +82,7 @@ __global__ void transpose_fast_kernel(const float* __restrict__ x, float* __rest
     }
 }
 
-// The padded tile for all other sizes: 32 x 8 threads, 4 rows each, and a flat grid as well.
+// Any: the padded tile for all other sizes, with 32 x 8 threads, 4 elements of a column per thread, and a flat grid.
 __global__ void transpose_any_kernel(const float* __restrict__ x, float* __restrict__ out, size_t h, size_t w) {
     __shared__ float tile[32][33];
     unsigned int tiles = (h + 31) / 32;  // in a column of x
@@ -91,7 +91,7 @@ __global__ void transpose_any_kernel(const float* __restrict__ x, float* __restr
     for (int k = tr; k < tr + 32; k += 8)
         if (tile_r + k < h && tile_c + tc < w)  // guard
             tile[k][tc] = x[(tile_r + k) * w + tile_c + tc];
-    __syncthreads();  // else a thread reads elements that other warps have not loaded yet
+    __syncthreads();  // otherwise a thread reads elements that other warps have not loaded yet
     for (int k = tr; k < tr + 32; k += 8)
         if (tile_c + k < w && tile_r + tc < h)  // guard
             out[(tile_c + k) * h + tile_r + tc] = tile[tc][k];

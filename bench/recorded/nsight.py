@@ -81,12 +81,13 @@ def engine_counts(launch):
 
 
 def fingerprint(launch):
-    """What a launch's figures hang on, hashed: its words and the forms of its arguments."""
+    """What a launch's figures depend on, hashed: its code without comments and the forms of its arguments."""
     forms = [
         f"{arg.dtype} {tuple(arg.shape)} {arg.storage_offset()}" if hasattr(arg, "dtype") else repr(arg)
         for arg in launch.args()
     ]
-    words = repr((launch.source, launch.kernel, launch.grid, launch.block, launch.shared_bytes, forms))
+    code = " ".join(re.sub(r"//[^\n]*|/\*.*?\*/", "", launch.source, flags=re.DOTALL).split())
+    words = repr((code, launch.kernel, launch.grid, launch.block, launch.shared_bytes, forms))
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 

@@ -48,8 +48,8 @@ WRONG = {
         ),
     ],
     "07-rectangle": [
-        ("raced", "__syncthreads();  // else a thread reads", "//"),
-        ("raced", "__syncthreads();  // else a thread loads", "//"),
+        ("raced", "__syncthreads();  // otherwise a thread reads", "//"),
+        ("raced", "__syncthreads();  // otherwise a thread loads", "//"),
         ("crashed", _LOAD_M, _LOAD_M.replace("if (tc < 8) ", "if (tc < 8) { ").rstrip() + " __syncthreads(); }\n"),
         ("crashed", "    float o = 0.0f;\n", "    if (r >= h || c >= w) return;\n    float o = 0.0f;\n"),
         ("out of bounds", "if (tc < 8) ", ""),

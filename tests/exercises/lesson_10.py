@@ -8,7 +8,7 @@ _COPY_WAIT_SUM = """\
         __pipeline_wait_prior(1);
         __syncthreads();
         sum += buffer[tile % 2][63 - t];
-        __syncthreads();  // else a thread fills the buffer that others still read
+        __syncthreads();  // otherwise a thread fills the buffer that others still read
 """
 
 WRONG = {
@@ -36,7 +36,7 @@ WRONG = {
         ("wrong", "lane // 8 * 2 + lane % 2", "lane // 8"),  # two lanes in one place
     ],
     "10-pipeline": [
-        ("raced", "        __syncthreads();  // else a thread fills the buffer that others still read\n", ""),
+        ("raced", "        __syncthreads();  // otherwise a thread fills the buffer that others still read\n", ""),
         (
             "raced",
             "        __pipeline_wait_prior(1);\n        __syncthreads();\n",

@@ -20,12 +20,12 @@ GREY = {  # by the axis that the three colours have in the picture
     "rgb_to_grayscale_vector": 0,
     "rgb_to_grayscale_hwc": 2,
 }
-MATRIX_PRODUCTS = ["matmul", "matmul_fast", "matmul_ladder", "matmul_narrow"]
+MATRIX_PRODUCTS = ["matmul", "matmul_tiled", "matmul_registers", "matmul_fast", "matmul_narrow"]  # the ladder
 TRANSPOSES = ["naive", "tiled", "padded", "swizzled", "fast"]
-MATMULS = [("matmul", "matmul"), ("matmul", "matmul_tiled")]  # the operation, its function, and a tile
-MATMULS += [("matmul", "matmul_dynamic", tile) for tile in (1, 7, 16, 32)]
-MATMULS += [("matmul", "matmul_template", tile) for tile in (8, 16, 32)]
-MATMULS += [(name, function) for name in ("matmul_ladder", "matmul_fast") for function in functions(name)]
+MATMULS = [("matmul_tiled", "matmul_tiled")]  # the operation, its function, and a tile
+MATMULS += [("matmul_tiled", "matmul_dynamic", tile) for tile in (1, 7, 16, 32)]
+MATMULS += [("matmul_tiled", "matmul_template", tile) for tile in (8, 16, 32)]
+MATMULS += [(name, function) for name in ("matmul", "matmul_registers", "matmul_fast") for function in functions(name)]
 
 
 @pytest.fixture
@@ -238,28 +238,28 @@ BAD = {
         r"3 bytes a pixel, .* shape is \[3, 6, 5\]",
     ),
     "inner sizes of tiles": (
-        "matmul",
+        "matmul_tiled",
         "matmul_tiled",
         [torch.ones(2, 3), torch.ones(4, 5)],
         ValueError,
         "m has 3 columns .*n has 4 rows",
     ),
     "no tile": (
-        "matmul",
+        "matmul_tiled",
         "matmul_dynamic",
         [torch.ones(2, 3), torch.ones(3, 5), 0],
         ValueError,
         "tile must be from 1 to 32, but it is 0",
     ),
     "tile of 1089 threads": (
-        "matmul",
+        "matmul_tiled",
         "matmul_dynamic",
         [torch.ones(2, 3), torch.ones(3, 5), 33],
         ValueError,
         "but it is 33: a block of tile x tile threads may have 1024",
     ),
     "tile that is not compiled": (
-        "matmul",
+        "matmul_tiled",
         "matmul_template",
         [torch.ones(2, 3), torch.ones(3, 5), 12],
         ValueError,
@@ -273,7 +273,7 @@ BAD = {
         "n may have 16 columns here, but it has 17: matmul_fast takes more",
     ),
     "columns beyond the grid": (
-        "matmul_ladder",
+        "matmul",
         "matmul_uncoalesced",
         [torch.ones(1, 1), torch.ones(1, 524_281)],
         ValueError,
@@ -497,14 +497,22 @@ def test_every_operation_is_two_files_and_says_what_it_offers():
     assert names() == ["copy", "grayscale", *MATRIX_PRODUCTS, "square", "transpose"]
     assert functions("grayscale") == list(GREY)
     assert functions("transpose") == [f"transpose_{way}" for way in TRANSPOSES]
-    assert launched("matmul")[-2:] == ["matmul_template_kernel<16>", "matmul_template_kernel<32>"]
+    assert launched("matmul_tiled")[-2:] == ["matmul_template_kernel<16>", "matmul_template_kernel<32>"]
     for name in names():
         assert "torch" not in source(name).replace("torchvision", ""), "device code needs no torch header"
         assert '#include "' not in source(name) + host(name), "the texts stand alone"
 
 
+def test_the_ladder_is_listed_in_its_order():
+    numbered = [f"{number}_{name}" for number, name in enumerate(MATRIX_PRODUCTS, start=1)]
+    assert sorted(path.stem for path in kernels.folder.glob("matmul/*.cu")) == numbered
+    rungs = re.findall(r"^\| (?:`(\w+)` )?\| `(\w+)` \|", (kernels.folder / "matmul" / "README.md").read_text(), re.M)
+    assert [file for file, _ in rungs if file] == numbered
+    assert [rung for _, rung in rungs] == [rung for name in MATRIX_PRODUCTS for rung in functions(name)]
+
+
 def test_unknown_operation_names_those_there_are():
     with pytest.raises(
-        ValueError, match="no kernel 'greyscale': the course has copy, grayscale, matmul, matmul_fast, .*, transpose"
+        ValueError, match="no kernel 'greyscale': the course has copy, grayscale, matmul, matmul_tiled, .*, transpose"
     ):
         kernels.source("greyscale")

@@ -1,4 +1,4 @@
-"""Every CUDA C++ text of the course: kernels/*.cu, and what the lessons build from strings, without running them."""
+"""Every CUDA C++ text of the course: all of kernels/, and what the lessons build from strings, without running them."""
 
 import ast
 import json
@@ -25,7 +25,7 @@ class Unreadable(Exception):
 class Source:
     """A CUDA text, where it stands, and the instances of its templates that a lesson asks `compile_kernel` for."""
 
-    where: str  # 'kernels/matmul.cu', 'notebooks/03_grayscale_in_cuda.ipynb, lesson-03-011'
+    where: str  # 'kernels/square.cu', 'notebooks/03_grayscale_in_cuda.ipynb, lesson-03-011'
     text: str
     instances: list[str] = field(default_factory=list)  # 'matmul_tile<16>'
 
@@ -36,7 +36,7 @@ class Source:
 
 def course() -> list[Source]:
     """All of them, the shared sources first, then the lessons in order; none twice."""
-    found = [Source(f"kernels/{name}.cu", kernels.source(name)) for name in kernels.names()]
+    found = [Source(str(kernels.path(name).relative_to(ROOT)), kernels.source(name)) for name in kernels.names()]
     shared = {source.text: source for source in found}
     for path in NOTEBOOKS:
         cells = json.loads(path.read_text())["cells"]

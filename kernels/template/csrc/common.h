@@ -1,4 +1,4 @@
-// What the .cu files and api.cpp share. No header of torch: nvcc takes many seconds for one, and 1 for a file without.
+// What the .cu files and api.cpp share. No header of torch: nvcc takes many seconds for one, and 1 second without.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -18,7 +18,7 @@ inline unsigned int GET_BLOCKS(int64_t n) {
     return (unsigned int)std::min<int64_t>((n + THREADS - 1) / THREADS, MAX_BLOCKS);
 }
 
-// Throws where the launch just made was refused. What goes wrong while a kernel runs is told by a later call of CUDA.
+// Throws where the launch just made was refused. What goes wrong while a kernel runs is reported by a later CUDA call.
 inline void check_launch(const char* kernel, int64_t blocks_x, int64_t blocks_y = 1) {
     cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess)

@@ -1,5 +1,5 @@
 // square: out[i] = x[i] * x[i] for n values of type T: float, double or half.
-// A thread computes one element, goes on by the number of threads of the grid, and computes the next.
+// One thread computes one element, moves on by the number of threads in the grid, and computes the next.
 #include "common.h"
 
 // PyTorch compiles extensions without the operators of half (-D__CUDA_NO_HALF_OPERATORS__), so * needs a name.

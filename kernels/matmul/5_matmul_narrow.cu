@@ -1,35 +1,42 @@
 // matmul_narrow: out (h, w) = m (h, k) @ n (k, w), float32, row-major, for an n of at most 16 columns.
-// An element of m serves w products and no more, so the time goes into reading m. All else must keep out of its way.
+// An element of m serves only w products, so the time goes into reading m: everything else must stay out of its way.
 #include <cuda_pipeline.h>
 
-#include "cdiv.h"
+#include "../cdiv.h"
 
-// A warp takes 4 * ROWS rows of m and copies SPAN elements of each for itself, STAGES - 1 pieces ahead: between pieces
-// it waits for no other warp. 8 lanes share ROWS rows; each multiplies 4 of 32 elements, and in the end the 8 add up
-// what they have. Behind the pieces lie up to STEPS rows of n, which all warps fetch together. 4 rows of n make a line
-// of WIDTH times 16 bytes, which serves 4 * WIDTH * ROWS products. WIDE: rows of m, and an n with WIDTH columns, go 16
-// bytes at a time.
+// A warp takes 4 * ROWS rows of m and copies them for itself, piece by piece: between pieces it waits for no other
+// warp. 8 lanes share ROWS rows: each multiplies 4 elements of every 32, in the end the 8 add up their sums, and a
+// thread stores every eighth element of a row of out. Template parameters, in this order:
+//   WIDTH    columns of n that there is room for: w or more
+//   ROWS     rows that 8 lanes share; a thread keeps ROWS x WIDTH sums in registers
+//   STAGES   pieces of a warp in shared memory: one is being multiplied, STAGES - 1 are being copied
+//   THREADS  threads of a block, which is flat, as the grid is
+//   STEPS    rows of n in shared memory, behind the pieces, which all warps copy together. 4 rows make a line of WIDTH
+//            times 16 bytes, which serves 4 * WIDTH * ROWS products
+//   SPAN     elements of each row of m in a piece
+//   WIDE     copies of m take 16 bytes, not 4, and those of n too if w is WIDTH: m must begin at a multiple of 16
+//            bytes, and k be a multiple of 4
 template <int WIDTH, int ROWS, int STAGES, int THREADS, int STEPS, int SPAN, bool WIDE>
 __global__ void __launch_bounds__(THREADS)
     matmul_narrow_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
                          size_t w, size_t k) {
     static_assert(STEPS % (SPAN * STAGES) == 0 && STAGES > 1, "the first piece of each STEPS is in place 0");
     const int HEIGHT = 4 * ROWS, PIECE = WIDE ? 4 : 1;
-    const int LENGTH = WIDTH | 1;  // 16 bytes each; odd, so that what 8 lanes read lies in different banks
+    const int LENGTH = WIDTH | 1;  // 16 bytes each; odd, so that 8 lanes read from different banks
     extern __shared__ float4 shared[];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = lane / 8 * ROWS, part = lane % 8;
     float4(*pieces)[HEIGHT][SPAN / 4] = (float4(*)[HEIGHT][SPAN / 4])shared + warp * STAGES;
     float4(*n_tile)[LENGTH] = (float4(*)[LENGTH])(shared + THREADS / 32 * STAGES * HEIGHT * (SPAN / 4));
     size_t r0 = (size_t(blockIdx.x) * (THREADS / 32) + warp) * HEIGHT;
-    int last = r0 + HEIGHT < h ? HEIGHT - 1 : r0 < h ? h - 1 - r0 : 0;  // others repeat it: nobody stores their sums
+    int last = r0 + HEIGHT < h ? HEIGHT - 1 : r0 < h ? h - 1 - r0 : 0;  // others repeat it: their sums are not stored
     const float* from = m + (r0 < h ? r0 : h - 1) * k;
-    auto begin_copies = [&](int step, size_t left, int stage) {  // left: elements of a row behind `from`
+    auto begin_copies = [&](int step, size_t left, int stage) {  // left: elements of a row from `from` on
         if (step < left)
 #pragma unroll
             for (int i = lane * PIECE; i < HEIGHT * SPAN; i += 32 * PIECE) {
                 int r = i / SPAN, c = i % SPAN;
                 __pipeline_memcpy_async((float*)pieces[stage][r] + c, from + (r < last ? r : last) * k + step + c,
-                                        4 * PIECE, step + c < left ? 0 : 4 * PIECE);
+                                        4 * PIECE, step + c < left ? 0 : 4 * PIECE);  // guard
             }
         __pipeline_commit();
     };
@@ -40,7 +47,7 @@ __global__ void __launch_bounds__(THREADS)
     for (size_t start = 0; start < k; start += STEPS) {
         size_t left = k - start;
         int steps = left < STEPS ? left : STEPS;
-        if (start > 0) __syncthreads();  // else a thread fills n_tile anew while others still read
+        if (start > 0) __syncthreads();  // otherwise a thread overwrites n_tile while others still read it
         if (WIDE && w == WIDTH && size_t(n) % 16 == 0)
             for (int i = threadIdx.x; i < steps / 4 * WIDTH; i += THREADS)
                 __pipeline_memcpy_async(&n_tile[i / WIDTH][i % WIDTH], n + start * w + 4 * i, 16);
@@ -48,18 +55,18 @@ __global__ void __launch_bounds__(THREADS)
             for (int i = threadIdx.x; i < (steps + 3) / 4 * 4 * WIDTH; i += THREADS) {
                 int s = i / WIDTH, c = i % WIDTH;
                 __pipeline_memcpy_async((float*)n_tile[s / 4] + s % 4 * WIDTH + c, n + (start + s) * w + c, 4,
-                                        s < steps && c < w ? 0 : 4);
+                                        s < steps && c < w ? 0 : 4);  // guard
             }
         __pipeline_commit();
         __pipeline_wait_prior(0);
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
         for (int round = 0; round < steps; round += SPAN * STAGES)
 #pragma unroll
             for (int stage = 0; stage < STAGES; ++stage) {
                 int step = round + SPAN * stage;
                 if (step >= steps) break;
-                __pipeline_wait_prior(STAGES - 2);  // this lane's copies of the piece have come,
-                __syncwarp();                       // and those of the others; and nobody needs the piece before
+                __pipeline_wait_prior(STAGES - 2);  // otherwise this lane's copies of the piece have not arrived,
+                __syncwarp();                       // nor those of the others, and some may still read the last piece
                 begin_copies(step + SPAN * (STAGES - 1), left, (stage + STAGES - 1) % STAGES);
 #pragma unroll
                 for (int i = part; i < SPAN / 4; i += 8) {
@@ -78,7 +85,7 @@ __global__ void __launch_bounds__(THREADS)
         from += STEPS;
     }
 
-    // Of 8 columns each thread gives away the sums of 4 and keeps those of 4, then 2, then 1.
+    // Of 8 columns each thread gives away the sums of 4 and keeps those of the other 4; then of 2, then of 1.
 #pragma unroll
     for (int t = 0; t < ROWS; ++t)
 #pragma unroll
@@ -109,14 +116,14 @@ static constexpr int narrow_bytes(int width, int rows, int stages, int threads, 
     return threads / 32 * stages * 4 * rows * span * 4 + steps / 4 * (width | 1) * 16;
 }
 
-// More than 48 KB a block must be asked for, and not every GPU has them. Where it has not, and for rows of m that do
-// not begin at multiples of 16 bytes, elements go one by one, and fewer rows of n lie in shared memory.
+// More than 48 KB of shared memory per block must be requested, and not every GPU has that much. Without it, and where
+// rows of m do not begin at multiples of 16 bytes, elements are copied one by one, with less of n at a time.
 void launch_matmul_narrow(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
                           cudaStream_t stream) {
     auto allowed = [&](auto kernel, int bytes) {
         if (k % 4 || size_t(m) % 16) return false;
         bool given = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) == cudaSuccess;
-        cudaGetLastError();  // the answer "no" is no error
+        cudaGetLastError();  // a refusal is an answer here, and no error
         return given;
     };
     const int four = narrow_bytes(4, 4, 3, 256, 384, 64), four_small = narrow_bytes(4, 3, 2, 128, 384, 64);

@@ -1,10 +1,11 @@
-// Pieces of the matrix products: tiles of shared memory, 4 elements at once, and products in registers.
+// What the kernels of the ladder share: filling tiles in shared memory, 4 elements at once, and products in registers.
+// All matrices are float32 and row-major; a block of THREADS threads is flat.
 
-// Fills a tile from x (rows, columns), beginning at x[r0][c0]. What lies outside of x is 0, which adds nothing to a sum.
+// Fills a tile from x (rows, columns), starting at x[r0][c0]. Elements outside of x are 0, which adds nothing to a sum.
 template <int THREADS, int HEIGHT, int WIDTH>
 __device__ void load_tile(float (&tile)[HEIGHT][WIDTH], const float* x, size_t r0, size_t c0, size_t rows,
                           size_t columns) {
-    static_assert(HEIGHT * WIDTH % THREADS == 0, "each thread loads as much");
+    static_assert(HEIGHT * WIDTH % THREADS == 0, "every thread loads the same number");
     for (int first = 0; first < HEIGHT * WIDTH; first += THREADS) {
         int i = first + threadIdx.x;
         size_t r = r0 + i / WIDTH, c = c0 + i % WIDTH;
@@ -12,10 +13,10 @@ __device__ void load_tile(float (&tile)[HEIGHT][WIDTH], const float* x, size_t r
     }
 }
 
-// 16 bytes at once, from one place to another. Both must begin at a multiple of 16 bytes.
+// Copies 16 bytes at once. Both places must begin at a multiple of 16 bytes.
 __device__ inline void copy4(float* to, const float* from) { *(float4*)to = *(const float4*)from; }
 
-// x[r][c] and the three elements to its right, with one load where x allows it. What lies outside of x is 0.
+// x[r][c] and the three elements to its right, with one load where x allows it. Elements outside of x are 0.
 __device__ inline float4 load4(const float* x, size_t r, size_t c, size_t rows, size_t columns) {
     if (r >= rows || c >= columns) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);  // guard
     const float* from = x + r * columns + c;
@@ -24,12 +25,12 @@ __device__ inline float4 load4(const float* x, size_t r, size_t c, size_t rows, 
     return make_float4(from[0], left > 1 ? from[1] : 0.0f, left > 2 ? from[2] : 0.0f, left > 3 ? from[3] : 0.0f);
 }
 
-// Fills both tiles, 4 elements a load. m_tile lies transposed: m_tile[i][r] is the element in row r of column i. Its rows
-// may be longer than the BH elements that are filled.
+// Fills both tiles, 4 elements with each load. m_tile is stored transposed: m_tile[i][r] is the element in row r and
+// column i. Its rows may be longer than the BH elements that are filled.
 template <int THREADS, int BH, int BK, int LENGTH, int BW>
 __device__ void load_tiles(float (&m_tile)[BK][LENGTH], float (&n_tile)[BK][BW], const float* m, const float* n,
                            size_t r0, size_t c0, size_t start, size_t h, size_t w, size_t k) {
-    static_assert(BH * BK % (4 * THREADS) == 0 && BK * BW % (4 * THREADS) == 0, "each thread loads as much");
+    static_assert(BH * BK % (4 * THREADS) == 0 && BK * BW % (4 * THREADS) == 0, "every thread loads the same number");
     for (int first = 0; first < BH * BK; first += 4 * THREADS) {
         int i = first + 4 * threadIdx.x, r = i / BK, c = i % BK;
         float4 x = load4(m, r0 + r, start + c, h, k);
@@ -50,8 +51,8 @@ __device__ void add_products(float (&sums)[TH][TW], const float (&a)[TH], const 
         for (int u = 0; u < TW; ++u) sums[t][u] += a[t] * b[u];
 }
 
-// Writes 4 elements of a row of out, which begins at a multiple of 16 bytes, from out[r][c] on: with one store where
-// rows allow it, and nothing outside.
+// Writes 4 elements of a row of out, from out[r][c] on: with one store where the rows allow it, and nothing outside of
+// out, which begins at a multiple of 16 bytes.
 __device__ inline void store4(float* out, size_t r, size_t c, size_t rows, size_t columns, const float* from) {
     if (r >= rows || c >= columns) return;  // guard
     float* to = out + r * columns + c;

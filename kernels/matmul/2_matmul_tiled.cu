@@ -1,21 +1,10 @@
-// matmul: out (h, w) = m (h, k) @ n (k, w), float32, row-major.
-// One thread computes one element of out: the one in row r and column c.
-#include "cdiv.h"
+// matmul_tiled: out (h, w) = m (h, k) @ n (k, w), float32, row-major, with tiles in shared memory.
+// A block of TW x TW threads computes a tile of out of that size, each thread the element in row r and column c.
+// Step by step along k, the block loads a tile of m and one of n, one element of each per thread, and multiplies them.
+// No thread returns early: all of them must reach every barrier.
+#include "../cdiv.h"
 
-__global__ void matmul_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out,
-                              size_t h, size_t w, size_t k) {
-    size_t r = size_t(blockIdx.y) * blockDim.y + threadIdx.y;
-    size_t c = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (r >= h || c >= w) return;  // guard
-
-    float o = 0.0f;
-    for (size_t i = 0; i < k; ++i) o += m[r * k + i] * n[i * w + c];
-    out[r * w + c] = o;
-}
-
-// Tiled: a block computes a tile of out. Its threads load a tile of m and one of n into shared memory, multiply them,
-// and go on to the next two, so that an element is read from global memory once a block, not once a thread.
-// No thread returns early: all must come to each barrier.
+// An element is read from global memory once per block, not once per thread. TW is 16.
 __global__ void matmul_tiled_kernel(const float* __restrict__ m, const float* __restrict__ n,
                                     float* __restrict__ out, size_t h, size_t w, size_t k) {
     const int TW = 16;  // tile width: blocks of TW x TW threads
@@ -27,14 +16,15 @@ __global__ void matmul_tiled_kernel(const float* __restrict__ m, const float* __
     for (size_t start = 0; start < k; start += TW) {
         m_tile[tr][tc] = r < h && start + tc < k ? m[r * k + start + tc] : 0.0f;    // guard
         n_tile[tr][tc] = start + tr < k && c < w ? n[(start + tr) * w + c] : 0.0f;  // guard
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
         for (int i = 0; i < TW; ++i) o += m_tile[tr][i] * n_tile[i][tc];
-        __syncthreads();  // else a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
     }
     if (r < h && c < w) out[r * w + c] = o;  // guard
 }
 
-// The tile width comes with the launch: 2 * tw * tw floats of dynamic shared memory.
+// The tile width tw is an argument of the launch, so one kernel serves every width. It needs 2 * tw * tw floats of
+// dynamic shared memory, and the compiler cannot unroll the inner loop.
 __global__ void matmul_dynamic_kernel(const float* __restrict__ m, const float* __restrict__ n,
                                       float* __restrict__ out, size_t h, size_t w, size_t k, int tw) {
     extern __shared__ float tiles[];
@@ -46,14 +36,14 @@ __global__ void matmul_dynamic_kernel(const float* __restrict__ m, const float* 
     for (size_t start = 0; start < k; start += tw) {
         m_tile[tr * tw + tc] = r < h && start + tc < k ? m[r * k + start + tc] : 0.0f;    // guard
         n_tile[tr * tw + tc] = start + tr < k && c < w ? n[(start + tr) * w + c] : 0.0f;  // guard
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
         for (int i = 0; i < tw; ++i) o += m_tile[tr * tw + i] * n_tile[i * tw + tc];
-        __syncthreads();  // else a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
     }
     if (r < h && c < w) out[r * w + c] = o;  // guard
 }
 
-// The tile width is known to the compiler, which then unrolls the inner loop.
+// TW, the tile width, is a template parameter: any width again, and the compiler unrolls the inner loop.
 template <int TW>
 __global__ void matmul_template_kernel(const float* __restrict__ m, const float* __restrict__ n,
                                        float* __restrict__ out, size_t h, size_t w, size_t k) {
@@ -65,21 +55,15 @@ __global__ void matmul_template_kernel(const float* __restrict__ m, const float*
     for (size_t start = 0; start < k; start += TW) {
         m_tile[tr][tc] = r < h && start + tc < k ? m[r * k + start + tc] : 0.0f;    // guard
         n_tile[tr][tc] = start + tr < k && c < w ? n[(start + tr) * w + c] : 0.0f;  // guard
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
         for (int i = 0; i < TW; ++i) o += m_tile[tr][i] * n_tile[i][tc];
-        __syncthreads();  // else a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
     }
     if (r < h && c < w) out[r * w + c] = o;  // guard
 }
 
 #ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone
 #include <cuda_runtime.h>
-
-void launch_matmul(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, cudaStream_t stream) {
-    dim3 tpb(16, 16);
-    dim3 blocks(cdiv(w, tpb.x), cdiv(h, tpb.y));
-    matmul_kernel<<<blocks, tpb, 0, stream>>>(m, n, out, h, w, k);
-}
 
 void launch_matmul_tiled(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
                          cudaStream_t stream) {

@@ -1,24 +1,14 @@
-// matmul_ladder: out (h, w) = m (h, k) @ n (k, w), float32, row-major, in steps from naive towards the hardware's limit.
-// Behind the first one belong those of matmul.cu: neighbours in a row, tiles in shared memory. The last is matmul_fast.cu.
-// A block computes BH x BW elements of out in steps of BK along k, and each thread of it TH x TW of these.
-#include "cdiv.h"
+// matmul_registers: out (h, w) = m (h, k) @ n (k, w), float32, row-major, with tiles in shared memory and in registers.
+// Template parameters, in this order:
+//   BH, BW  a block computes a tile of BH x BW elements of out
+//   BK      in steps of BK along k: it loads BH x BK elements of m and BK x BW of n into shared memory
+//   TH, TW  one thread owns TH x TW of those elements, their sums in registers (matmul_column_kernel: TH x 1)
+// The block is flat: BH / TH * (BW / TW) threads. No thread returns early: all of them must reach every barrier.
+#include "../cdiv.h"
 #include "tiles.h"
 
-// A thread computes one element, as in matmul.cu, but the threads of a warp lie in a column of out. They read a column
-// of m, each element of it in another sector.
-__global__ void matmul_uncoalesced_kernel(const float* __restrict__ m, const float* __restrict__ n,
-                                          float* __restrict__ out, size_t h, size_t w, size_t k) {
-    size_t r = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    size_t c = size_t(blockIdx.y) * blockDim.y + threadIdx.y;
-    if (r >= h || c >= w) return;  // guard
-
-    float o = 0.0f;
-    for (size_t i = 0; i < k; ++i) o += m[r * k + i] * n[i * w + c];
-    out[r * w + c] = o;
-}
-
-// A thread computes TH elements of a column. Each element of n_tile that it reads serves TH products, from a register:
-// for TH products TH + 1 reads of shared memory, where it was 2 * TH.
+// One thread owns TH elements of a column. An element of n_tile stays in a register and serves TH products: TH + 1
+// reads of shared memory for TH products, not 2 * TH.
 template <int BH, int BW, int BK, int TH>
 __global__ void matmul_column_kernel(const float* __restrict__ m, const float* __restrict__ n,
                                      float* __restrict__ out, size_t h, size_t w, size_t k) {
@@ -31,19 +21,19 @@ __global__ void matmul_column_kernel(const float* __restrict__ m, const float* _
     for (size_t start = 0; start < k; start += BK) {
         load_tile<THREADS>(m_tile, m, r0, start, h, k);
         load_tile<THREADS>(n_tile, n, start, c0, k, w);
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
         for (int i = 0; i < BK; ++i) {
             float b = n_tile[i][tc];
             for (int t = 0; t < TH; ++t) sums[t] += m_tile[tr + t][i] * b;
         }
-        __syncthreads();  // else a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
     }
     for (int t = 0; t < TH; ++t)
         if (r0 + tr + t < h && c0 + tc < w)  // guard
             out[(r0 + tr + t) * w + c0 + tc] = sums[t];
 }
 
-// A thread computes TH x TW elements: TH + TW reads of shared memory for TH * TW products.
+// One thread owns TH x TW neighbouring elements: TH + TW reads of shared memory for TH * TW products.
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_square_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
@@ -57,14 +47,14 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     for (size_t start = 0; start < k; start += BK) {
         load_tile<THREADS>(m_tile, m, r0, start, h, k);
         load_tile<THREADS>(n_tile, n, start, c0, k, w);
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
         for (int i = 0; i < BK; ++i) {
             float a[TH], b[TW];
             for (int t = 0; t < TH; ++t) a[t] = m_tile[tr + t][i];
             for (int u = 0; u < TW; ++u) b[u] = n_tile[i][tc + u];
             add_products(sums, a, b);
         }
-        __syncthreads();  // else a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
     }
     for (int t = 0; t < TH; ++t)
         for (int u = 0; u < TW; ++u)
@@ -72,8 +62,8 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
                 out[(r0 + tr + t) * w + c0 + tc + u] = sums[t][u];
 }
 
-// 16 bytes with each load. m_tile lies transposed, so that the TH elements that a thread takes from a column of m are
-// side by side: 4 of them come with one read of shared memory.
+// 16 bytes with each load and store, a quarter of the instructions. m_tile is stored transposed, so that the TH
+// elements that a thread needs from a column of m are side by side: one read of shared memory brings 4 of them.
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_vector_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
@@ -86,21 +76,21 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
     for (size_t start = 0; start < k; start += BK) {
         load_tiles<THREADS, BH>(m_tile, n_tile, m, n, r0, c0, start, h, w, k);
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
 #pragma unroll
         for (int i = 0; i < BK; ++i) {
             for (int t = 0; t < TH; t += 4) copy4(a + t, &m_tile[i][tr + t]);
             for (int u = 0; u < TW; u += 4) copy4(b + u, &n_tile[i][tc + u]);
             add_products(sums, a, b);
         }
-        __syncthreads();  // else a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
     }
     for (int t = 0; t < TH; ++t)
         for (int u = 0; u < TW; u += 4) store4(out, r0 + tr + t, c0 + tc + u, h, w, &sums[t][u]);
 }
 
-// No bank conflicts. A row of m_tile is 4 elements longer, so that the stores into a column of it meet other banks. And
-// a thread's columns lie in pieces of 4, far apart: the 8 threads that shared memory serves at once read side by side.
+// No bank conflicts. A row of m_tile is 4 elements longer, so that stores into a column of it go to different banks. A
+// thread's columns are in pieces of 4, far apart: the 8 threads that shared memory serves at once read side by side.
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_banks_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
@@ -108,28 +98,29 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     __shared__ __align__(16) float m_tile[BK][BH + 4], n_tile[BK][BW];
     const int THREADS = BH / TH * (BW / TW);
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
-    const int apart = BW / TW * 4;  // from a thread's piece to its next
+    const int apart = BW / TW * 4;  // columns from a thread's piece to its next
     int tr = threadIdx.x / (BW / TW) * TH, tc = threadIdx.x % (BW / TW) * 4;
 
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
     for (size_t start = 0; start < k; start += BK) {
         load_tiles<THREADS, BH>(m_tile, n_tile, m, n, r0, c0, start, h, w, k);
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
 #pragma unroll
         for (int i = 0; i < BK; ++i) {
             for (int t = 0; t < TH; t += 4) copy4(a + t, &m_tile[i][tr + t]);
             for (int u = 0; u < TW; u += 4) copy4(b + u, &n_tile[i][tc + u / 4 * apart]);
             add_products(sums, a, b);
         }
-        __syncthreads();  // else a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
     }
     for (int t = 0; t < TH; ++t)
         for (int u = 0; u < TW; u += 4) store4(out, r0 + tr + t, c0 + tc + u / 4 * apart, h, w, &sums[t][u]);
 }
 
-// Warp tiles. A warp computes a tile of its own, 8 threads high and 4 wide: it reads 8 * TH + 4 * TW elements for each i.
-// In rows of 16 threads, as before, it was 2 * TH + 16 * TW. The order of the lanes matters: shared memory serves 16
-// lanes at once, not 8, where each wants the same as lane ^ 1 or each the same as lane ^ 2.
+// Warp tiles. A warp owns a tile of its own, 8 threads high and 4 wide, and a thread its rows in pieces of 4 as well.
+// For each i a warp reads 8 * TH + 4 * TW elements; in rows of 16 threads, as before, it was 2 * TH + 16 * TW. The
+// order of the lanes matters: shared memory serves 16 lanes at once, not 8, where each reads the same as lane ^ 1, or
+// each the same as lane ^ 2.
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_warp_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
@@ -145,14 +136,14 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
     for (size_t start = 0; start < k; start += BK) {
         load_tiles<THREADS, BH>(m_tile, n_tile, m, n, r0, c0, start, h, w, k);
-        __syncthreads();  // else a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
 #pragma unroll
         for (int i = 0; i < BK; ++i) {
-            for (int t = 0; t < TH; t += 4) copy4(a + t, &m_tile[i][tr + 8 * t]);  // 8 threads lie between its pieces
+            for (int t = 0; t < TH; t += 4) copy4(a + t, &m_tile[i][tr + 8 * t]);  // its pieces are 8 threads apart
             for (int u = 0; u < TW; u += 4) copy4(b + u, &n_tile[i][tc + 4 * u]);
             add_products(sums, a, b);
         }
-        __syncthreads();  // else a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
     }
     for (int t = 0; t < TH; ++t)
         for (int u = 0; u < TW; u += 4)
@@ -161,12 +152,6 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
 
 #ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone
 #include <cuda_runtime.h>
-
-void launch_matmul_uncoalesced(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
-                               cudaStream_t stream) {
-    dim3 tpb(32, 8), blocks(cdiv(h, tpb.x), cdiv(w, tpb.y));
-    matmul_uncoalesced_kernel<<<blocks, tpb, 0, stream>>>(m, n, out, h, w, k);
-}
 
 void launch_matmul_column(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
                           cudaStream_t stream) {
