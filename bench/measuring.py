@@ -36,7 +36,7 @@ from utils.cuda.common.diagnostics import CompileError
 from utils.cuda.common.toolchain import ToolchainError, cuda_home, device, nvcc_release, short_path
 from utils.ground.progress import progress
 from utils.lesson.timing import Timing, format_seconds, measure
-from utils.manage.course import write
+from utils.manage.run import write
 
 __all__ = ["GROUPS", "Refused", "WrongResult", "fill", "measured", "recorded", "table"]
 

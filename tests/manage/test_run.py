@@ -1,4 +1,4 @@
-"""utils/manage/course.py: running lessons, refreshing outputs, looking after the learner's copies."""
+"""utils/manage/run.py: running lessons, refreshing outputs, looking after the learner's copies."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 
-from utils.manage import course
+from utils.manage import run as course
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,7 +92,7 @@ def test_ctrl_c_ends_with_what_was_done(tmp_path):
     flag = tmp_path / "started"
     lesson(tmp_path, "01_long", f"import pathlib, time\npathlib.Path({str(flag)!r}).touch()\ntime.sleep(600)")
     lesson(tmp_path, "02_later", "1")
-    code = "import pathlib, sys; from utils.manage import course; "
+    code = "import pathlib, sys; from utils.manage import run as course; "
     code += "sys.exit(course.main(['run'], pathlib.Path(sys.argv[1])))"
     run = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)],

@@ -1,4 +1,4 @@
-"""Runs the lessons and looks after the learner's copies:  python -m utils.manage.course COMMAND
+"""Runs the lessons and looks after the learner's copies:  python -m utils.manage.run COMMAND
 
     run [LESSON ...]      execute the lessons headless, into build/course/; committed notebooks stay as they are
     outputs [LESSON ...]  execute them in place, to refresh the committed outputs
@@ -482,7 +482,7 @@ def reset(wanted: str, root: Path = ROOT) -> int:
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m utils.manage.course", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m utils.manage.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", choices=["run", "outputs", "lab", "reset", "list"])
     asked, rest = parser.parse_known_args(arguments)
