@@ -152,6 +152,12 @@ def _end_what_is_left() -> None:
     _end([work for work in _works if work.thread == threading.get_ident()])
 
 
+def _end_all_and_show(*error) -> None:
+    """An error that ends the process is printed where the bar was, not after it."""
+    _end(list(_works))
+    sys.__excepthook__(*error)
+
+
 def _forget() -> None:
     """In a process that was forked, the lock may be held, and the bar is the other process's."""
     global _lock, _screen
@@ -159,7 +165,7 @@ def _forget() -> None:
     _works.clear()
 
 
-atexit.register(lambda: _end(_works))
+atexit.register(lambda: _end(list(_works)))
 os.register_at_fork(after_in_child=_forget)
 
 
@@ -171,6 +177,8 @@ class _Terminal:
 
     def __init__(self, stream):
         self.stream, self.drawn = stream, 0
+        if sys.excepthook is sys.__excepthook__:
+            sys.excepthook = _end_all_and_show
 
     def show(self, text: str) -> None:
         if not text and not self.drawn:
