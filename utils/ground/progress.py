@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 DELAY = 2.0  # seconds before anything is shown, and between two lines of a log
 TICK = 0.5  # seconds between two drawings of a bar
-CELLS = 20  # characters of a bar
+CELLS = 10  # characters of a bar; the words beside it should fit into 80 columns
 
 
 def progress(iterable: Iterable, description: str, name: Callable[[object], str] | None = None) -> Iterator:
@@ -204,16 +204,15 @@ class _Output:
     """An output of a notebook's cell, whose text is replaced. What the cell prints has outputs of its own."""
 
     def __init__(self, shell):
-        self.id, self.drawn = "", False
+        self.id, self.drawn = os.urandom(8).hex(), None
         shell.events.register("post_execute", _end_what_is_left)  # once: the same function is not registered again
 
     def show(self, text: str) -> None:
         from IPython.display import display
 
-        if text or self.drawn:
-            self.id = self.id or os.urandom(8).hex()
-            display({"text/plain": text}, raw=True, display_id=self.id, update=self.drawn)
-            self.drawn = True
+        if text != (self.drawn or ""):
+            display({"text/plain": text}, raw=True, display_id=self.id, update=self.drawn is not None)
+            self.drawn = text
 
 
 def _silent() -> bool:
