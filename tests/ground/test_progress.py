@@ -56,7 +56,7 @@ def screen(text):
 
 
 def is_clean(stream):
-    return screen(stream.getvalue()) == [""] and not module._works and module._screen is None
+    return screen(stream.getvalue()) == [""] and not module._tasks and module._screen is None
 
 
 # ---------------------------------------------------------------- one bar
@@ -452,7 +452,7 @@ def test_a_notebook_keeps_nothing_of_a_bar(monkeypatch):
     left = "left = progress(range(3), 'left early')\nnext(left)\ntime.sleep(0.5)"
     printing = NESTED.replace("with waiting", "print('step', i)\n    with waiting")
     failing = "[(time.sleep(0.4), 1 / (1 - i)) for i in progress(range(3), 'dividing')]"
-    cells = [nbformat.v4.new_code_cell(code) for code in (BEGIN, NESTED, left, printing, failing, "module._works")]
+    cells = [nbformat.v4.new_code_cell(code) for code in (BEGIN, NESTED, left, printing, failing, "module._tasks")]
     nb = nbformat.v4.new_notebook(cells=cells)
     drawn = []
 
@@ -462,11 +462,11 @@ def test_a_notebook_keeps_nothing_of_a_bar(monkeypatch):
             return super().process_message(msg, cell, cell_index)
 
     Client(nb, allow_errors=True, kernel_name="python3").execute(env=seen_environment(), cwd=str(ROOT))
-    _, nested, early, printed, failed, works = [cell.outputs for cell in nb.cells]
+    _, nested, early, printed, failed, tasks = [cell.outputs for cell in nb.cells]
     assert any(re.fullmatch(r"steps: 1 of 3, \d s \|█+ *\| compiling: \d of about 4 s", text) for text in drawn)
     bars = [out for cell in nb.cells for out in cell.outputs if out.output_type == "display_data"]
     assert len(bars) == 4 and all(bar["data"] == {"text/plain": ""} for bar in bars)
     assert [out.get("text") for out in nested] == [None, "done\n"] and len(early) == 1
     assert "".join(out.get("text", "") for out in printed) == "step 0\nstep 1\nstep 2\ndone\n"
     assert [out.output_type for out in failed] == ["display_data", "error"]
-    assert works[0]["data"]["text/plain"] == "[]"
+    assert tasks[0]["data"]["text/plain"] == "[]"

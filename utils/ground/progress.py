@@ -33,9 +33,9 @@ def waiting(description: str, expected: float | None = None):
     if _silent():
         yield
         return
-    with _under_way(_Work(description, expected, counted=False)) as work:
+    with _under_way(_Task(description, expected, counted=False)) as task:
         yield
-        _log(work)
+        _log(task)
 
 
 @contextmanager
@@ -51,7 +51,9 @@ def bar_hidden():
 
 
 @dataclass(eq=False)
-class _Work:
+class _Task:
+    """Work under way, and the words that say how far it has come."""
+
     description: str
     total: float | None  # steps or, of what is not counted, the seconds expected; None where that is not known
     counted: bool = True
@@ -78,45 +80,45 @@ class _Work:
 
 
 _lock = threading.RLock()  # of all that follows, and of whatever is drawn
-_works: list[_Work] = []  # the one that began first has the bar
+_tasks: list[_Task] = []  # the one that began first has the bar
 _screen = None  # where it is drawn; None where lines are logged, or nothing is under way
 _ended = threading.Event()  # stops the thread that draws
 
 
 @contextmanager
-def _under_way(work: _Work):
+def _under_way(task: _Task):
     try:
-        _begin(work)
-        yield work
+        _begin(task)
+        yield task
     finally:
-        _end([work])
+        _end([task])
 
 
 def _counted(iterable: Iterable, description: str, name: Callable | None) -> Iterator:
     total = len(iterable) if hasattr(iterable, "__len__") else None
-    with _under_way(_Work(description, total)) as work:
+    with _under_way(_Task(description, total)) as task:
         for item in iterable:
-            work.name = name(item) if name else ""
+            task.name = name(item) if name else ""
             yield item
-            work.done += 1
-            _log(work)
+            task.done += 1
+            _log(task)
 
 
-def _begin(work: _Work) -> None:
+def _begin(task: _Task) -> None:
     global _screen, _ended
     with _lock:
-        _works.append(work)
-        if len(_works) == 1 and (_screen := _find_screen()):
+        _tasks.append(task)
+        if len(_tasks) == 1 and (_screen := _find_screen()):
             _ended = threading.Event()  # the last one's thread may not have noticed yet that it should stop
             threading.Thread(target=_draw_until, args=[_ended], name="progress", daemon=True).start()
 
 
-def _end(works: Iterable[_Work]) -> None:
-    """Take away what `works` show. Works that have ended before change nothing."""
+def _end(tasks: Iterable[_Task]) -> None:
+    """Take away what `tasks` show. A task that has ended before changes nothing."""
     global _screen
     with _lock:
-        _works[:] = [work for work in _works if work not in works]
-        if _works:
+        _tasks[:] = [task for task in _tasks if task not in tasks]
+        if _tasks:
             _draw()
         elif _screen:
             _ended.set()
@@ -133,28 +135,28 @@ def _draw_until(ended: threading.Event) -> None:
 
 def _draw() -> None:
     now = time.monotonic()
-    seen = [work for work in _works if now - work.begun >= DELAY]
+    seen = [task for task in _tasks if now - task.begun >= DELAY]
     if _screen:
-        inner = "; ".join(work.words() for work in seen[1:])
+        inner = "; ".join(task.words() for task in seen[1:])
         _screen.show(f"{seen[0].words()}{seen[0].bar()} {inner}".rstrip() if seen else "")
 
 
-def _log(work: _Work) -> None:
+def _log(task: _Task) -> None:
     """A line about a step that has ended, where there is no screen: at most one in two seconds."""
     now = time.monotonic()
-    if _screen is None and _works[:1] == [work] and now - work.logged >= DELAY:
-        work.logged = now
-        print(work.words(), file=sys.stderr, flush=True)
+    if _screen is None and _tasks[:1] == [task] and now - task.logged >= DELAY:
+        task.logged = now
+        print(task.words(), file=sys.stderr, flush=True)
 
 
 def _end_what_is_left() -> None:
     """End what this thread's cell left under way: a loop that was broken off while a traceback still refers to it."""
-    _end([work for work in _works if work.thread == threading.get_ident()])
+    _end([task for task in _tasks if task.thread == threading.get_ident()])
 
 
 def _end_all_and_show(*error) -> None:
     """An error that ends the process is printed where the bar was, not after it."""
-    _end(list(_works))
+    _end(list(_tasks))
     sys.__excepthook__(*error)
 
 
@@ -162,10 +164,10 @@ def _forget() -> None:
     """In a process that was forked, the lock may be held, and the bar is the other process's."""
     global _lock, _screen
     _lock, _screen = threading.RLock(), None
-    _works.clear()
+    _tasks.clear()
 
 
-atexit.register(lambda: _end(list(_works)))
+atexit.register(lambda: _end(list(_tasks)))
 os.register_at_fork(after_in_child=_forget)
 
 
@@ -203,9 +205,8 @@ class _Terminal:
 class _Output:
     """An output of a notebook's cell, whose text is replaced. What the cell prints has outputs of its own."""
 
-    def __init__(self, shell):
+    def __init__(self):
         self.id, self.drawn = os.urandom(8).hex(), None
-        shell.events.register("post_execute", _end_what_is_left)  # once: the same function is not registered again
 
     def show(self, text: str) -> None:
         from IPython.display import display
@@ -223,6 +224,8 @@ def _silent() -> bool:
 def _find_screen():
     """A notebook's cell, a terminal, or None. Results go to stdout, so a terminal's bar goes to stderr."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell:
+        shell.events.register("post_execute", _end_what_is_left)  # once: IPython leaves out what it has already
     if hasattr(shell, "kernel"):
-        return _Output(shell)
+        return _Output()
     return _Terminal(sys.stderr) if sys.stderr.isatty() else None
