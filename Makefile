@@ -22,7 +22,7 @@ help: ## list the targets
 
 course: ## run every lesson from top to bottom and say which passed (LESSON=03: only that one)
 	@$(check) course
-	@$(PY) -m utils.manage.course run $(LESSON)
+	@$(PY) -m utils.manage.run $(LESSON)
 
 test: ## linter, unit tests, and every lesson's outputs against the committed ones
 	@$(check) test
@@ -43,15 +43,15 @@ lint: ## ruff, the linter and the formatter; changes nothing
 
 lab: ## open JupyterLab on your own copies of the lessons (ARGS="--no-browser": its options)
 	@$(check) lab
-	@$(PY) -m utils.manage.course lab $(ARGS)
+	@$(PY) -m utils.manage.lab $(ARGS)
 
 reset: ## renew your copy of one lesson, LESSON=03; the old copy is kept
 	@$(check) reset
-	@$(PY) -m utils.manage.course reset "$(LESSON)"
+	@$(PY) -m utils.manage.lab --reset "$(LESSON)"
 
 outputs: ## run the lessons in place, to refresh the committed outputs on a machine with a GPU (LESSON=03)
 	@$(check) outputs
-	@$(PY) -m utils.manage.course outputs $(LESSON)
+	@$(PY) -m utils.manage.outputs $(LESSON)
 
 bench: ## time every operation of kernels/ beside its peers, and fill the tables (ARGS="--only bandwidth")
 	@$(check) bench

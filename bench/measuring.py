@@ -35,8 +35,8 @@ import kernels
 from utils.cuda.common.diagnostics import CompileError
 from utils.cuda.common.toolchain import ToolchainError, cuda_home, device, nvcc_release, short_path
 from utils.ground.progress import progress
+from utils.ground.system import write
 from utils.lesson.timing import Timing, format_seconds, measure
-from utils.manage.course import write
 
 __all__ = ["GROUPS", "Refused", "WrongResult", "fill", "measured", "recorded", "table"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml  # JupyterLab's server brings it
 
-from utils.manage.course import as_text, machine_paths, texts
+from utils.manage.outputs import as_text, machine_paths, texts
 
 try:
     import tomllib

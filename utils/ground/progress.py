@@ -1,83 +1,219 @@
-"""Progress bars for long work. Nothing is shown during the first two seconds, in tests or in headless runs."""
+"""How far long work has come, on one line, however deeply it is nested. Nothing is shown for the first two seconds.
 
+In a notebook or on a terminal the line is a bar that goes away at the end. What begins while a bar is shown draws none
+of its own: it adds its words to that bar's line and takes them away again. Anywhere else, as in a log, the outermost
+work prints a line as a step ends, without control characters. Tests and headless runs show nothing.
+"""
+
+import atexit
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
-from tqdm.std import tqdm  # the text bar: it needs no widgets, and nothing of it is saved in a notebook's metadata
+DELAY = 2.0  # seconds before anything is shown, and between two lines of a log
+TICK = 0.5  # seconds between two drawings of a bar
+CELLS = 10  # characters of a bar; the words beside it should fit into 80 columns
 
-DELAY = 2.0  # seconds before anything is shown
-TICK = 0.5  # seconds between two looks at the clock
 
-
-def progress(iterable: Iterable, description: str) -> Iterator:
-    """Go through `iterable` and show a bar when that takes more than two seconds. The bar goes away at the end."""
-    return iter(iterable) if _silent() else _with_bar(iterable, description)
+def progress(iterable: Iterable, description: str, name: Callable[[object], str] | None = None) -> Iterator:
+    """Go through `iterable`; a bar counts the items that are done. With `name`, it also shows name(item)."""
+    return iter(iterable) if _silent() else _counted(iterable, description, name)
 
 
 @contextmanager
 def waiting(description: str, expected: float | None = None):
-    """Show how long the body has been running, once that is more than two seconds.
+    """Show how long the body has been running. For work without steps that could be counted, such as a compile.
 
-    For work without steps that could be counted, such as a compile. With `expected`, in seconds, a bar fills up to
-    that time; the seconds go on counting when the work takes longer.
+    With `expected`, in seconds, a bar fills up to that time; the seconds go on counting when the work takes longer.
     """
     if _silent():
         yield
         return
-    start = time.monotonic()
-    bar: tqdm | None = None
-
-    def tick():
-        nonlocal bar
-        seconds = time.monotonic() - start
-        if bar is None:
-            bar_format = "{desc} |{bar}|" if expected else "{desc}"
-            bar = tqdm(total=expected, desc=description, bar_format=bar_format, leave=False, file=_file())
-        bar.n = min(seconds, expected or seconds)
-        usual = f" of about {expected:.0f} s" if expected else " s"
-        bar.set_description_str(f"{description}: {seconds:.0f}{usual}")
-
-    try:
-        with _ticking(tick):
-            yield
-    finally:
-        if bar is not None:
-            bar.close()
-
-
-def _with_bar(iterable: Iterable, description: str) -> Iterator:
-    with tqdm(iterable, desc=description, delay=DELAY, leave=False, file=_file()) as bar:
-
-        def tick():
-            bar.delay = 0  # from now on the bar is seen, so closing it must wipe it away
-            bar.refresh()
-
-        with _ticking(tick):  # so that the clock runs on inside a long step
-            yield from bar
+    with _under_way(_Task(description, expected, counted=False)) as task:
+        yield
+        _log(task)
 
 
 @contextmanager
-def _ticking(tick: Callable[[], object]):
-    """Call `tick` from another thread, again and again, from two seconds after the start to the end of the body."""
-    ended = threading.Event()
-
-    def run():
-        pause = DELAY
-        while not ended.wait(pause):
-            tick()
-            pause = TICK
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+def bar_hidden():
+    """The body may print: the bar makes room for it, and comes back later."""
+    with _lock:
+        if _screen:
+            _screen.show("")
         yield
+
+
+# ---------------------------------------------------------------- what is under way
+
+
+@dataclass(eq=False)
+class _Task:
+    """Work under way, and the words that say how far it has come."""
+
+    description: str
+    total: float | None  # steps or, of what is not counted, the seconds expected; None where that is not known
+    counted: bool = True
+    done: int = 0
+    name: str = ""  # of the step
+    begun: float = field(default_factory=time.monotonic)
+    logged: float = field(default_factory=time.monotonic)
+    thread: int = field(default_factory=threading.get_ident)
+
+    def words(self) -> str:
+        seconds = time.monotonic() - self.begun
+        if not self.counted:
+            about = f" of about {self.total:.0f}" if self.total else ""
+            return f"{self.description}: {seconds:.0f}{about} s"
+        of_all = f" of {self.total:,}" if self.total is not None else ""
+        name = f", {self.name}" if self.name else ""
+        return f"{self.description}: {self.done:,}{of_all}{name}, {seconds:.0f} s"
+
+    def bar(self) -> str:
+        if not self.total:
+            return ""
+        done = self.done if self.counted else time.monotonic() - self.begun
+        return f" |{'█' * int(CELLS * min(1, done / self.total)):{CELLS}}|"
+
+
+_lock = threading.RLock()  # of all that follows, and of whatever is drawn
+_tasks: list[_Task] = []  # the one that began first has the bar
+_screen = None  # where it is drawn; None where lines are logged, or nothing is under way
+_ended = threading.Event()  # stops the thread that draws
+
+
+@contextmanager
+def _under_way(task: _Task):
+    try:
+        _begin(task)
+        yield task
     finally:
-        ended.set()
-        thread.join()
+        _end([task])
+
+
+def _counted(iterable: Iterable, description: str, name: Callable | None) -> Iterator:
+    total = len(iterable) if hasattr(iterable, "__len__") else None
+    with _under_way(_Task(description, total)) as task:
+        for item in iterable:
+            task.name = name(item) if name else ""
+            yield item
+            task.done += 1
+            _log(task)
+
+
+def _begin(task: _Task) -> None:
+    global _screen, _ended
+    with _lock:
+        _tasks.append(task)
+        if len(_tasks) == 1 and (_screen := _find_screen()):
+            _ended = threading.Event()  # the last one's thread may not have noticed yet that it should stop
+            threading.Thread(target=_draw_until, args=[_ended], name="progress", daemon=True).start()
+
+
+def _end(tasks: Iterable[_Task]) -> None:
+    """Take away what `tasks` show. A task that has ended before changes nothing."""
+    global _screen
+    with _lock:
+        _tasks[:] = [task for task in _tasks if task not in tasks]
+        if _tasks:
+            _draw()
+        elif _screen:
+            _ended.set()
+            _screen.show("")
+            _screen = None
+
+
+def _draw_until(ended: threading.Event) -> None:
+    while not ended.wait(TICK):
+        with _lock:
+            if not ended.is_set():
+                _draw()
+
+
+def _draw() -> None:
+    now = time.monotonic()
+    seen = [task for task in _tasks if now - task.begun >= DELAY]
+    if _screen:
+        inner = "; ".join(task.words() for task in seen[1:])
+        _screen.show(f"{seen[0].words()}{seen[0].bar()} {inner}".rstrip() if seen else "")
+
+
+def _log(task: _Task) -> None:
+    """A line about a step that has ended, where there is no screen: at most one in two seconds."""
+    now = time.monotonic()
+    if _screen is None and _tasks[:1] == [task] and now - task.logged >= DELAY:
+        task.logged = now
+        print(task.words(), file=sys.stderr, flush=True)
+
+
+def _end_what_is_left() -> None:
+    """End what this thread's cell left under way: a loop that was broken off while a traceback still refers to it."""
+    _end([task for task in _tasks if task.thread == threading.get_ident()])
+
+
+def _end_all_and_show(*error) -> None:
+    """An error that ends the process is printed where the bar was, not after it."""
+    _end(list(_tasks))
+    sys.__excepthook__(*error)
+
+
+def _forget() -> None:
+    """In a process that was forked, the lock may be held, and the bar is the other process's."""
+    global _lock, _screen
+    _lock, _screen = threading.RLock(), None
+    _tasks.clear()
+
+
+atexit.register(lambda: _end(list(_tasks)))
+os.register_at_fork(after_in_child=_forget)
+
+
+# ---------------------------------------------------------------- where it is shown
+
+
+class _Terminal:
+    """A line of a terminal that is drawn over."""
+
+    def __init__(self, stream):
+        self.stream, self.drawn = stream, 0
+        if sys.excepthook is sys.__excepthook__:
+            sys.excepthook = _end_all_and_show
+
+    def show(self, text: str) -> None:
+        if not text and not self.drawn:
+            return
+        text = text[: self._columns() - 1]  # a longer line would go on in the next, which is not drawn over
+        try:
+            text.encode(self.stream.encoding or "utf-8")
+        except UnicodeEncodeError:
+            text = text.replace("█", "#").encode("ascii", "replace").decode()
+        with suppress(OSError, ValueError):  # a terminal that is gone ends no work
+            self.stream.write("\r" + text.ljust(self.drawn) + ("" if text else "\r"))
+            self.stream.flush()
+        self.drawn = len(text)
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self.stream.fileno()).columns or 80
+        except (OSError, ValueError):
+            return 80
+
+
+class _Output:
+    """An output of a notebook's cell, whose text is replaced. What the cell prints has outputs of its own."""
+
+    def __init__(self):
+        self.id, self.drawn = os.urandom(8).hex(), None
+
+    def show(self, text: str) -> None:
+        from IPython.display import display
+
+        if text != (self.drawn or ""):
+            display({"text/plain": text}, raw=True, display_id=self.id, update=self.drawn is not None)
+            self.drawn = text
 
 
 def _silent() -> bool:
@@ -85,6 +221,11 @@ def _silent() -> bool:
     return in_a_test or os.environ.get("COURSE_HEADLESS", "0") not in ("", "0")
 
 
-def _file():
-    """A notebook colours what comes from stderr as if it were an error; a terminal keeps stdout for results."""
-    return sys.stdout if "ipykernel" in sys.modules else sys.stderr
+def _find_screen():
+    """A notebook's cell, a terminal, or None. Results go to stdout, so a terminal's bar goes to stderr."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell:
+        shell.events.register("post_execute", _end_what_is_left)  # once: IPython leaves out what it has already
+    if hasattr(shell, "kernel"):
+        return _Output()
+    return _Terminal(sys.stderr) if sys.stderr.isatty() else None

@@ -1,4 +1,5 @@
-"""Who runs the course: install, doctor, run, lab, publish, cache. The make targets call it; nothing imports it.
+"""Who runs the course: install, doctor, run, outputs, lab, publish, cache, and `lessons`, which lessons there are. The
+make targets call it; nothing imports it.
 
 May import `lesson`, `cuda.common` and `ground`. `install` and `publish` run without a .venv.
 """
