@@ -28,16 +28,16 @@ GB = 10**9
 VENV_GB, WHEELS_GB = 6.3, 3.2
 
 # What each make target itself imports. The lessons' own needs are the list in pyproject.toml.
-RUNS_LESSONS = ["torch", "torchvision", "nbclient", "nbformat", "ipykernel"]
+RUNS_LESSONS = ["torch", "torchvision", "nbclient", "nbformat", "ipykernel", "tqdm"]
 NEEDS = {
     "course": RUNS_LESSONS,
     "outputs": RUNS_LESSONS,
     "test": [*RUNS_LESSONS, "nbval", "pytest", "ruff", "xdist"],
     "lint": ["ruff"],
     "lab": ["jupyterlab", "ipykernel"],
-    "bench": ["torch", "torchvision", "numpy"],
-    "bench-build": ["torch", "pandas", "numpy"],
-    "bench-engine": ["torch", "pandas", "numpy"],
+    "bench": ["torch", "torchvision", "numpy", "tqdm"],
+    "bench-build": ["torch", "pandas", "numpy", "tqdm"],
+    "bench-engine": ["torch", "pandas", "numpy", "tqdm"],
 }
 
 
