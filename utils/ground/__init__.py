@@ -1,4 +1,4 @@
 """What every room may use: progress bars, colours, errors, and questions about the machine. Imports no other room.
 
-Standard library only: `manage/install` runs on `system` and `errors` before there is a .venv.
+`system` and `errors` need the standard library only: `manage/install` runs on them before there is a .venv.
 """

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from tqdm.std import Bar, tqdm
+
 DELAY = 2.0  # seconds before anything is shown, and between two lines of a log
 TICK = 0.5  # seconds between two drawings of a bar
 CELLS = 10  # characters of a bar; the words beside it should fit into 80 columns
@@ -72,11 +74,11 @@ class _Task:
         name = f", {self.name}" if self.name else ""
         return f"{self.description}: {self.done:,}{of_all}{name}, {seconds:.0f} s"
 
-    def bar(self) -> str:
+    def bar(self, charset: str) -> str:
         if not self.total:
             return ""
         done = self.done if self.counted else time.monotonic() - self.begun
-        return f" |{'█' * int(CELLS * min(1, done / self.total)):{CELLS}}|"
+        return f" |{Bar(min(1, done / self.total), CELLS, charset)}|"
 
 
 _lock = threading.RLock()  # of all that follows, and of whatever is drawn
@@ -138,7 +140,7 @@ def _draw() -> None:
     seen = [task for task in _tasks if now - task.begun >= DELAY]
     if _screen:
         inner = "; ".join(task.words() for task in seen[1:])
-        _screen.show(f"{seen[0].words()}{seen[0].bar()} {inner}".rstrip() if seen else "")
+        _screen.show(f"{seen[0].words()}{seen[0].bar(_screen.charset)} {inner}".rstrip() if seen else "")
 
 
 def _log(task: _Task) -> None:
@@ -178,22 +180,20 @@ class _Terminal:
     """A line of a terminal that is drawn over."""
 
     def __init__(self, stream):
-        self.stream, self.drawn = stream, 0
+        self.stream, self.draw, self.is_drawn = stream, tqdm.status_printer(stream), False
+        self.charset = Bar.UTF if _can_write(stream, Bar.UTF) else Bar.ASCII
         if sys.excepthook is sys.__excepthook__:
             sys.excepthook = _end_all_and_show
 
     def show(self, text: str) -> None:
-        if not text and not self.drawn:
+        if not text and not self.is_drawn:
             return
-        text = text[: self._columns() - 1]  # a longer line would go on in the next, which is not drawn over
-        try:
-            text.encode(self.stream.encoding or "utf-8")
-        except UnicodeEncodeError:
-            text = text.replace("█", "#").encode("ascii", "replace").decode()
+        text = text if _can_write(self.stream, text) else text.encode("ascii", "replace").decode()
         with suppress(OSError, ValueError):  # a terminal that is gone ends no work
-            self.stream.write("\r" + text.ljust(self.drawn) + ("" if text else "\r"))
-            self.stream.flush()
-        self.drawn = len(text)
+            self.draw(text[: self._columns() - 1])  # a longer line would go on in the next, which is not drawn over
+            if not text:
+                self.stream.write("\r")
+        self.is_drawn = bool(text)
 
     def _columns(self) -> int:
         try:
@@ -202,8 +202,18 @@ class _Terminal:
             return 80
 
 
+def _can_write(stream, text: str) -> bool:
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class _Output:
     """An output of a notebook's cell, whose text is replaced. What the cell prints has outputs of its own."""
+
+    charset = Bar.UTF
 
     def __init__(self):
         self.id, self.drawn = os.urandom(8).hex(), None
