@@ -35,14 +35,15 @@ class Source:
 
 
 def course() -> list[Source]:
-    """All of them, the shared sources first, then the lessons in order; none twice."""
-    found = [Source(str(kernels.path(name).relative_to(ROOT)), kernels.source(name)) for name in kernels.names()]
-    shared = {source.text: source for source in found}
+    """All of them, the shared sources first, then the lessons in order, without what a shared source contains."""
+    shared = [Source(str(kernels.path(name).relative_to(ROOT)), kernels.source(name)) for name in kernels.names()]
+    found = [*shared]
     for path in NOTEBOOKS:
         cells = json.loads(path.read_text())["cells"]
         for source in texts(cells, str(path.relative_to(ROOT))):
-            if source.text in shared:
-                shared[source.text].instances += source.instances
+            whole = [other for other in shared if source.text.strip() in other.text]
+            if whole:
+                whole[0].instances += source.instances
             else:
                 found.append(source)
     return found
