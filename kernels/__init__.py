@@ -7,6 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from utils.cuda.common import cxx
+
 __all__ = ["cuda_begin", "folder", "functions", "host", "launched", "load", "names", "source"]
 
 #: Where the sources and their headers are: `%%cuda -I{kernels.folder}` lets a cell include one.
@@ -34,12 +36,13 @@ def host(name):
 
 def functions(name):
     """The functions that `name.cpp` offers to Python, in the order of the file."""
-    return re.findall(r"^at::Tensor (\w+)\(", (folder / _checked(name, ".cpp")).read_text(), re.MULTILINE)
+    text = (folder / _checked(name, ".cpp")).read_text()
+    return [function.name for function in cxx.functions(text) if function.returns == "at::Tensor"]
 
 
 def launched(name):
     """The kernels that the launchers of `name.cu` start, as `compile_kernel` takes them: templates with arguments."""
-    return list(dict.fromkeys(re.findall(r"(\w+(?:<[\w, ]+>)?)\s*<<<", source(name))))
+    return list(dict.fromkeys(launch.kernel for launch in cxx.launches(source(name))))
 
 
 @cache
