@@ -271,7 +271,8 @@ def launch(part: Sequence[Token], at) -> Launch:
     first = _kernel_begins(part, at)
     closes = at + 1
     while closes < len(part) and part[closes].text not in (">>>", ";", ")", "]", "}"):
-        closes = behind(part, closes) if part[closes].text in "([{" else closes + 1
+        ends = matching(part, closes) if part[closes].text in ("(", "[", "{") else closes
+        closes = len(part) if ends is None else ends + 1
     line, problem = part[at].line, ""
     if first is None:
         problem = "`<<<` stands behind no kernel's name"
@@ -320,7 +321,7 @@ def instance(name) -> tuple[str, str] | None:
 
 def called(source) -> set[str]:
     """Every word before a parenthesis: what the source declares, defines or calls, and its macros."""
-    return {token.text for token, after in pairwise(tokens(source)) if after.text == "("}
+    return {token.text for token, after in pairwise(tokens(source)) if after.text == "(" and token.text.isidentifier()}
 
 
 def uses_torch(source, in_macros=True) -> bool:
