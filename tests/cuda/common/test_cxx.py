@@ -358,10 +358,10 @@ def test_launches(source, kernel):
 @pytest.mark.parametrize(
     ("source", "line", "problem"),
     [
-        ("<<<1, 2>>>(x)", 1, "stands behind no kernel's name"),
-        ("\n = <<<1, 2>>>(x)", 2, "stands behind no kernel's name"),
-        (")<<<1, 2>>>(x)", 1, "stands behind no kernel's name"),
-        ("><<<1, 2>>>(x)", 1, "stands behind no kernel's name"),
+        ("<<<1, 2>>>(x)", 1, "no kernel's name"),
+        ("\n = <<<1, 2>>>(x)", 2, "no kernel's name"),
+        (")<<<1, 2>>>(x)", 1, "no kernel's name"),
+        ("><<<1, 2>>>(x)", 1, "no kernel's name"),
         ("k<<<1, 2(x); }", 1, "no `>>>`"),
         ("k<<<(1, 2>>>(x)", 1, "no `>>>`"),
         ("k<<<", 1, "no `>>>`"),

@@ -275,7 +275,7 @@ def launch(part: Sequence[Token], at) -> Launch:
         closes = len(part) if ends is None else ends + 1
     line, problem = part[at].line, ""
     if first is None:
-        problem = "`<<<` stands behind no kernel's name"
+        problem = "`<<<` has no kernel's name in front of it"
     elif text_at(part, closes) != ">>>":
         problem = "this launch has `<<<` but no `>>>`"
     elif text_at(part, closes + 1) != "(":

@@ -74,7 +74,7 @@ def _error(token, message):
 def _check_braces(source):
     """Where nothing else tells which `{` is not closed, a compiler misses it somewhere behind the source."""
     if any(line[1].text.startswith(("if", "el")) for line in cxx.directives(source) if len(line) > 1):
-        return  # braces may stand in either branch
+        return  # either branch may open or close braces
     opened = [token for token in cxx.unmatched(cxx.tokens(source), "{}") if token.text == "{"]
     if opened:
         raise _error(opened[-1], "this `{` is never closed")
@@ -142,7 +142,7 @@ def _cast_to_void(tokens, i):
     for cast in (["(", "void", "*", ")"], ["(", "const", "void", "*", ")"], ["(", "void", "const", "*", ")"]):
         if words[: len(cast)] == cast:
             return i + len(cast)
-    if words[:1] == ["reinterpret_cast"]:  # what it casts stands in parentheses, and may stay in them
+    if words[:1] == ["reinterpret_cast"]:  # what it casts is in parentheses, and may stay in them
         return next((k + 1 for k in range(i, len(tokens)) if tokens[k].text == ">"), None)
     return None
 
@@ -156,14 +156,19 @@ def _launch(source, tokens, i, edits, plain):
         raise TranslationError(launch.problem, line=launch.line)
     begins, ends = tokens[launch.first].start, tokens[i - 1].end
     config = translate(source[tokens[i].end : tokens[launch.closes].start])
-    kernel = source[begins:ends]
-    name = " ".join(kernel.split()).replace("\\", "\\\\").replace('"', '\\"')
-    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), CUDA_ON_CPU_CALL({kernel}))'
+    name = launch.kernel.replace("\\", "\\\\").replace('"', '\\"')
+    call = f"CUDA_ON_CPU_CALL({source[begins:ends]}{_lines(source[ends : tokens[i].start], tokens[i])})"
+    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), {call})'
     # A name in the kernel's template arguments was already looked at, as a word; the launch replaces it whole.
     while edits and edits[-1][0] >= begins:
         edits.pop()
     edits.append((begins, tokens[launch.closes].end, start))
     return launch.closes + 1
+
+
+def _lines(text, token):
+    """The ends of the lines of a text around a token; those within a macro do not end it."""
+    return ("\\\n" if token.directive else "\n") * text.count("\n")
 
 
 def _shared(source, tokens, i, edits, inside_function):
@@ -205,10 +210,10 @@ def _shared(source, tokens, i, edits, inside_function):
         else:
             parts.append(f'static ::cuda_on_cpu::Shared<{kind}{dims}> {name}_shared("{name}"); ')
             parts.append(f"auto& {name} = {name}_shared.of_this_block();")
-    lines = source.count("\n", tokens[first].start, tokens[end].start)
+    lines = _lines(source[tokens[first].start : tokens[end].start], tokens[i])
     while edits and edits[-1][0] >= tokens[first].start:
         edits.pop()
-    edits.append((tokens[first].start, tokens[end].end, "".join(parts) + "\n" * lines))
+    edits.append((tokens[first].start, tokens[end].end, "".join(parts) + lines))
     return end + 1
 
 

@@ -1,4 +1,4 @@
-"""One CUDA C++ text for two compilers: its kernels for nvcc, all that speaks of torch for the C++ compiler.
+"""One CUDA C++ text for two compilers: its kernels for nvcc, all that uses torch for the C++ compiler.
 
 nvcc takes half a minute for torch's headers, and a kernel needs none of them. So the text is cut at its functions: nvcc
 gets those that run on the GPU, the C++ compiler gets the others, in which a launch `kernel<<<b, t>>>(x)` becomes a call
@@ -30,7 +30,7 @@ class Split(NamedTuple):
     host_names: set[str]
 
 
-# The types for which torch's macros repeat what stands in them, by the name scalar_t.
+# The types for which torch's macros repeat the code inside them, each under the name scalar_t.
 _DISPATCHED = {
     "AT_DISPATCH_FLOATING_TYPES": ["double", "float"],
     "AT_DISPATCH_INTEGRAL_TYPES": ["uint8_t", "int8_t", "int64_t", "int", "int16_t"],
@@ -56,7 +56,7 @@ def split(source) -> Split:
         start, end = item.tokens[0].start, item.tokens[-1].end
         text, head = source[start:end], item.words
         if "__global__" in head:
-            if item.defined:  # the host is told of the kernel; its body is nvcc's
+            if item.defined:  # the host needs the kernel's name; its body is nvcc's
                 at = item.tokens[item.head].start
                 from_host.append((at, end, ";" + _lines(source[at:end])))
         elif _runs_on_gpu(item):
@@ -68,15 +68,15 @@ def split(source) -> Split:
                 gpu_names |= set(item.names)
         elif _is_for_host(item, text, on_gpu):
             if any(start < line[0].start < end for line in directives):
-                raise NotSplit("a preprocessor line stands in a function of the host")
+                raise NotSplit("a preprocessor line is inside a function of the host")
             from_device.append((start, end, _lines(text)))
             host_names |= set(item.names)
             instances += _instances(item, kernels)
             from_host += _launches(source, item)
-        elif any(t.text in _ONLY_ON_GPU or t.text.startswith("atomic") for t in item.tokens):
+        elif any(_is_only_on_gpu(token.text) for token in item.tokens):
             raise NotSplit("a type has functions for the GPU alone")
     for name in sorted(gpu_names & {token.text for token in cxx.tokens(_replaced(source, from_host))}):
-        raise NotSplit(f"the host speaks of {name}, which lives on the GPU")
+        raise NotSplit(f"the host uses {name}, which is on the GPU")
     for line in directives:
         if cxx.included(line).startswith(_TORCH_HEADERS):
             from_device.append((line[0].start, line[-1].end, _lines(source[line[0].start : line[-1].end])))
@@ -88,7 +88,7 @@ def split(source) -> Split:
         )
         device += f'\n#line 1 "instances"\n{kept}\n'
     if cxx.uses_torch(device, in_macros=False) or cxx.uses_python(device, in_macros=False):
-        raise NotSplit("a kernel speaks of torch")
+        raise NotSplit("a kernel uses torch")
     return Split(device, _replaced(source, from_host), list(kernels), host_names)
 
 
@@ -129,8 +129,12 @@ def _runs_on_gpu(item):
     return bool({"__global__", "__device__", "__constant__", "__managed__"} & set(item.words))
 
 
+def _is_only_on_gpu(word):
+    return word in _ONLY_ON_GPU or word.startswith("atomic") and word[6:7].isupper()  # atomicAdd
+
+
 def _is_for_host(item, text, on_gpu):
-    """Whether nvcc needs nothing of it: it speaks of torch, it launches, or it is a function that no kernel names."""
+    """Whether nvcc needs nothing of it: it uses torch, it launches, or it is a function that no kernel names."""
     if cxx.uses_torch(text) or cxx.uses_python(text) or any(token.text == "<<<" for token in item.tokens):
         return True
     is_function = item.parameters is not None and item.defined and item.name != "operator"
@@ -146,7 +150,8 @@ def _launches(source, item):
             if launch.problem:
                 raise refused("cuda_src", source, launch.line, launch.problem)
             begins, closes = item.tokens[launch.first].start, item.tokens[launch.closes]
-            kernel, config = source[begins : token.start].strip(), source[token.end : closes.start]
+            kernel = source[begins : token.start].rstrip(" \t")  # the ends of lines stay
+            config = source[token.end : closes.start]
             edits.append((begins, closes.end, f"::cuda_course::launch({kernel}, {config})"))
     return edits
 
@@ -171,7 +176,7 @@ def _instances(item, kernels):
                 found.append(cxx.written([t._replace(text=kind) if t.text == "scalar_t" else t for t in name]))
         else:
             macros = ", ".join(sorted(dispatch)) or "what defines scalar_t"
-            raise NotSplit(f"{macros} stands for types that are not listed", line=token.line)
+            raise NotSplit(f"{macros} repeats the code for types that are not listed", line=token.line)
     return found
 
 
