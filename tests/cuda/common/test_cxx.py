@@ -277,6 +277,8 @@ def test_the_name_of_a_parameter(parameter, name):
         (f"#if A\n__global__ void one() {{\n#else\n__global__ void two() {{\n#endif\n}}\n{KERNEL}",
          {"one": [], "two": [], "k": ["x", "n"]}),
         (f"__global__ void k(float*, int);\n{KERNEL}", {"k": ["", ""]}),
+        (f"int i = f(3) // no semicolon\ntemplate <class T> {KERNEL}", {"k": ["x", "n"]}),
+        (f"`f(x)` is not C++) {KERNEL}", {"k": ["x", "n"]}),
         (f"class A {{ friend void f(); }}; namespace n {{ {KERNEL} }}", {"k": ["x", "n"]}),
     ],
 )  # fmt: skip

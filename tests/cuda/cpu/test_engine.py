@@ -49,16 +49,15 @@ def test_text_that_is_no_code_is_left_alone(text):
 
 
 def test_every_line_keeps_its_number():
-    source = "void f() {\n  k<<<a,\n   b>>>(\n x);\n  __shared__\n   float t[2]\n [3];\n  here;\n}"
+    source = "void f() {\n  k\n <<<a,\n   b>>>(\n x);\n  __shared__\n   float t[2]\n [3];\n  here;\n}"
     translated = translate(source)
     assert translated.count("\n") == source.count("\n")
     assert translated[: translated.index("here")].count("\n") == source[: source.index("here")].count("\n")
 
 
 def test_a_macro_stays_on_its_lines():
-    source = (
-        "#define GO(T) \\\n  name_##T##_kernel \\\n  <<<1, \\\n  2>>>(x); \\\n  __shared__ \\\n  int s; here\nthere"
-    )
+    launch, variable = "name_##T##_kernel \\\n <<<1, \\\n 2>>>(x);", "__shared__ \\\n int s;"
+    source = f"#define GO(T) \\\n {launch} \\\n {variable} here\nthere"
     translated = translate(source)
     assert "CUDA_ON_CPU_CALL(name_##T##_kernel" in translated and "Shared<int> s_shared" in translated
     for word in ("here", "there"):
@@ -66,10 +65,8 @@ def test_a_macro_stays_on_its_lines():
     assert translated.count("\\\n") == source.count("\\\n")
 
 
-@pytest.mark.parametrize(
-    "head", ["inline __device__ void", "struct S { __device__ void", "GLOBAL void", "MAKE(2) void"]
-)
-def test_shared_variables_are_met_in_every_function(head):
+@pytest.mark.parametrize("head", ["inline __device__ void", "struct S { __device__ void", "GLOBAL void", "M(2) void"])
+def test_shared_variables_are_read_in_every_function(head):
     source = f"#define GLOBAL __global__\n{head} f() {{\n  __shared__ int s;\n}}" + "};" * ("struct" in head)
     assert "auto& s = s_shared.of_this_block();" in translate(source)
 

@@ -116,14 +116,16 @@ def functions(source) -> list[Declaration]:
     return [declaration for declaration in declarations(source) if declaration.parameters is not None]
 
 
-def _declaration(part, first):
-    """The declaration that begins at index `first`."""
-    begins, k, head, function = _behind_template(part, first), first, None, None
+def _declaration(part, first, mark=None):
+    """The declaration that begins at index `first`. A function's name comes behind index `mark`, where it is given."""
+    begins = _behind_template(part, first)
+    mark = begins if mark is None else mark
+    k, head, function = mark, None, None
     while k < len(part) and part[k].text not in (")", "]", "}"):
         text, opens = part[k].text, k
         if text == "{" and head is None:
-            function = _function(part[begins:k])
-            initializer = function and part[k - 1].text != ")" and any(t.text == ":" for t in part[begins:k])
+            function = _function(part[mark:k])
+            initializer = function and part[k - 1].text != ")" and any(t.text == ":" for t in part[mark:k])
             head = None if initializer else k  # S::S() : member{1} { ... }
         k = behind(part, k)
         if text == "{" and part[k - 1].text != "}":  # it is not closed
@@ -131,11 +133,11 @@ def _declaration(part, first):
         if text == ";" or text == "{" and opens == head and function or k == len(part):
             break
     head = k if head is None else head
-    function = function or _function(part[begins:head])
+    function = function or _function(part[mark:head])
     mine, template = part[first:k], written(part[first:begins])
     if not function:
         return Declaration(mine, head - first, template, _names(part[begins:head]), part[first].line, "", None)
-    at, opens, closes = (begins + index for index in function)
+    at, opens, closes = (mark + index for index in function)
     parameters = [p for p in at_commas(part[opens + 1 : closes]) if [t.text for t in p] != ["void"]]
     returns = written(part[begins:at])
     return Declaration(mine, head - first, template, [part[at].text], part[at].line, returns, parameters)
@@ -213,7 +215,8 @@ def declared_kernels(source) -> list[Declaration]:
     for k, token in enumerate(plain):
         if token.text == "__global__":
             first = next((b + 1 for b in range(k, -1, -1) if plain[b].text in (";", "{", "}")), 0)
-            found.append(_declaration(plain, first))
+            first = next((b for b in range(first, k) if plain[b].text == "template"), first)
+            found.append(_declaration(plain, first, k))
     return [kernel for kernel in found if kernel.parameters is not None]
 
 
