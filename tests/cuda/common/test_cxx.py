@@ -184,6 +184,8 @@ def declared(source):
         ("bool operator<(const A& a, const A& b) { }", ["operator"], True, True),
         ("int A::operator()(int a) const { }", ["operator"], True, True),
         ("A::A(int x) : x{x}, y(x) { }", ["A"], True, True),
+        ("A::A() : x{1}, y{2} { }", ["A"], True, True),
+        ("auto f(int x = a ? b : c) -> int { }", ["f"], True, True),
         ("PYBIND11_MODULE(name, m) { }", ["PYBIND11_MODULE"], True, True),
         ("struct alignas(16) Quad { float x, y; int f() { return 1; } };", ["Quad"], False, True),
         ("typedef struct __align__(8) { float x; } Pair;", [], False, True),

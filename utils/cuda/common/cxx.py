@@ -16,13 +16,13 @@ from utils.cuda.common.lexer import (
     Macro,
     Token,
     at_commas,
-    behind,
     code,
     directives,
     expanded,
     included,
     macros,
     matching,
+    step_over,
     text_at,
     tokens,
     unmatched,
@@ -89,7 +89,7 @@ def declarations(source) -> list[Declaration]:
     part = [token for token in tokens(source) if not token.directive]
     found, at = [], 0
     while at < len(part):
-        inside = _namespace_begins(part, at)
+        inside = _after_namespace(part, at)
         if inside is not None:
             at = inside
         elif part[at].text in (";", ")", "]", "}"):  # `}` ends a namespace
@@ -100,8 +100,8 @@ def declarations(source) -> list[Declaration]:
     return found
 
 
-def _namespace_begins(part, at):
-    """The index behind the `{` of a namespace, or of an `extern "C"`, that begins at index `at`; otherwise None."""
+def _after_namespace(part, at):
+    """The index after the `{` of a namespace, or of an `extern "C"`, that begins at index `at`; otherwise None."""
     words = [token.text for token in part[at : at + 3]]
     if words == ["extern", '"C"', "{"]:
         return at + 3
@@ -117,17 +117,17 @@ def functions(source) -> list[Declaration]:
 
 
 def _declaration(part, first, mark=None):
-    """The declaration that begins at index `first`. A function's name comes behind index `mark`, where it is given."""
-    begins = _behind_template(part, first)
+    """The declaration that begins at index `first`. A function's name is looked for from index `mark` on."""
+    begins = _after_template(part, first)
     mark = begins if mark is None else mark
     k, head, function = mark, None, None
     while k < len(part) and part[k].text not in (")", "]", "}"):
         text, opens = part[k].text, k
         if text == "{" and head is None:
             function = _function(part[mark:k])
-            initializer = function and part[k - 1].text != ")" and any(t.text == ":" for t in part[mark:k])
-            head = None if initializer else k  # S::S() : member{1} { ... }
-        k = behind(part, k)
+            initializers = function and text_at(part, mark + function[2] + 1) == ":"  # S::S() : member{1} { ... }
+            head = None if initializers and part[k - 1].text not in (")", "}") else k
+        k = step_over(part, k)
         if text == "{" and part[k - 1].text != "}":  # it is not closed
             k = len(part)
         if text == ";" or text == "{" and opens == head and function or k == len(part):
@@ -143,7 +143,7 @@ def _declaration(part, first, mark=None):
     return Declaration(mine, head - first, template, [part[at].text], part[at].line, returns, parameters)
 
 
-def _behind_template(part, at):
+def _after_template(part, at):
     while [token.text for token in part[at : at + 2]] == ["template", "<"]:
         end = matching(part, at + 1)
         if end is None:
@@ -155,7 +155,7 @@ def _behind_template(part, at):
 def _function(head):
     """The indices of a function's name and of the parentheses of its parameters; None where the head is of no function.
 
-    What has parentheses of its own may stand before the name: __launch_bounds__(256), alignas(16), a macro.
+    What has parentheses of its own may come before the name: __launch_bounds__(256), alignas(16), a macro.
     """
     found, k = None, 0
     while k < len(head) and head[k].text != "=":
@@ -174,18 +174,18 @@ def _function(head):
                 found, after = (name, k, closes), text_at(head, closes + 1)
                 if not after.isidentifier() or after in _AFTER_PARAMETERS:
                     break
-        k = behind(head, k)
+        k = step_over(head, k)
     return found
 
 
 def declared_at(declarator: Sequence[Token]) -> int | None:
-    """The index of the name behind a type, which comes before a value, a size or the end; None without a name."""
+    """The index of the name after a type, which comes before a value, a size or the end; None without a name."""
     name, k = None, 0
     while k < len(declarator) and declarator[k].text not in ("=", "{", ":", ";"):
         if declarator[k].text == "[" and name is not None:  # [[maybe_unused]] comes before the name
             break
         name = k if declarator[k].text.isidentifier() and text_at(declarator, k - 1) != "::" else None
-        k = behind(declarator, k)
+        k = step_over(declarator, k)
     return name
 
 
@@ -306,7 +306,7 @@ def _kernel_begins(part, at):
 
 
 def _before_arguments(part, at):
-    """The index of the last token that belongs to no template arguments: of `k<16>`, where `k` is."""
+    """The index of `k` in `k<16>`, whose last token is at `at`; `at` itself where no template arguments end there."""
     if text_at(part, at) in (">", ">>>"):
         opens = matching(part, at)
         return None if opens is None else opens - 1

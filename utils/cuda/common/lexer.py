@@ -10,8 +10,8 @@ from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-__all__ = ["Macro", "Token", "at_commas", "behind", "code", "directives", "expanded", "included", "macros", "matching"]
-__all__ += ["text_at", "tokens", "unmatched", "written"]
+__all__ = ["Macro", "Token", "at_commas", "code", "directives", "expanded", "included", "macros", "matching"]
+__all__ += ["step_over", "text_at", "tokens", "unmatched", "written"]
 
 # ---- tokens ---------------------------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ def _blank(text):
 
 
 def text_at(part, at) -> str:
-    """The text of a token; empty before the first and behind the last."""
+    """The text of a token; empty before the first and after the last."""
     return part[at].text if 0 <= at < len(part) else ""
 
 
@@ -139,12 +139,12 @@ def at_commas(part: Sequence[Token]) -> list[Sequence[Token]]:
         if part[k].text == ",":
             parts.append(part[start:k])
             start = k + 1
-        k = behind(part, k)
+        k = step_over(part, k)
     return [*parts, part[start:]] if part else []
 
 
-def behind(part, at) -> int:
-    """The index after the token at `at`; of a bracket that opens, the index after the one that closes it."""
+def step_over(part, at) -> int:
+    """The index after the token at `at`; after the bracket that closes it, where it opens one."""
     end = matching(part, at) if part[at].text in _CLOSER else None
     return (at if end is None else end) + 1
 
@@ -207,7 +207,7 @@ def expanded(source) -> list[Token]:
 
 
 def _pasted(body):
-    """Does what `##` asks for."""
+    """The tokens of a macro's body with those joined that have `##` between them."""
     found = []
     for token in body:
         if len(found) > 1 and found[-1].text == "##":
