@@ -7,7 +7,6 @@ module is loaded, but not run.
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import torch
 
 import kernels
 from bench.report import report
-from utils.cuda.common import toolchain
+from utils.cuda.common import cxx, toolchain
 from utils.cuda.compile import load_with
 from utils.cuda.cpu.build import Builder as EngineBuilder
 from utils.cuda.gpu.nvcc import Builder, cudart_link
@@ -78,8 +77,8 @@ class Source(NamedTuple):
 def lecture(name) -> Source:
     """An operation as a lesson writes it, in one text."""
     text = (HERE / "lecture" / f"{name}.cu").read_text()
-    declared = re.findall(r"^(torch::Tensor (\w+)\([^)]*\)) \{", text, re.MULTILINE)
-    return Source(text, "".join(f"{function};\n" for function, _ in declared), [name for _, name in declared])
+    declared = [function for function in cxx.functions(text) if function.returns == "torch::Tensor"]
+    return Source(text, "".join(f"{function.signature};\n" for function in declared), [f.name for f in declared])
 
 
 def shared(name) -> Source:

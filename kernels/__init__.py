@@ -1,4 +1,4 @@
-"""The course's CUDA sources. Notebooks, exercises and benchmarks build them; this room imports nothing but `utils`.
+"""The course's CUDA sources. Notebooks, exercises and benchmarks build them. May import `utils` and `utils.cuda.common`.
 
 An operation is two files: `name.cu` (kernels and launchers) and `name.cpp` (the torch side). The steps of a ladder are
 in a folder, where a number in front of the name gives their order: `matmul/1_matmul.cu`.
@@ -8,6 +8,8 @@ in a folder, where a number in front of the name gives their order: `matmul/1_ma
 import re
 from functools import cache
 from pathlib import Path
+
+from utils.cuda.common import cxx
 
 __all__ = ["cuda_begin", "folder", "functions", "host", "launched", "load", "names", "path", "source"]
 
@@ -50,12 +52,13 @@ def host(name):
 
 def functions(name):
     """The functions that `name.cpp` offers to Python, in the order of the file."""
-    return re.findall(r"^at::Tensor (\w+)\(", path(name).with_suffix(".cpp").read_text(), re.MULTILINE)
+    text = path(name).with_suffix(".cpp").read_text()
+    return [function.name for function in cxx.functions(text) if function.returns == "at::Tensor"]
 
 
 def launched(name):
     """The kernels that the launchers of `name.cu` start, as `compile_kernel` takes them: templates with arguments."""
-    return list(dict.fromkeys(re.findall(r"(\w+(?:<[\w, ]+>)?)\s*<<<", source(name))))
+    return list(dict.fromkeys(launch.kernel for launch in cxx.launches(source(name))))
 
 
 @cache

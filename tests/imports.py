@@ -20,7 +20,7 @@ ROOMS = {
     "utils/cuda/cpu/trace": ["utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
     "utils/cuda": ["utils/cuda/cpu/trace", "utils/cuda/cpu", "utils/cuda/gpu", "utils/cuda/common"],
     "utils": ["utils/cuda", "utils/cuda/common"],
-    "kernels": ["utils"],
+    "kernels": ["utils", "utils/cuda/common"],
     "utils/lesson": ["utils/cuda", "utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
     "utils/exercises": ["kernels", "utils/lesson", "utils/cuda", "utils/cuda/common"],
     "utils/manage": ["utils/lesson", "utils/cuda/common", "utils/ground"],

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import kernels
 from tests.nvcc.sources import Source, course
-from utils.cuda.common.arguments import kernels_of
-from utils.cuda.common.extension import speaks_of_torch
+from utils.cuda.common import cxx
 from utils.cuda.common.toolchain import cuda_home, nvcc_hint, nvcc_release
 from utils.cuda.gpu.split import split
 
@@ -74,7 +73,7 @@ def compile_all(sources, nvcc=None) -> list[Compiled]:
 
 def _compile(source: Source, nvcc) -> Compiled:
     """The kernels of one source, without what speaks of torch, as utils.load_cuda gives them to nvcc."""
-    code = split(source.text).device if speaks_of_torch(source.text) else source.text
+    code = split(source.text).device if cxx.uses_torch(source.text) else source.text
     code = f'#include <cuda_runtime.h>\n#include <cstdint>\n#line 1 "cuda_src"\n{code}\n'
     for i, instance in enumerate(source.instances):
         code += f"extern const void* const asked_for_{i} = (const void*)&{instance};\n"
@@ -115,7 +114,7 @@ def _readable(symbols) -> dict[str, str]:
 def missing(source, compiled) -> list[str]:
     """The kernels of a source of which no code was made, on one architecture or on all: templates without instances."""
     made = {(re.split(r"[< ]", n.kernel.split("::")[-1])[0], n.arch) for n in compiled.needs}
-    return [name for name in kernels_of(source.text) if not {(name, arch) for arch in ARCHITECTURES} <= made]
+    return [name for name in cxx.kernels(source.text) if not {(name, arch) for arch in ARCHITECTURES} <= made]
 
 
 # ---- what was recorded ----------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ import utils
 from tests.clock import slowdown
 from tests.cuda.sources import GRID_SYNC, HALVES, SOURCE, X, line_of
 from utils import CompileError, compile_kernel
-from utils.cuda.common import toolchain
-from utils.cuda.common.arguments import kernels_of
+from utils.cuda.common import cxx, toolchain
 
 ROOT = Path(utils.__file__).parents[1]
 
@@ -84,7 +83,7 @@ def test_a_function_that_is_defined_nowhere(on_cpu):
 
 
 def test_kernels_of_a_source():
-    found = kernels_of(r"""
+    found = cxx.kernels(r"""
         /* __global__ void no(); */ const char* s = "__global__ void no() {";
         namespace n { template <class T, int (*f)(int)> static __global__ void __launch_bounds__(64, 2)
             one(const T* __restrict__ a, unsigned long long b, float (*c)[16], int d[4]); }
@@ -98,7 +97,7 @@ def test_kernels_of_a_source():
     assert found["one"].names[:2] == ["a", "b"] and found["one"].names[3] == "d"
     assert found["two"].names == [] and found["three"].names == ["x"] and found["five"].names == ["p"]
     assert [name for name, kernel in found.items() if kernel.cooperative] == ["five"]
-    assert kernels_of(GRID_SYNC)["waits"].cooperative, "a function that the kernel calls waits for the grid"
+    assert cxx.kernels(GRID_SYNC)["waits"].cooperative, "a function that the kernel calls waits for the grid"
 
 
 # ---- the cache ------------------------------------------------------------------------------------------------------
@@ -215,7 +214,7 @@ def test_both_compilers_tell_the_same_signature(nvrtc, on_cpu, name):
 
 @pytest.mark.parametrize("source", [SOURCE, HALVES, GRID_SYNC, "#include <cstdint>\n#include <cmath>\n" + SOURCE])
 def test_nvrtc_finds_the_headers(nvrtc, source):
-    nvrtc.built(source, list(kernels_of(source))[0], (), 75)
+    nvrtc.built(source, list(cxx.kernels(source))[0], (), 75)
 
 
 @pytest.mark.parametrize("options", [("-DN=5",), ("-D", "N=5"), ("--define-macro=N=5", "--use_fast_math")])

@@ -9,7 +9,7 @@ from pathlib import Path
 from IPython.core.inputtransformer2 import TransformerManager
 
 import kernels
-from utils.cuda.common.arguments import kernels_of
+from utils.cuda.common import cxx
 
 __all__ = ["NOTEBOOKS", "Source", "Unreadable", "course", "texts"]
 
@@ -94,7 +94,7 @@ class _Reader(ast.NodeVisitor):
         value = self.value(node)
         if isinstance(value, str):
             self.keep(value)
-        elif isinstance(node, ast.JoinedStr) and kernels_of("".join(_constants(node))):
+        elif isinstance(node, ast.JoinedStr) and cxx.kernels("".join(_constants(node))):
             raise Unreadable(f"{self.where}: this text has a kernel and depends on what only a run knows")
         else:
             super().visit(node)
@@ -118,12 +118,12 @@ class _Reader(ast.NodeVisitor):
     def visit_Call(self, node):
         self.generic_visit(node)
         text, name = ([*map(self.value, node.args), None, None])[:2]
-        if isinstance(text, str) and kernels_of(text) and re.fullmatch(r"[\w:]+<[^;{}]*>", str(name)):
+        if isinstance(text, str) and cxx.kernels(text) and (cxx.instance(str(name)) or ("", ""))[1]:
             self.keep(text).instances.append(name)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "of" and isinstance(node.func.value, ast.Name):
             kernel, arguments = node.func.value.id, [self.value(argument) for argument in node.args]  # of a %%cuda cell
             for text, source in self.found.items():
-                if kernel in kernels_of(text) and None not in arguments:
+                if kernel in cxx.kernels(text) and None not in arguments:
                     source.instances.append(f"{kernel}<{', '.join(map(str, arguments))}>")
 
     def name(self, target, expression):
@@ -131,7 +131,7 @@ class _Reader(ast.NodeVisitor):
             self.known[target.id] = self.value(expression)
 
     def keep(self, text):
-        if kernels_of(text) and not re.search(r"\b___\b", text):  # a blank for the learner to fill
+        if cxx.kernels(text) and not re.search(r"\b___\b", text):  # a blank for the learner to fill
             return self.found.setdefault(text, Source(self.where, text))
 
     def value(self, node):

@@ -8,7 +8,7 @@ import pytest
 from bench.recorded import resources as record
 from bench.recorded.resources import ARCHITECTURES, Needs, compile_all, missing, new_spills, table
 from tests.nvcc.sources import Source, Unreadable, course, texts
-from utils.cuda.common.arguments import kernels_of
+from utils.cuda.common import cxx
 from utils.cuda.common.toolchain import cuda_home, nvcc_hint, nvcc_release
 
 COURSE = course()
@@ -213,9 +213,9 @@ def test_no_kernel_of_a_lesson_is_overlooked():
 
     for path in NOTEBOOKS:
         ours = [s for s in COURSE if s.file.endswith(path.name) or s.file.startswith("kernels/")]
-        collected = {name for s in ours for name in kernels_of(s.text)}
+        collected = {name for s in ours for name in cxx.kernels(s.text)}
         for c in json.loads(path.read_text())["cells"]:
             text = "".join(c["source"])
             fenced = "```python" in text and "__global__" in text
             if (c["cell_type"] == "code" or fenced) and "does-not-compile" not in c["metadata"].get("tags", ()):
-                assert set(kernels_of(text)) <= collected, f"{path.name}, {c['id']}"
+                assert set(cxx.kernels(text)) <= collected, f"{path.name}, {c['id']}"

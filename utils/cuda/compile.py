@@ -6,11 +6,10 @@ What was built before is loaded in some 20 ms, so what only a build or an error 
 import ctypes
 import importlib.machinery
 import importlib.util
-import re
 import sys
 from difflib import get_close_matches
 
-from utils.cuda.common import output
+from utils.cuda.common import cxx, output
 from utils.cuda.common.cache import build_once, hashed
 from utils.cuda.common.toolchain import cache_folder, device
 from utils.cuda.cpu import guard
@@ -118,15 +117,14 @@ def _check_names(cuda_src, cpp_src, funcs):
             raise TypeError(f"{which} must be source text, but it is {type(text).__name__}: {text!r:.80}")
     if not funcs:
         raise ValueError("funcs is empty: name at least one function to call from Python")
-    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", f"{cuda_src}\n{cpp_src}", flags=re.DOTALL)
+    called = cxx.called(cuda_src) | cxx.called(cpp_src)
     for name in funcs:
         if not str(name).isidentifier():
             raise ValueError(f"{name!r} is no function name")
-        if re.search(rf"\b{name}\s*\(", code):
+        if name in called:
             continue
-        from utils.cuda.common.diagnostics import functions
-
-        declared = functions(code)
+        both = [*cxx.functions(cuda_src), *cxx.functions(cpp_src)]
+        declared = list(dict.fromkeys(function.name for function in both if function.exported))
         near = get_close_matches(name, declared, 1, cutoff=0.6)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         have = f" It has: {', '.join(declared)}." if declared else ""

@@ -102,11 +102,12 @@ class Template:
 
     def _example(self):
         """An instance as it may be asked for: `tiled.of(16, 'float')`. What has a default is left to it."""
-        from utils.cuda.common.arguments import split
+        from utils.cuda.common import cxx
 
-        inside = self._kernel.template.partition("<")[2].rpartition(">")[0]
-        asked = [parameter for parameter in split(inside) if "=" not in parameter]
-        shown = ["'float'" if re.match(r"class\b|typename\b", p) else str("bool" in p or 16) for p in asked]
+        inside = cxx.tokens(self._kernel.template)[2:-1]  # template <...>
+        parameters = [[token.text for token in parameter] for parameter in cxx.at_commas(inside)]
+        asked = [words for words in parameters if "=" not in words]
+        shown = ["'float'" if words[0] in ("class", "typename") else str("bool" in words or 16) for words in asked]
         return f"{self._kernel.name}.of({', '.join(shown)})"
 
 
@@ -124,11 +125,11 @@ def _options(line):
 
 def _kernels(source, options, verbose):
     """Every kernel of the source by name, a Template where it is one, and the names that the compiler did not meet."""
-    from utils.cuda.common.arguments import kernels_of
+    from utils.cuda.common import cxx
     from utils.cuda.common.diagnostics import CompileError
     from utils.cuda.kernel import compile_kernels
 
-    there = kernels_of(source)
+    there = cxx.kernels(source)
     names = [name for name, kernel in there.items() if not kernel.template]
     templates = {name: Template(source, kernel, options) for name, kernel in there.items() if kernel.template}
     left_out = []

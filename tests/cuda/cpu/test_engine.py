@@ -25,6 +25,7 @@ from utils.cuda.cpu.translate import TranslationError, translate
         ("(*chosen)<<<1, 2>>>(x)", "1, 2", "(*chosen)"),
         ("table[n]<<<1, 2>>>(x)", "1, 2", "table[n]"),
         ("k <<< 1 /* a > b */, 2 >>> (x)", "1 /* a > b */, 2", "k"),
+        ("A<int>::k<<<1, 2>>>(x)", "1, 2", "A<int>::k"),
     ],
 )
 def test_launches(launch, config, kernel):
@@ -48,10 +49,26 @@ def test_text_that_is_no_code_is_left_alone(text):
 
 
 def test_every_line_keeps_its_number():
-    source = "void f() {\n  k<<<a,\n   b>>>(\n x);\n  __shared__\n   float t[2]\n [3];\n  here;\n}"
+    source = "void f() {\n  k\n <<<a,\n   b>>>(\n x);\n  __shared__\n   float t[2]\n [3];\n  here;\n}"
     translated = translate(source)
     assert translated.count("\n") == source.count("\n")
     assert translated[: translated.index("here")].count("\n") == source[: source.index("here")].count("\n")
+
+
+def test_a_macro_stays_on_its_lines():
+    launch, variable = "name_##T##_kernel \\\n <<<1, \\\n 2>>>(x);", "__shared__ \\\n int s;"
+    source = f"#define GO(T) \\\n {launch} \\\n {variable} here\nthere"
+    translated = translate(source)
+    assert "CUDA_ON_CPU_CALL(name_##T##_kernel" in translated and "Shared<int> s_shared" in translated
+    for word in ("here", "there"):
+        assert translated[: translated.index(word)].count("\n") == source[: source.index(word)].count("\n")
+    assert translated.count("\\\n") == source.count("\\\n")
+
+
+@pytest.mark.parametrize("head", ["inline __device__ void", "struct S { __device__ void", "GLOBAL void", "M(2) void"])
+def test_shared_variables_are_read_in_every_function(head):
+    source = f"#define GLOBAL __global__\n{head} f() {{\n  __shared__ int s;\n}}" + "};" * ("struct" in head)
+    assert "auto& s = s_shared.of_this_block();" in translate(source)
 
 
 @pytest.mark.parametrize(

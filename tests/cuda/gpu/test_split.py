@@ -110,7 +110,7 @@ def test_instances_of_a_dispatch_are_all_named():
     ("change", "why"),
     [
         (("__global__ void scale_kernel(", "static __global__ void scale_kernel("), "static or inline"),
-        (("const float* x", "torch::PackedTensorAccessor32<float, 1> x"), "a kernel speaks of torch"),
+        (("const float* x", "torch::PackedTensorAccessor32<float, 1> x"), "a kernel uses torch"),
         (("__global__", "#ifdef __CUDACC__\n#endif\n__global__"), r"__CUDACC__"),
         (("__global__ void", "#define LAUNCH(k) k<<<1, 1>>>()\n__global__ void"), "a macro holds"),
         (
@@ -124,7 +124,7 @@ def test_what_cannot_be_cut_says_why(change, why):
     source = lecture().replace(*change)
     if why is None:
         source = "__constant__ float w[1];\n" + source
-        why = "the host speaks of w, which lives on the GPU"
+        why = "the host uses w, which is on the GPU"
     with pytest.raises(NotSplit, match=why):
         split(source)
 

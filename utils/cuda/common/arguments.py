@@ -1,4 +1,4 @@
-"""What a kernel takes: its parameters read from source and compiler, and Python's arguments checked against them."""
+"""What a kernel takes: which one is meant, its parameters, and Python's arguments checked against them."""
 
 import ctypes
 import math
@@ -11,118 +11,43 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["Parameter", "SourceKernel", "chosen_kernel", "kernels_of", "packed", "parameters"]
+from utils.cuda.common import cxx
+
+__all__ = ["Parameter", "chosen_kernel", "packed", "parameters"]
 
 
-# ---- the kernels of a source ----------------------------------------------------------------------------------------
+# ---- the kernel that is meant ---------------------------------------------------------------------------------------
 
 
-class SourceKernel(NamedTuple):
-    """A `__global__` function as its text declares it."""
-
-    name: str
-    template: str  # 'template <int tile>', empty where it is none
-    names: list[str]  # of its parameters
-    cooperative: bool  # whether threads of different blocks wait for each other
-
-
-_SKIP = re.compile(r'//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
-_CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
-
-
-def _blanked(found):
-    return re.sub(r"[^\n]", " ", found[0])
-
-
-def kernels_of(source) -> dict[str, SourceKernel]:
-    """Every `__global__` function of CUDA C++ text, by name, in the order of the text."""
-    code = _SKIP.sub(_blanked, source)
-    found, bodies = {}, {}
-    for mark in re.finditer(r"\b__global__\b", code):
-        head = re.compile(r"(\w+)\s*(?:<[^;{}()]*>)?\s*\(").search(code, mark.end())
-        while head and re.match(r"__\w+__$|alignas$", head[1]):  # __launch_bounds__(256)
-            head = re.compile(r"(\w+)\s*(?:<[^;{}()]*>)?\s*\(").search(code, _end(code, head.end() - 1))
-        if not head:
-            continue
-        end = _end(code, head.end() - 1)
-        before = code[max(code.rfind(c, 0, mark.start()) for c in ";{}#") + 1 : mark.start()]
-        template = re.search(r"\btemplate\s*<.*>", before, re.DOTALL)
-        names = [_last_name(p) for p in split(code[head.end() : end - 1]) if p.strip() != "void"]
-        body = re.compile(r"\s*\{").match(code, end)
-        if body:
-            bodies.setdefault(head[1], []).append((end, _end(code, body.end() - 1)))
-        kernel = SourceKernel(head[1], " ".join(template[0].split()) if template else "", names, False)
-        found.setdefault(head[1], kernel)
-    for name, kernel in found.items():
-        # A function that waits for the grid may be called by any kernel, so only other kernels' bodies are left out.
-        others = sorted(span for other, spans in bodies.items() if other != name for span in spans)
-        at, rest = 0, []
-        for start, end in others:
-            rest.append(code[at:start])
-            at = max(at, end)
-        if re.search(r"\bthis_grid\b|\bgrid_group\b", "".join([*rest, code[at:]])):
-            found[name] = kernel._replace(cooperative=True)
-    return found
-
-
-def _end(code, at):
-    """The offset behind the bracket that closes the one at `at`."""
-    depth, opener, closer = 0, code[at], _CLOSING[code[at]]
-    for i in range(at, len(code)):
-        depth += (code[i] == opener) - (code[i] == closer)
-        if depth == 0:
-            return i + 1
-    return len(code)
-
-
-def _last_name(parameter):
-    """'const float* __restrict__ x' -> 'x'; empty where there is none."""
-    words = re.findall(r"\w+", re.sub(r"\[[^]]*\]|=.*", "", parameter, flags=re.DOTALL))
-    return words[-1] if len(words) > 1 else ""
-
-
-def split(text) -> list[str]:
-    """Split at the commas that stand in no bracket."""
-    parts, depth, start = [], 0, 0
-    for i, c in enumerate(text):
-        depth += (c in "([{<") - (c in ")]}>")
-        if c == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    last = text[start:].strip()
-    return [*parts, last] if parts or last else []
-
-
-def chosen_kernel(source, name) -> SourceKernel:
+def chosen_kernel(source, name) -> cxx.SourceKernel:
     """The kernel that `name`, maybe with template arguments, means. Raises ValueError that lists those there are."""
     __tracebackhide__ = True
     for what, value in (("source", source), ("name", name)):
         if not isinstance(value, str):
             raise TypeError(f"{what} must be text, but it is {type(value).__name__}: {value!r:.80}")
-    there = kernels_of(source)
-    written = re.fullmatch(r"\s*((?:\w+\s*::\s*)*)(\w+)\s*(<.*>)?\s*", name, re.DOTALL)
-    base = written[2] if written else name
+    there = cxx.kernels(source)
     shown = ", ".join(k.name + (f"<...> ({k.template})" if k.template else "") for k in there.values())
     have = f" The source has: {shown}." if there else " The source has no __global__ function."
+    written = cxx.instance(name)
     if not written:
         raise ValueError(f"{name!r} is no kernel's name, like 'square' or 'matmul_tile<16>'.{have}")
+    base, arguments = written
     if base not in there:
-        code = _SKIP.sub(_blanked, source)
-        if re.search(r"^\s*#\s*define\b(?:.*\\\n)*.*__global__", code, re.MULTILINE):
-            return SourceKernel(base, "", [], False)  # a macro may define it: the compiler knows
+        if any(token.directive and token.text == "__global__" for token in cxx.tokens(source)):
+            return cxx.SourceKernel(base, "", [], False, 0)  # a macro may define it: the compiler knows
         near = get_close_matches(base, there, 1, cutoff=0.6)
         meant = f" Did you mean {near[0]!r}?" if near else ""
-        if re.search(rf"\b{base}\s*\([^;]*?\)\s*\{{", code):
+        if any(function.name == base and function.defined for function in cxx.functions(source)):
             raise ValueError(f"{base!r} is a function but no kernel: only a __global__ function can be launched.{have}")
         raise ValueError(f"the source has no kernel {base!r}.{meant}{have}")
     kernel = there[base]
-    if kernel.template and not written[3]:
+    if kernel.template and not arguments:
         raise ValueError(
             f"{base!r} is a template ({kernel.template}): name an instance, its arguments in angle brackets, "
             f"as in '{base}<...>'"
         )
-    if written[3] and not kernel.template:
-        raise ValueError(f"{base!r} is no template, so {name!r} does not exist: leave out {written[3]}")
+    if arguments and not kernel.template:
+        raise ValueError(f"{base!r} is no template, so {name!r} does not exist: leave out {arguments}")
     return kernel
 
 
@@ -150,7 +75,7 @@ class Parameter(NamedTuple):
 def parameters(signature, sizes, names) -> list[Parameter]:
     """A kernel's parameters from the type of its pointer, 'void (*)(float const*, int)', and their `sizes`."""
     listed = signature[signature.index("(*)(") + 4 : signature.rindex(")")]
-    types = split(listed)
+    types = [cxx.written(part) for part in cxx.at_commas(cxx.tokens(listed))]
     if len(names) != len(types):  # macros, or a template's pack
         names = [""] * len(types)
     found = []

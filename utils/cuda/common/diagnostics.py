@@ -7,10 +7,11 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from utils.cuda.common import cxx
 from utils.cuda.common.toolchain import short_path
 from utils.ground.errors import CourseError
 
-__all__ = ["CompileError", "excerpt", "explained", "functions", "refused", "shorten"]
+__all__ = ["CompileError", "excerpt", "explained", "refused", "shorten"]
 
 
 class CompileError(CourseError):
@@ -66,7 +67,8 @@ def explained(log, sources, folder):
         parts.append(f"... and {len(own) - 3} more errors.")
     if not own:
         undefined = dict.fromkeys(name or _demangled(symbol) for name, symbol in _UNDEFINED.findall(log))
-        defined = [name for text in sources.values() for name in functions(text, ends="{")]
+        found = [function for text in sources.values() for function in cxx.functions(text)]
+        defined = dict.fromkeys(function.name for function in found if function.exported and function.defined)
         have = f". They define: {', '.join(defined)}" if defined else ""
         parts = [f"`{name}` is declared and called, but no source defines it{have}" for name in undefined]
     if not parts:
@@ -126,13 +128,12 @@ def _errors(log, sources):
 
 def _misnamed(errors, sources):
     """The errors about the names that compile_kernel was given, one each, in words about the source's template."""
-    from utils.cuda.common.arguments import kernels_of
-
     found = {}
     for which, line, message in errors:
         if which == "name" and which in sources:
             name = sources[which].splitlines()[line - 1]
-            kernel = kernels_of(sources["cuda_src"]).get(re.match(r"[\w:]*", name)[0].split("::")[-1])
+            meant = cxx.instance(name)
+            kernel = meant and cxx.kernels(sources["cuda_src"]).get(meant[0])
             if kernel and kernel.template:
                 message = f"`{name}` is no instance of `{kernel.template}`, which stands before `{kernel.name}`"
             found.setdefault(line, (which, line, message))
@@ -146,12 +147,12 @@ def _too_large(log, sources):
         name = _demangled(symbol)
         base = re.match(r"(?:void )?([\w:]*)", name)[1].split("::")[-1]
         for which, text in sources.items():
-            if head := re.search(rf"\b__global__\b[^;{{}}]*?\b{base}\s*\(", text):
+            if kernel := cxx.kernels(text).get(base):
                 message = (
                     f"`{name}` has {int(needed, 16):,} bytes of __shared__ variables, but a block has "
                     f"{int(most, 16):,}: make them smaller, or ask for more at the launch, with `extern __shared__`"
                 )
-                found[name] = (which, text.count("\n", 0, head.end()) + 1, message)
+                found[name] = (which, kernel.line, message)
     return list(found.values())
 
 
@@ -163,13 +164,6 @@ def refused(which, source, line, message):
 def _demangled(symbol):
     tool = shutil.which("c++filt")
     return subprocess.run([tool, symbol], capture_output=True, text=True).stdout.strip() if tool else symbol
-
-
-def functions(code, ends=";{"):
-    """The functions that C++ text declares or defines for others to call: none of its kernels or helpers."""
-    private = r"(?!.*(?:__global__|__device__|\binline\b|\bstatic\b|\btemplate\b|\breturn\b))"
-    found = re.findall(rf"^{private}[A-Za-z_][\w:<>,&* \t]*?[ \t&*](\w+)[ \t]*\([^;{{}}()]*\)\s*[{ends}]", code, re.M)
-    return list(dict.fromkeys(found))
 
 
 def excerpt(source, line, around=2):

@@ -15,24 +15,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from utils.cuda.common import cxx
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.toolchain import cache_folder
 
-__all__ = ["HEADERS", "compiled", "fingerprint", "identity", "main_source", "run", "speaks_of_python"]
-__all__ += ["speaks_of_torch", "torch_flags", "torch_libraries"]
+__all__ = ["HEADERS", "compiled", "fingerprint", "identity", "main_source", "run", "torch_flags", "torch_libraries"]
 
 HEADERS = Path(__file__).parent / "torch_headers"
-
-_SPEAKS_OF_TORCH = re.compile(r"\b(?:torch|at|c10)::|\bTORCH_\w+|\bAT_\w+|\bC10_\w+")
-_SPEAKS_OF_PYTHON = re.compile(r"\b(?:py|pybind11)::|\bPYBIND11_\w+|\bPy\w+")
-
-
-def speaks_of_torch(text) -> bool:
-    return bool(_SPEAKS_OF_TORCH.search(text))
-
-
-def speaks_of_python(text) -> bool:
-    return bool(_SPEAKS_OF_PYTHON.search(text))
 
 
 @functools.cache
@@ -54,7 +43,7 @@ def identity(program):
 def main_source(texts, funcs, includes=()) -> str:
     """The C++ file of a module with the functions `funcs`. `texts` are the sources in it, by the name for messages."""
     lines = ["#include <cuda_course/extension.h>", "#include <cuda_runtime.h>"]
-    if any(map(speaks_of_python, texts.values())):
+    if any(map(cxx.uses_python, texts.values())):
         lines.insert(0, "#include <cuda_course/binding.h>")
     lines += [f"#include <{header}>" for header in includes]
     for name, text in texts.items():

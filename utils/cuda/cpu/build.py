@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from utils.cuda.common import extension
+from utils.cuda.common import cxx, extension
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.diagnostics import refused
-from utils.cuda.common.extension import identity, run, speaks_of_python, speaks_of_torch
+from utils.cuda.common.extension import identity, run
 from utils.cuda.common.toolchain import cache_folder, cxx_compiler
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.translate import TranslationError, translate
@@ -47,7 +47,7 @@ _TRACED_LINK_CLANG = ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if sys.p
 @functools.cache
 def kernel_fingerprint(traced=False) -> str:
     """What the library of a kernel depends on beside its source: the engine's own files and the compiler."""
-    own = [(_HERE / name).read_text() for name in ("build.py", "translate.py")]
+    own = [path.read_text() for path in (_HERE / "build.py", _HERE / "translate.py", *cxx.FILES)]
     return hashed(_runtime_fingerprint(), own, identity(_compiler(traced)))
 
 
@@ -171,9 +171,9 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     """
     (folder / "cuda.cu").write_text(cuda_src)
     device_code = ["#include <cuda_runtime.h>"]
-    if speaks_of_python(cuda_src):
+    if cxx.uses_python(cuda_src):
         device_code.append("#include <cuda_course/binding.h>")
-    if speaks_of_torch(cuda_src):
+    if cxx.uses_torch(cuda_src):
         device_code.append("#include <torch/types.h>")
     (folder / "cuda.cpp").write_text("\n".join([*device_code, '#line 1 "cuda_src"', translate(cuda_src)]) + "\n")
     includes = ["cuda_on_cpu/checked.h"] if traced else []

@@ -12,9 +12,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from utils.cuda.common import extension, toolchain
+from utils.cuda.common import cxx, extension, toolchain
 from utils.cuda.common.cache import hashed
-from utils.cuda.common.extension import identity, speaks_of_python, speaks_of_torch
+from utils.cuda.common.extension import identity
 from utils.cuda.gpu.split import NotSplit, Split, split
 
 __all__ = ["Builder", "cudart_link"]
@@ -36,6 +36,7 @@ class Builder:
     def fingerprint(self):
         """What a module depends on beside its sources. Quick: nvcc is not asked which compiler it takes."""
         own = [Path(__file__).with_name(name).read_text() for name in ("nvcc.py", "split.py")]
+        own += [path.read_text() for path in cxx.FILES]
         chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX")
         compiler = next(filter(None, map(shutil.which, filter(None, (*chosen, "g++", "clang++")))), None)
         programs = [identity(program) for program in (self.home / "bin" / "nvcc", compiler) if program]
@@ -68,7 +69,7 @@ class Builder:
 
     def _parts(self, cuda_src):
         """The texts for nvcc and for the C++ compiler. Raises NotSplit where one text must stay one."""
-        if speaks_of_torch(cuda_src) or speaks_of_python(cuda_src):
+        if cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src):
             return split(cuda_src)
         return Split(cuda_src, "", [], set())
 

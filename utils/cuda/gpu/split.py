@@ -1,4 +1,4 @@
-"""One CUDA C++ text for two compilers: its kernels for nvcc, all that speaks of torch for the C++ compiler.
+"""One CUDA C++ text for two compilers: its kernels for nvcc, all that uses torch for the C++ compiler.
 
 nvcc takes half a minute for torch's headers, and a kernel needs none of them. So the text is cut at its functions: nvcc
 gets those that run on the GPU, the C++ compiler gets the others, in which a launch `kernel<<<b, t>>>(x)` becomes a call
@@ -6,16 +6,17 @@ gets those that run on the GPU, the C++ compiler gets the others, in which a lau
 cut: then `split` says why, and stock load_inline builds the whole.
 """
 
-import re
+from itertools import pairwise
 from typing import NamedTuple
 
-from utils.cuda.common.extension import speaks_of_python, speaks_of_torch
-from utils.cuda.cpu.translate import Token, launch_parts, tokenize
+from utils.cuda.common import cxx
+from utils.cuda.common.diagnostics import refused
+from utils.ground.errors import CourseError
 
 __all__ = ["NotSplit", "Split", "split"]
 
 
-class NotSplit(Exception):
+class NotSplit(CourseError):
     """The source cannot be cut; the message says why."""
 
 
@@ -29,74 +30,56 @@ class Split(NamedTuple):
     host_names: set[str]
 
 
-class _Item(NamedTuple):
-    """A declaration or a function of the text, outside any other: its tokens, and how many of them come before `{`."""
-
-    tokens: list[Token]
-    head: int
-    directives: int  # how many preprocessor lines stand inside
-
-    @property
-    def words(self):
-        return [token.text for token in self.tokens]
-
-
-# The types for which torch's macros repeat what stands in them, by the name scalar_t.
+# The types for which torch's macros repeat the code inside them, each under the name scalar_t.
 _DISPATCHED = {
     "AT_DISPATCH_FLOATING_TYPES": ["double", "float"],
     "AT_DISPATCH_INTEGRAL_TYPES": ["uint8_t", "int8_t", "int64_t", "int", "int16_t"],
     "AT_DISPATCH_ALL_TYPES": ["uint8_t", "int8_t", "int64_t", "int", "int16_t", "double", "float"],
 }
-_ONLY_ON_GPU = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim|__shared__|__syncthreads|__ldg|atomic[A-Z]\w+)\b")
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
-_INCLUDE_OF_TORCH = re.compile(r"\s*#\s*include\s*[<\"](?:torch|ATen|c10|caffe2|pybind11|Python\.h)")
+_ONLY_ON_GPU = {"threadIdx", "blockIdx", "blockDim", "gridDim", "__shared__", "__syncthreads", "__ldg"}
+_TORCH_HEADERS = ("torch", "ATen", "c10", "caffe2", "pybind11", "Python.h")
 
 
 def split(source) -> Split:
     """Cut CUDA C++ text, with kernels and the torch functions that launch them. Raises NotSplit."""
-    tokens = tokenize(source)
-    if re.search(r"__CUDACC__|__CUDACC_RTC__", source):
-        raise NotSplit("it asks which compiler reads it (__CUDACC__)")
-    directives = _directives(source, tokens)
-    for start, end in directives:
-        if re.search(r"<<<|\b__global__\b|\b__device__\b", source[start:end]):
-            raise NotSplit("a macro holds a kernel or a launch")
-    items = list(_items(source, tokens, directives))
+    tokens, directives = cxx.tokens(source), cxx.directives(source)
+    _check_whole(tokens, directives)
+    items = cxx.declarations(source)
     kernels = _kernels(items)
     if not kernels:
         raise NotSplit("it has no kernel")
 
     from_device, from_host, instances = [], [], []  # what is left out of each, as (start, end, new)
     host_names, gpu_names = set(), set()
-    on_gpu = " ".join(word for item in items if _runs_on_gpu(item) for word in item.words)
+    on_gpu = {token.text for item in items if _runs_on_gpu(item) for token in item.tokens}
     for item in items:
         start, end = item.tokens[0].start, item.tokens[-1].end
-        text, head = source[start:end], item.words[: item.head]
+        text, head = source[start:end], item.words
         if "__global__" in head:
-            if item.head < len(item.tokens):  # the host is told of the kernel; its body is nvcc's
+            if item.defined:  # the host needs the kernel's name; its body is nvcc's
                 at = item.tokens[item.head].start
                 from_host.append((at, end, ";" + _lines(source[at:end])))
         elif _runs_on_gpu(item):
-            if "__host__" in head and item.head < len(item.tokens):
+            if "__host__" in head and item.defined:
                 if not {"inline", "static", "template", "constexpr"} & set(head):
                     from_host.append((start, start, "inline "))  # both texts define it
             else:
                 from_host.append((start, end, _lines(text)))
-                gpu_names |= set(_defined(item))
+                gpu_names |= set(item.names)
         elif _is_for_host(item, text, on_gpu):
-            if item.directives:
-                raise NotSplit("a preprocessor line stands in a function of the host")
+            if any(start < line[0].start < end for line in directives):
+                raise NotSplit("a preprocessor line is inside a function of the host")
             from_device.append((start, end, _lines(text)))
-            host_names |= set(_defined(item))
-            instances += _instances(source, item, kernels)
+            host_names |= set(item.names)
+            instances += _instances(item, kernels)
             from_host += _launches(source, item)
-        elif _ONLY_ON_GPU.search(text):
+        elif any(_is_only_on_gpu(token.text) for token in item.tokens):
             raise NotSplit("a type has functions for the GPU alone")
-    for name in gpu_names & {token.text for token in tokenize(_replaced(source, from_host))}:
-        raise NotSplit(f"the host speaks of {name}, which lives on the GPU")
-    for start, end in directives:
-        if _INCLUDE_OF_TORCH.match(source[start:end]):
-            from_device.append((start, end, _lines(source[start:end])))
+    for name in sorted(gpu_names & {token.text for token in cxx.tokens(_replaced(source, from_host))}):
+        raise NotSplit(f"the host uses {name}, which is on the GPU")
+    for line in directives:
+        if cxx.included(line).startswith(_TORCH_HEADERS):
+            from_device.append((line[0].start, line[-1].end, _lines(source[line[0].start : line[-1].end])))
     device = _replaced(source, from_device)
     if instances:
         kept = "\n".join(
@@ -104,126 +87,58 @@ def split(source) -> Split:
             for i, name in enumerate(dict.fromkeys(instances))
         )
         device += f'\n#line 1 "instances"\n{kept}\n'
-    if speaks_of_torch(_without_comments(device)) or speaks_of_python(_without_comments(device)):
-        raise NotSplit("a kernel speaks of torch")
+    if cxx.uses_torch(device, in_macros=False) or cxx.uses_python(device, in_macros=False):
+        raise NotSplit("a kernel uses torch")
     return Split(device, _replaced(source, from_host), list(kernels), host_names)
 
 
-def _without_comments(text):
-    """The code of a text, and what its macros hold only if a function uses them."""
-    text = _DIRECTIVE.sub("", text)
-    return " ".join(token.text for token in tokenize(text) if token.text[0] != '"').replace(" :: ", "::")
-
-
-def _directives(source, tokens):
-    """Where preprocessor lines stand, as (start, end)."""
-    starts = {token.start for token in tokens if token.text == "#"}
-    found = []
-    for line in _DIRECTIVE.finditer(source):
-        if line.start() + line[0].index("#") in starts:
-            found.append(line.span())
-    return found
-
-
-def _items(source, tokens, directives):
-    """The declarations and functions of the text, in namespaces too."""
-    inside = iter(directives)
-    span, count = next(inside, None), 0
-    item, depth, head = [], 0, None
-    for k, token in enumerate(tokens):
-        while span and token.start >= span[1]:
-            span, count = next(inside, None), count + bool(item)
-        if span and token.start >= span[0]:
-            continue
-        item.append(token)
-        if token.text in ("(", "[", "{"):
-            if depth == 0 and token.text == "{":
-                words = [t.text for t in item[:-1]]
-                if words[:1] == ["namespace"] or words[:2] == ["inline", "namespace"] or words == ["extern", '"C"']:
-                    if words == ["namespace"]:
-                        raise NotSplit("a namespace without a name keeps kernels to itself")
-                    item, count = [], 0
-                    continue
-                head = head if head is not None else len(item) - 1
-            depth += 1
-        elif token.text in (")", "]", "}"):
-            if depth == 0 and token.text == "}":  # of a namespace
-                item, head, count = [], None, 0
-                continue
-            depth -= 1
-            if depth < 0:
-                raise NotSplit("its brackets do not match")
-        ends = token.text == ";" and depth == 0
-        if token.text == "}" and depth == 0:
-            after = tokens[k + 1].text if k + 1 < len(tokens) else ""
-            words = [t.text for t in item[:head]]
-            ends = "(" in words and not _assigns(words) or not after
-        if ends:
-            yield _Item(item, head if head is not None else len(item), count)
-            item, head, count = [], None, 0
-    if item or depth:
-        raise NotSplit("its end is missing")
-
-
-def _assigns(words):
-    """Whether a variable is set here: an `=` that is neither a default of a parameter nor an operator's name."""
-    depth = 0
-    for before, word, after in zip(["", *words[:-1]], words, [*words[1:], ""], strict=True):
-        if before == "template" and word == "<":
-            depth += 1
-        elif depth and word in "<>":
-            depth += 1 if word == "<" else -1
-        elif word in ("(", "["):
-            depth += 1
-        elif word in (")", "]"):
-            depth -= 1
-        elif word == "=" and not depth and before != "operator" and after != "=":
-            return True
-    return False
+def _check_whole(tokens, directives):
+    """Raises NotSplit for a text of which no part means the same without the others."""
+    for token in tokens:
+        if token.text in ("__CUDACC__", "__CUDACC_RTC__"):
+            raise NotSplit("it asks which compiler reads it (__CUDACC__)", line=token.line)
+    for line in directives:
+        if {"<<<", "__global__", "__device__"} & {token.text for token in line}:
+            raise NotSplit("a macro holds a kernel or a launch", line=line[0].line)
+    code = [token for token in tokens if not token.directive]
+    for token, after in pairwise(code):
+        if (token.text, after.text) == ("namespace", "{"):
+            raise NotSplit("a namespace without a name keeps kernels to itself", line=token.line)
+    for token in cxx.unmatched(code):
+        raise NotSplit("its brackets do not match", line=token.line)
+    if code and code[-1].text not in (";", "}"):
+        raise NotSplit("its end is missing", line=code[-1].line)
 
 
 def _kernels(items):
     """The kernels, by name: whether each is a template."""
     found = {}
     for item in items:
-        words = item.words[: item.head]
-        if "__global__" not in words:
+        if "__global__" not in item.words:
             continue
-        if {"static", "inline", "__forceinline__"} & set(words):
-            raise NotSplit("a kernel is static or inline, so no other file can call it")
-        opens = words.index("(", words.index("__global__"))
-        while re.fullmatch(r"__launch_bounds__|__\w+__|alignas", words[opens - 1]):
-            opens = words.index("(", opens + 1)
-        name = words[opens - 1]
-        if name in found and item.head < len(item.tokens):
-            raise NotSplit(f"there are several kernels {name}")
-        found[name] = words[0] == "template"
+        if {"static", "inline", "__forceinline__"} & set(item.words):
+            raise NotSplit("a kernel is static or inline, so no other file can call it", line=item.line)
+        if item.name in found and item.defined:
+            raise NotSplit(f"there are several kernels {item.name}", line=item.line)
+        found[item.name] = bool(item.template)
     return found
 
 
 def _runs_on_gpu(item):
     """Whether nvcc makes code or memory for the GPU of it."""
-    marks = {"__global__", "__device__", "__constant__", "__managed__"}
-    head = item.words[: item.head]
-    return bool(marks & set(head))
+    return bool({"__global__", "__device__", "__constant__", "__managed__"} & set(item.words))
+
+
+def _is_only_on_gpu(word):
+    return word in _ONLY_ON_GPU or word.startswith("atomic") and word[6:7].isupper()  # atomicAdd
 
 
 def _is_for_host(item, text, on_gpu):
-    """Whether nvcc needs nothing of it: it speaks of torch, it launches, or it is a function that no kernel names."""
-    if speaks_of_torch(text) or speaks_of_python(text) or "<<<" in item.words:
+    """Whether nvcc needs nothing of it: it uses torch, it launches, or it is a function that no kernel names."""
+    if cxx.uses_torch(text) or cxx.uses_python(text) or any(token.text == "<<<" for token in item.tokens):
         return True
-    head = item.words[: item.head]
-    is_function = "(" in head and item.head < len(item.tokens) and "operator" not in head
-    return is_function and not any(re.search(rf"\b{name}\b", on_gpu) for name in _defined(item))
-
-
-def _defined(item):
-    """The name that a function or variable has, as far as a glance tells."""
-    head = item.words[: item.head]
-    if "(" in head and head.index("(") and re.fullmatch(r"\w+", head[head.index("(") - 1]):
-        return [head[head.index("(") - 1]]
-    before = head[: head.index("=")] if "=" in head else head
-    return [word for word in before if re.fullmatch(r"[A-Za-z_]\w*", word)][-1:]
+    is_function = item.parameters is not None and item.defined and item.name != "operator"
+    return is_function and not on_gpu & set(item.names)
 
 
 def _launches(source, item):
@@ -231,38 +146,37 @@ def _launches(source, item):
     edits = []
     for i, token in enumerate(item.tokens):
         if token.text == "<<<":
-            first, end = launch_parts(source, item.tokens, i)
-            start = item.tokens[first].start
-            kernel = source[start : token.start].strip()
-            config = source[token.end : item.tokens[end].start]
-            edits.append((start, item.tokens[end].end, f"::cuda_course::launch({kernel}, {config})"))
+            launch = cxx.launch(item.tokens, i)
+            if launch.problem:
+                raise refused("cuda_src", source, launch.line, launch.problem)
+            begins, closes = item.tokens[launch.first].start, item.tokens[launch.closes]
+            kernel = source[begins : token.start].rstrip(" \t")  # the ends of lines stay
+            config = source[token.end : closes.start]
+            edits.append((begins, closes.end, f"::cuda_course::launch({kernel}, {config})"))
     return edits
 
 
-def _instances(source, item, kernels):
+def _instances(item, kernels):
     """The instances of template kernels that a function of the host names, with every type that a macro gives."""
-    found, words = [], item.words
-    dispatch = [word for word in words if word.startswith("AT_DISPATCH")]
-    for i, word in enumerate(words):
-        if not kernels.get(word):
+    found = []
+    dispatch = {token.text for token in item.tokens if token.text.startswith("AT_DISPATCH")}
+    for i, token in enumerate(item.tokens):
+        if not kernels.get(token.text):
             continue
-        if words[i + 1 : i + 2] != ["<"]:
-            raise NotSplit(f"the template arguments of {word} are left to the compiler")
-        angles, end = 0, i + 1
-        while end < len(words):
-            angles += {"<": 1, ">": -1}.get(words[end], 0)
-            if angles == 0 or words[end] in ("<<<", ";"):
-                break
-            end += 1
-        if angles:
-            raise NotSplit(f"the template arguments of {word} cannot be read")
-        name = source[item.tokens[i].start : item.tokens[end].end]
-        if not re.search(r"\bscalar_t\b", name):
-            found.append(name)
-        elif len(set(dispatch)) == 1 and dispatch[0] in _DISPATCHED:
-            found += [re.sub(r"\bscalar_t\b", kind, name) for kind in _DISPATCHED[dispatch[0]]]
+        if i + 1 == len(item.tokens) or item.tokens[i + 1].text != "<":
+            raise NotSplit(f"the template arguments of {token.text} are left to the compiler", line=token.line)
+        end = cxx.matching(item.tokens, i + 1)
+        if end is None:
+            raise NotSplit(f"the template arguments of {token.text} cannot be read", line=token.line)
+        name = item.tokens[i : end + 1]
+        if not any(part.text == "scalar_t" for part in name):
+            found.append(cxx.written(name))
+        elif len(dispatch) == 1 and _DISPATCHED.keys() >= dispatch:
+            for kind in _DISPATCHED[min(dispatch)]:
+                found.append(cxx.written([t._replace(text=kind) if t.text == "scalar_t" else t for t in name]))
         else:
-            raise NotSplit(f"{', '.join(dispatch) or 'what defines scalar_t'} stands for types that are not listed")
+            macros = ", ".join(sorted(dispatch)) or "what defines scalar_t"
+            raise NotSplit(f"{macros} repeats the code for types that are not listed", line=token.line)
     return found
 
 

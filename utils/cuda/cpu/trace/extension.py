@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from utils.cuda.common.arguments import kernels_of
+from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.lines import load_address, source_lines
 from utils.cuda.cpu.trace.report import Trace
 from utils.cuda.cpu.trace.trace import declared
@@ -27,7 +27,7 @@ class CheckedModule:
     def __init__(self, module, funcs, source):
         self.__name__, self.__file__, self.trace = module.__name__, module.__file__, None
         self._library = declared(ctypes.CDLL(module.__file__))
-        self._source, self._kernels = source, kernels_of(source)
+        self._source, self._kernels = source, cxx.kernels(source)
         for name in funcs:
             setattr(self, name, self._checked(getattr(module, name)))
 

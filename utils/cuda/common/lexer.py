@@ -1,0 +1,218 @@
+"""C++ text as tokens, brackets, preprocessor lines and macros: the lower half of cxx.py, through which all others read.
+
+Nothing here raises: a source that does not compile is read as far as its brackets go. Offsets are those of the source,
+lines count from 1.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+__all__ = ["Macro", "Token", "at_commas", "code", "directives", "expanded", "included", "macros", "matching"]
+__all__ += ["step_over", "text_at", "tokens", "unmatched", "written"]
+
+# ---- tokens ---------------------------------------------------------------------------------------------------------
+
+
+class Token(NamedTuple):
+    """A word, a number, a string or a sign. `>>` is two tokens, which may end two templates."""
+
+    text: str
+    start: int
+    end: int
+    line: int
+    directive: int  # the line on which its preprocessor line begins; 0 outside of these
+
+
+_COMMENT = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
+_QUOTED = r""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])+' """
+_SPLICE = r"\\[ \t]*\r?\n"  # continues a line on the next
+_TOKEN = re.compile(
+    rf"""(?:[\s\ufeff]+|{_COMMENT}|{_SPLICE})*
+       ( (?:u8|[uUL])?R"(?P<mark>[^()\\\s]{{0,16}})\(.*?\)(?P=mark)"   # raw string
+       | (?:u8|[uUL])?(?:{_QUOTED})
+       | \.?\d(?:[eEpP][+-]|'?[\w.])*                                  # number
+       | [^\W\d]\w*                                                    # word
+       | <<< | >>> | :: | -> | \#\# | . | \Z )""",
+    re.VERBOSE | re.DOTALL,
+)
+_LINE = re.compile(rf"(?:{_COMMENT}|{_QUOTED}|{_SPLICE}|[^\n])*", re.VERBOSE | re.DOTALL)  # of the preprocessor
+
+
+@lru_cache(16)  # a build asks for the tokens of one source from several sides
+def tokens(source) -> tuple[Token, ...]:
+    """The tokens of C++ text, those of preprocessor lines included. Comments are none."""
+    found, line, at, before, end_of_line, directive = [], 1, 0, -1, 0, 0
+    for match in _TOKEN.finditer(source):
+        start, end = match.span(1)
+        if start == end:
+            break
+        line += source.count("\n", at, start)
+        text, at = match[1], start
+        if start >= end_of_line:
+            directive = 0
+            if text == "#" and source.rfind("\n", 0, start) >= before:  # nothing before it on its line
+                end_of_line, directive = _LINE.match(source, start).end(), line
+        found.append(Token(text, start, end, line, directive))
+        before = end
+    return tuple(found)
+
+
+def directives(source) -> list[list[Token]]:
+    """The preprocessor lines, each as its tokens: '#', 'include', '<', ..."""
+    return [list(line) for number, line in groupby(tokens(source), lambda token: token.directive) if number]
+
+
+def included(line: Sequence[Token]) -> str:
+    """'torch/extension.h' of the preprocessor line that includes it; empty for another line."""
+    return written(line[2:]).strip('<>"') if text_at(line, 1) == "include" else ""
+
+
+def code(source) -> str:
+    """The source with blanks for comments and strings. Every line and column stays where it was."""
+    pieces, at = [], 0
+    for token in tokens(source):
+        if token.text[-1] not in "\"'":
+            pieces += [_blank(source[at : token.start]), token.text]
+            at = token.end
+    return "".join(pieces) + _blank(source[at:])
+
+
+def _blank(text):
+    return re.sub(r"\S", " ", text)
+
+
+def text_at(part, at) -> str:
+    """The text of a token; empty before the first and after the last."""
+    return part[at].text if 0 <= at < len(part) else ""
+
+
+def written(part: Sequence[Token]) -> str:
+    """The text of some tokens, with a single space wherever the source has something between two of them."""
+    gaps = ["", *(" " if before.end != after.start else "" for before, after in pairwise(part))]
+    return "".join(gap + token.text for gap, token in zip(gaps, part, strict=False))
+
+
+# ---- brackets -------------------------------------------------------------------------------------------------------
+
+_CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
+_OPENER = {closer: opener for opener, closer in _CLOSER.items()}
+_ANGLES = {"<": 1, ">": -1, ">>>": -3}
+
+
+def matching(part: Sequence[Token], at) -> int | None:
+    """The index of the bracket that belongs to the one at index `at`, which opens or closes; None where there is none.
+
+    A `<` without its `>` before a `;` or the end of what is around it is no bracket: it compares.
+    """
+    bracket = part[at].text
+    step = 1 if bracket in _CLOSER else -1
+    if bracket in _ANGLES:
+        return _matching_angle(part, at, step)
+    other, depth, k = (_CLOSER if step == 1 else _OPENER)[bracket], 0, at
+    while 0 <= k < len(part):
+        depth += (part[k].text == bracket) - (part[k].text == other)
+        if depth == 0:
+            return k
+        k += step
+    return None
+
+
+def _matching_angle(part, at, step):
+    inner, outer = ("([{", ")]}") if step == 1 else (")]}", "([{")
+    depth, k = 0, at
+    while k is not None and 0 <= k < len(part) and part[k].text not in (";", "<<<", *outer):
+        depth += step * _ANGLES.get(part[k].text, 0)
+        if depth <= 0:
+            return k if depth == 0 else None
+        k = matching(part, k) if part[k].text in inner else k
+        k = None if k is None else k + step
+    return None
+
+
+def at_commas(part: Sequence[Token]) -> list[Sequence[Token]]:
+    """The tokens, split at the commas that are in no bracket."""
+    parts, start, k = [], 0, 0
+    while k < len(part):
+        if part[k].text == ",":
+            parts.append(part[start:k])
+            start = k + 1
+        k = step_over(part, k)
+    return [*parts, part[start:]] if part else []
+
+
+def step_over(part, at) -> int:
+    """The index after the token at `at`; after the bracket that closes it, where it opens one."""
+    end = matching(part, at) if part[at].text in _CLOSER else None
+    return (at if end is None else end) + 1
+
+
+def unmatched(part: Sequence[Token], brackets="()[]{}") -> list[Token]:
+    """The brackets that open without being closed, or close without being opened, in the order of the source."""
+    found = []
+    for token in part:
+        if token.text in brackets:
+            if found and _CLOSER.get(found[-1].text) == token.text:
+                found.pop()
+            else:
+                found.append(token)
+    return found
+
+
+# ---- macros ---------------------------------------------------------------------------------------------------------
+
+
+class Macro(NamedTuple):
+    name: str
+    parameters: list[str] | None  # None for one that takes no parentheses
+    body: list[Token]
+
+
+def macros(source) -> dict[str, Macro]:
+    """Every `#define` by name; of two, the last."""
+    found = {}
+    for line in directives(source):
+        if [token.text for token in line[1:2]] != ["define"] or len(line) < 3:
+            continue
+        name, rest, parameters = line[2], line[3:], None
+        if rest and rest[0].text == "(" and rest[0].start == name.end:
+            end = matching(rest, 0) or 0
+            parameters, rest = [written(part) for part in at_commas(rest[1:end])], rest[end + 1 :]
+        found[name.text] = Macro(name.text, parameters, rest)
+    return found
+
+
+def expanded(source) -> list[Token]:
+    """The tokens outside preprocessor lines, with the macros expanded that make kernels."""
+    plain = [token for token in tokens(source) if not token.directive]
+    if not any(token.directive and token.text == "__global__" for token in tokens(source)):
+        return plain
+    known = {name: macro for name, macro in macros(source).items() if any(t.text == "__global__" for t in macro.body)}
+    found, k = [], 0
+    while k < len(plain):
+        macro, end = known.get(plain[k].text), k
+        if macro and macro.parameters is not None:
+            end = matching(plain, k + 1) if text_at(plain, k + 1) == "(" else None
+            macro = None if end is None else macro
+        if macro:
+            given = dict(zip(macro.parameters or (), at_commas(plain[k + 2 : end]), strict=False))
+            found += _pasted([new for token in macro.body for new in given.get(token.text, [token])])
+            k = end
+        else:
+            found.append(plain[k])
+        k += 1
+    return found
+
+
+def _pasted(body):
+    """The tokens of a macro's body with those joined that have `##` between them."""
+    found = []
+    for token in body:
+        if len(found) > 1 and found[-1].text == "##":
+            found.pop()
+            found[-1] = found[-1]._replace(text=found[-1].text + token.text)
+        else:
+            found.append(token)
+    return found
