@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
     "utils/ground": [],
     "utils/cuda/common": ["utils/ground"],
-    "utils/cuda/gpu": ["utils/cuda/common"],
-    "utils/cuda/cpu": ["utils/cuda/common"],
+    "utils/cuda/gpu": ["utils/cuda/common", "utils/ground"],
+    "utils/cuda/cpu": ["utils/cuda/common", "utils/ground"],
     "utils/cuda/cpu/trace": ["utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
-    "utils/cuda": ["utils/cuda/cpu/trace", "utils/cuda/cpu", "utils/cuda/gpu", "utils/cuda/common"],
+    "utils/cuda": ["utils/cuda/cpu/trace", "utils/cuda/cpu", "utils/cuda/gpu", "utils/cuda/common", "utils/ground"],
     "utils": ["utils/cuda", "utils/cuda/common"],
     "kernels": ["utils"],
     "utils/lesson": ["utils/cuda", "utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
@@ -30,6 +30,7 @@ MAY_IMPORT = {
         "utils/cuda/gpu",
         "utils/cuda/cpu",
         "utils/cuda/common",
+        "utils/ground",
     ],
     "bench/recorded": ["bench", "tests", "kernels", "utils", "utils/cuda", "utils/cuda/gpu", "utils/cuda/common"],
 }

@@ -255,8 +255,7 @@ class Kernel:
                     return
                 yield from self._wrong(dict(zip(arguments, trace.args, strict=True)), expected, case)
         except CompileError as error:
-            told = "\n".join(line for line in str(error).splitlines() if not line.startswith("The whole log"))
-            yield Verdict("does not compile", told)
+            yield Verdict("does not compile", error.wrong)
             return
         except (TypeError, ValueError, RuntimeError) as error:  # a launch, or parameters, that it should not have
             yield Verdict("crashed", str(error))

@@ -7,22 +7,25 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from utils.cuda.common.toolchain import short_path
+from utils.ground.errors import CourseError
+from utils.ground.system import short_path
 
 __all__ = ["CompileError", "excerpt", "explained", "functions", "refused", "shorten"]
 
 
-class CompileError(RuntimeError):
-    """The source does not compile. The message shows the compiler's words beside the lines they are about.
+class CompileError(CourseError):
+    """The source does not compile. `.wrong` shows the compiler's words beside the lines they are about.
 
     `.errors` holds them as (source, line, message), source being 'cuda_src', 'cpp_src' or, for what is wrong in the
-    name given to compile_kernel, 'name'; `.log` is the whole log.
+    name given to compile_kernel, 'name'; `.line` is the first one's; `.log` is the whole log, `.log_file` its path.
     """
 
-    def __init__(self, message, errors=(), log=""):
-        super().__init__(message)
-        self.errors = list(errors)
-        self.log = log
+    def __init__(self, wrong, errors=(), log="", log_file=None):
+        super().__init__(wrong, line=errors[0][1] if errors else None)
+        self.errors, self.log, self.log_file = list(errors), log, log_file
+
+    def __str__(self):
+        return f"{self.wrong}\nThe whole log: {short_path(self.log_file)}" if self.log_file else self.wrong
 
 
 # g++ and clang++: cuda_src:7:12: error: message    nvcc and NVRTC: cuda_src(7): error: message
@@ -72,7 +75,7 @@ def explained(log, sources, folder):
         refusals = [said for said in _PTXAS.findall(log) if "aborted" not in said]
         parts = [f"ptxas, which makes machine code of what nvcc compiled: {said}" for said in dict.fromkeys(refusals)]
     parts = parts or log.strip().splitlines()[-5:]
-    return CompileError("\n".join([*parts, f"The whole log: {short_path(kept)}"]), own, log)
+    return CompileError("\n".join(parts), own, log, kept)
 
 
 def _errors(log, sources):

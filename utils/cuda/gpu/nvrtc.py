@@ -1,6 +1,6 @@
 """A kernel compiled for a GPU by NVRTC, NVIDIA's compiler as a library, and launched through CUDA's driver.
 
-The same in the same words as utils/cuda/cpu/module.py is for the CPU.
+It has the functions and classes that utils/cuda/cpu/module.py has for the CPU.
 
 Both are called through cuda-bindings, NVIDIA's own Python bindings: every torch that the course supports depends on
 them and brings NVRTC, so nothing is installed, and their functions are those of the CUDA manuals. Of the others,
@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 
 from utils.cuda.common import cache
-from utils.cuda.common.toolchain import ToolchainError, bindings_hint, cache_folder, cuda_home
+from utils.cuda.common.toolchain import bindings_hint, cache_folder, cuda_home
 from utils.cuda.gpu import failures
+from utils.ground.errors import ToolchainError
 
 try:
     from cuda.bindings import driver, nvrtc
@@ -28,7 +29,7 @@ except ImportError as missing:
 
 __all__ = ["Module", "build", "modules"]
 
-# NVRTC has none of the C++ library's headers. Some say nothing that it does not know anyhow; the others are in CUDA's
+# NVRTC has none of the C++ library's headers. Some have nothing that it does not know itself; the others are in CUDA's
 # own library. nvcc includes them unasked, so they come before the learner's source.
 _BEFORE = """
 #if __has_include(<cuda/std/cstdint>)
@@ -119,7 +120,7 @@ class Module:
     """A kernel for the GPUs of this machine, compiled for each architecture when it is first launched there.
 
     `.signature` is the type of a pointer to the kernel, as 'void (*)(float const*, int)'. `.sizes` has for each
-    parameter its size in bytes, then zeros for what only the CPU engine tells.
+    parameter its size in bytes, then zeros for what only the CPU engine reports.
     """
 
     def __init__(self, code, number, name):
@@ -224,11 +225,11 @@ def _said(error):
 
 def _advice(error):
     """What to do next, for the errors that a learner meets."""
-    told = {
-        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": ". Take fewer threads a block: all together need too many registers",
+    advice = {
+        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": ". Take fewer threads per block: together they need too many registers",
         "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": ". All blocks of a cooperative launch must run at once: take fewer",
     }
-    return told.get(error.name, "")
+    return advice.get(error.name, "")
 
 
 # ---- compiling ------------------------------------------------------------------------------------------------------
@@ -326,10 +327,8 @@ def _architecture(options, capability):
     older = [arch for arch in known if arch < capability]
     if not older:
         version = ".".join(map(str, _version()))
-        raise ToolchainError(
-            f"this GPU (sm_{capability}) is older than what NVRTC {version} supports (sm_{min(known)} and up): "
-            "install a torch that was built for an older CUDA"
-        )
+        wrong = f"this GPU (sm_{capability}) is older than what NVRTC {version} supports (sm_{min(known)} and up)"
+        raise ToolchainError(wrong, "install a torch that was built for an older CUDA")
     return [f"--gpu-architecture=compute_{max(older)}"]  # PTX, which the driver of a newer GPU compiles
 
 
