@@ -25,7 +25,7 @@ OLDEST, NEWEST = (3, 10), (3, 13)  # the versions of Python that are tested
 
 
 def require_system(system=None, machine=None):
-    """Refuse a system on which the course cannot run; a note about one that nobody has tried, otherwise ''."""
+    """Refuse a system on which the course cannot run; a note about one that is untested, otherwise ''."""
     system, machine = system or platform.system(), machine or platform.machine()
     if system == "Windows" or system.startswith(("CYGWIN", "MSYS", "MINGW")):
         raise CourseError(

@@ -131,12 +131,12 @@ def works(venv=VENV):
 
 
 def make_venv(venv=VENV):
-    """Make the environment, or make it anew where a former attempt left half of one."""
+    """Make the environment, or make it again where an earlier attempt left half of one."""
     if venv.is_dir() and any(venv.iterdir()):
         of_venv = {"bin", "lib", "lib64", "include", "share", "etc", "pyvenv.cfg", ".gitignore", "course-installed"}
         if not (venv / "pyvenv.cfg").is_file() and {path.name for path in venv.iterdir()} - of_venv:
             raise SetUpError(f"{venv} is there and is not a Python environment", f"mv '{venv}' '{venv}.old'")
-        say(f"{venv.name} is incomplete: making it anew")
+        say(f"{venv.name} is incomplete: making it again")
     elif venv.exists() and not venv.is_dir():
         raise SetUpError(f"{venv} is a file", f"mv '{venv}' '{venv}.old'")
     done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)])

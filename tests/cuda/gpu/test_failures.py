@@ -196,7 +196,7 @@ def test_a_launch_that_the_driver_refuses_on_a_lost_gpu(monkeypatch):
         caught.value
     )
     with pytest.raises(RuntimeError, match="can no longer use the GPU"):
-        nvrtc._checked((lost,))
+        nvrtc._result((lost,))
 
 
 # ---- where it appears -----------------------------------------------------------------------------------------------

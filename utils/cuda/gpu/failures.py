@@ -13,7 +13,7 @@ from collections import deque
 
 __all__ = ["explain", "launched", "message", "remembered", "settle", "show_explained"]
 
-# The errors after which a process must be started anew, in CUDA's own words, as torch and Triton pass them on (CUDA
+# The errors after which a process must be started again, in CUDA's own words, as torch and Triton pass them on (CUDA
 # Runtime API, Data types used by CUDA Runtime: cudaErrorIllegalAddress and those that say the same of themselves).
 LOST = (
     "an illegal memory access was encountered",
@@ -103,7 +103,7 @@ def show_explained(shell=None) -> None:
 
         sys.excepthook = excepthook
     else:
-        # Not set_custom_exc: that misses what is raised when the value of a cell's last line is shown.
+        # Not set_custom_exc: it does not see what is raised while the value of a cell's last line is shown.
         show = shell.showtraceback
 
         def showtraceback(exc_tuple=None, *args, **options):

@@ -111,9 +111,9 @@ class _Code:
         __tracebackhide__ = True
         if device.index not in self._modules:
             code = (self._built(_capability(device)) / "kernel.bin").read_bytes()
-            self._modules[device.index] = _checked(driver.cuModuleLoadData(code))
+            self._modules[device.index] = _result(driver.cuModuleLoadData(code))
         name = self._facts(device, number)["name"].encode()
-        return _Function(_checked(driver.cuModuleGetFunction(self._modules[device.index], name)))
+        return _Function(_result(driver.cuModuleGetFunction(self._modules[device.index], name)))
 
 
 class Module:
@@ -174,8 +174,8 @@ class _Function:
         if error != driver.CUresult.CUDA_SUCCESS:
             static = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
             limit = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-            most = _checked(driver.cuDeviceGetAttribute(limit, _checked(driver.cuCtxGetDevice())))
-            most -= _checked(driver.cuFuncGetAttribute(static, self.handle))
+            most = _result(driver.cuDeviceGetAttribute(limit, _result(driver.cuCtxGetDevice())))
+            most -= _result(driver.cuFuncGetAttribute(static, self.handle))
             raise RuntimeError(
                 f"{_said(error)}: {shared_bytes} bytes of dynamic shared memory are more than the {most} that {name} "
                 "may have"
@@ -190,7 +190,7 @@ class _context:
         self.context = _primary_context(index)
 
     def __enter__(self):
-        _checked(driver.cuCtxPushCurrent(self.context))
+        _result(driver.cuCtxPushCurrent(self.context))
 
     def __exit__(self, *raised):
         driver.cuCtxPopCurrent()
@@ -198,8 +198,8 @@ class _context:
 
 @functools.cache
 def _primary_context(index):
-    _checked(driver.cuInit(0))
-    return _checked(driver.cuDevicePrimaryCtxRetain(_checked(driver.cuDeviceGet(index))))
+    _result(driver.cuInit(0))
+    return _result(driver.cuDevicePrimaryCtxRetain(_result(driver.cuDeviceGet(index))))
 
 
 def _capability(device):
@@ -207,7 +207,7 @@ def _capability(device):
     return 10 * major + minor
 
 
-def _checked(answer):
+def _result(answer):
     """The value of a driver's or NVRTC's answer. Raises RuntimeError where it failed."""
     __tracebackhide__ = True
     error, *values = answer
@@ -261,27 +261,27 @@ def build(source, names, folder, options) -> str:
     text = _BEFORE + source + _BEHIND + "".join(_ASKED.format(number=n, name=name) for n, name in enumerate(names))
     headers = [header.encode() for header in _EMPTY_HEADERS]
     create = nvrtc.nvrtcCreateProgram
-    program = _checked(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
+    program = _result(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
     kernels = [f"&{name}".encode() for name in names]
     signature = "cuda_course_signature<decltype(cuda_course_of(cuda_course_asked_{}()))>"
     signatures = [signature.format(number).encode() for number in range(len(names))]
     try:
         for expression in [*kernels, *signatures]:
-            _checked(nvrtc.nvrtcAddNameExpression(program, expression))
+            _result(nvrtc.nvrtcAddNameExpression(program, expression))
         (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if int(error):
-            log = b" " * _checked(nvrtc.nvrtcGetProgramLogSize(program))
-            _checked(nvrtc.nvrtcGetProgramLog(program, log))
+            log = b" " * _result(nvrtc.nvrtcGetProgramLogSize(program))
+            _result(nvrtc.nvrtcGetProgramLog(program, log))
             return log.decode(errors="replace").strip("\0 \n") or _said(error)
         mangled, typed = (
-            [_checked(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
+            [_result(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
             for expressions in (kernels, signatures)
         )
         size, get = nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN
-        if not _checked(size(program)):
+        if not _result(size(program)):
             size, get = nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX
-        code = b" " * _checked(size(program))
-        _checked(get(program, code))
+        code = b" " * _result(size(program))
+        _result(get(program, code))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     (folder / "kernel.bin").write_bytes(code)
@@ -321,7 +321,7 @@ def _architecture(options, capability):
     __tracebackhide__ = True
     if any(re.match(r"--gpu-architecture|-arch", option) for option in options):
         return []
-    known = _checked(nvrtc.nvrtcGetSupportedArchs())
+    known = _result(nvrtc.nvrtcGetSupportedArchs())
     if capability in known:
         return [f"--gpu-architecture=sm_{capability}"]
     older = [arch for arch in known if arch < capability]
