@@ -146,6 +146,15 @@ def test_debian_without_venv_names_the_command(install, only, monkeypatch):
     assert "apt" not in stopped(install.require_venv_module)
 
 
+def test_nothing_is_installed_where_a_build_would_fail(install, only, course):
+    only(apt="exit 0")
+    asked = fake_venv(course)
+    assert "To fix it: sudo apt install g++" in stopped(install.set_up)
+    only(gplusplus="exit 1")
+    assert "g++: cannot build a C++20 library" in stopped(install.set_up)
+    assert asked() == [] and not install.finished()
+
+
 def test_disk_space(install, monkeypatch, tmp_path):
     space = {"root": 8e9, "scratch": 50e9, "cache": 50e9}
     monkeypatch.setattr(install.system, "free_space", lambda folder: space[Path(folder).name])
