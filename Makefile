@@ -3,16 +3,19 @@
 
 ifdef PYTHON
   PY := "$(PYTHON)"
-  check = $(PY) utils/manage/install.py --check
+  any_python := $(PY)
+  ready = $(PY) -m utils.manage.install --needs
 else
   PY := .venv/bin/python
-  check = command -v python3 >/dev/null || { echo "There is no python3 here: install Python 3.10 or newer." >&2; exit 1; }; \
-    python3 utils/manage/install.py \#
+  any_python = $$($(PY) -c "" >/dev/null 2>&1 && echo $(PY) || echo python3)
+  ready = command -v python3 >/dev/null || $(no_python); python3 -m utils.manage.install \#
 endif
+
+no_python = { echo "There is no python3 here: install Python 3.10 or newer." >&2; exit 1; }
 
 workers = -n auto --maxprocesses 4 --dist loadscope
 
-.PHONY: help course test lint lab reset outputs bench bench-build bench-engine publish clean clean-cache
+.PHONY: help course test lint lab reset doctor outputs bench bench-build bench-engine publish clean clean-cache
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -21,11 +24,11 @@ help: ## list the targets
 	  printf '  %-12s %s\n' "$$name" "$$text"; done
 
 course: ## run every lesson from top to bottom and say which passed (LESSON=03: only that one)
-	@$(check) course
+	@$(ready) course
 	@$(PY) -m utils.manage.run $(LESSON)
 
 test: ## linter, unit tests, and every lesson's outputs against the committed ones
-	@$(check) test
+	@$(ready) test
 	@echo "== 1 of 4: ruff check"
 	@$(PY) -m ruff check .
 	@echo "== 2 of 4: ruff format --check"
@@ -37,39 +40,44 @@ test: ## linter, unit tests, and every lesson's outputs against the committed on
 	@$(PY) -m pytest -q $(workers) --nbval --nbval-current-env -p no:cacheprovider notebooks
 
 lint: ## ruff, the linter and the formatter; changes nothing
-	@$(check) lint
+	@$(ready) lint
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 
 lab: ## open JupyterLab on your own copies of the lessons (ARGS="--no-browser": its options)
-	@$(check) lab
+	@$(ready) lab
 	@$(PY) -m utils.manage.lab $(ARGS)
 
 reset: ## renew your copy of one lesson, LESSON=03; the old copy is kept
-	@$(check) reset
+	@$(ready) reset
 	@$(PY) -m utils.manage.lab --reset "$(LESSON)"
 
+doctor: ## what this machine has for the course, what is missing, and how to fix it; installs nothing
+	@command -v $(any_python) >/dev/null || $(no_python)
+	@$(any_python) -m utils.manage.install --needs doctor
+	@$(any_python) -m utils.manage.doctor
+
 outputs: ## run the lessons in place, to refresh the committed outputs on a machine with a GPU (LESSON=03)
-	@$(check) outputs
+	@$(ready) outputs
 	@$(PY) -m utils.manage.outputs $(LESSON)
 
 bench: ## time every operation of kernels/ beside its peers, and fill the tables (ARGS="--only bandwidth")
-	@$(check) bench
+	@$(ready) bench
 	@$(PY) -m bench.measuring $(ARGS)
 
 bench-engine: ## how fast the CPU engine is, beside Python and Numba simulators
-	@$(check) bench-engine
+	@$(ready) bench-engine
 	@$(PY) -m bench.engine
 
 bench-build: ## how long builds take, beside stock load_inline (some minutes)
-	@$(check) bench-build
+	@$(ready) bench-build
 	@$(PY) -m bench.build
 
 publish: ## write the public address into notebooks and README, REPO=owner/name REF=v1.0
-	@$(if $(PYTHON),$(PY),python3) utils/manage/publish.py "$(REPO)" "$(REF)"
+	@$(any_python) -m utils.manage.publish "$(REPO)" "$(REF)"
 
 clean-cache: ## remove what the course has compiled and kept
-	@$(if $(PYTHON),$(PY),$(if $(wildcard $(PY)),$(PY),python3)) -m utils.manage.cache --clear
+	@$(any_python) -m utils.manage.cache --clear
 
 clean: ## remove what can be made again: .venv, build/, caches; your copies in lab/ stay
 	rm -rf .venv build .pytest_cache .ruff_cache cuda_course.egg-info

@@ -17,8 +17,8 @@ import torch
 import kernels
 from bench.report import report
 from utils import compile_kernel
-from utils.cuda.common.toolchain import cxx_compiler
 from utils.ground.progress import waiting
+from utils.ground.system import cxx_compiler
 from utils.lesson.simulator import blk_kernel, cdiv
 from utils.lesson.timing import Timing, format_seconds, measure
 

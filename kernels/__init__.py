@@ -1,4 +1,4 @@
-"""The course's CUDA sources. Notebooks, exercises and benchmarks build them. May import `utils` and `utils.cuda.common`.
+"""The course's CUDA sources. Lessons, exercises and benchmarks build them. May import `utils`, `utils.cuda.common`.
 
 An operation is two files: `name.cu` (kernels and launchers) and `name.cpp` (the torch side). The steps of a ladder are
 in a folder, where a number in front of the name gives their order: `matmul/1_matmul.cu`.

@@ -18,7 +18,7 @@ ROOMS = {
     "utils/cuda/gpu": ["utils/cuda/common", "utils/ground"],
     "utils/cuda/cpu": ["utils/cuda/common", "utils/ground"],
     "utils/cuda/cpu/trace": ["utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
-    "utils/cuda": ["utils/cuda/cpu/trace", "utils/cuda/cpu", "utils/cuda/gpu", "utils/cuda/common"],
+    "utils/cuda": ["utils/cuda/cpu/trace", "utils/cuda/cpu", "utils/cuda/gpu", "utils/cuda/common", "utils/ground"],
     "utils": ["utils/cuda", "utils/cuda/common"],
     "kernels": ["utils", "utils/cuda/common"],
     "utils/lesson": ["utils/cuda", "utils/cuda/cpu", "utils/cuda/common", "utils/ground"],

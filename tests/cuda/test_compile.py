@@ -18,8 +18,8 @@ from tests.clock import slowdown
 from utils import CompileError, load_cuda
 from utils.cuda.common import toolchain
 from utils.cuda.common.extension import run
-from utils.cuda.common.toolchain import ToolchainError
 from utils.cuda.cpu.build import Builder
+from utils.ground.errors import ToolchainError
 
 CPP = "torch::Tensor twice(torch::Tensor x);"
 CUDA = (

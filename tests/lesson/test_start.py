@@ -73,7 +73,7 @@ def test_the_cell_fetches_a_published_course(tmp_path):
 
 
 def test_the_courses_own_packages_pass():
-    start.check_packages(ROOT)
+    start.require_own_packages(ROOT)
 
 
 def test_a_foreign_kernels_that_is_not_imported_yet_gives_way(tmp_path, monkeypatch):
@@ -81,7 +81,7 @@ def test_a_foreign_kernels_that_is_not_imported_yet_gives_way(tmp_path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "kernels", raising=False)
     assert start.location("kernels").is_relative_to(tmp_path)
-    start.check_packages(ROOT)
+    start.require_own_packages(ROOT)
     assert start.location("kernels").is_relative_to(ROOT)
 
 
@@ -93,8 +93,8 @@ def test_a_foreign_package_that_is_imported_is_named(tmp_path, monkeypatch, name
     monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(ImportError) as problem:
-        start.check_packages(ROOT)
-    for part in (str(there), str(ROOT / name), "Restart the kernel"):
+        start.require_own_packages(ROOT)
+    for part in (str(there), str(ROOT / name), "restart the kernel"):
         assert part in str(problem.value)
 
 
@@ -111,15 +111,15 @@ def test_a_lesson_of_another_copy_of_the_course(tmp_path, monkeypatch):
     (tmp_path / "notebooks").mkdir()
     monkeypatch.chdir(tmp_path / "notebooks")
     with pytest.raises(ImportError) as problem:
-        start.check_packages(ROOT)
+        start.require_own_packages(ROOT)
     assert str(tmp_path) in str(problem.value) and str(ROOT) in str(problem.value)
 
 
 def test_an_incomplete_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(start, "location", lambda name: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    with pytest.raises(ImportError, match="incomplete"):
-        start.check_packages(ROOT)
+    with pytest.raises(ImportError, match="incomplete. To fix it: fetch the course again"):
+        start.require_own_packages(ROOT)
 
 
 # ---------------------------------------------------------------- what is installed
@@ -146,7 +146,7 @@ def test_nothing_missing_means_no_pip(machine, capsys):
     assert machine.commands == [] and capsys.readouterr().out == "Device: test\n"
 
 
-def test_what_misses_is_installed_and_never_torch(machine, capsys):
+def test_what_is_missing_is_installed_and_never_torch(machine, capsys):
     for name in ("wurlitzer", "ninja"):
         del machine.versions[name]
     start.start()
@@ -175,6 +175,7 @@ def test_missing_torch_is_never_installed(machine, missing):
     assert (
         said.startswith(" and ".join(missing))
         and sys.executable in said
+        and "To fix it: " in said
         and "pip install 'torch>=2.11' torchvision" in said
     )
 

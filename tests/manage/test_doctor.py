@@ -14,6 +14,8 @@ import pytest
 
 from tests.cuda.common.test_toolchain import NVCC, compiler_that_claims, needs_gcc, needs_nvcc, script, toolkit
 from utils.cuda.common import toolchain
+from utils.ground import system
+from utils.ground.errors import ToolchainError
 from utils.manage import doctor, install
 
 ROOT = install.ROOT
@@ -40,19 +42,19 @@ int cuDeviceGetName(char* name, int size, int device) { strcpy(name, "NVIDIA Tes
 
 
 class Table(dict):
-    """What the doctor printed: line -> (verdict, found); `.cures`, `.text` and `.status` of the process."""
+    """What the doctor printed: line -> (verdict, found); `.fixes`, `.text` and `.status` of the process."""
 
     def __init__(self, done):
-        lines = re.findall(r"^(ok|-|mend|stop) +(\S+(?: \S+)*)  +(.*)$", done.stdout, re.MULTILINE)
+        lines = re.findall(r"^(ok|-|fix|stop) +(\S+(?: \S+)*)  +(.*)$", done.stdout, re.MULTILINE)
         super().__init__({what: (verdict, found) for verdict, what, found in lines})
-        self.cures = dict(re.findall(r"^To mend (.*):\n    (.*)$", done.stdout, re.MULTILINE))
+        self.fixes = dict(re.findall(r"^To fix (.*):\n    (.*)$", done.stdout, re.MULTILINE))
         self.text, self.status, self.errors = done.stdout, done.returncode, done.stderr
 
 
 def table(before="pass", python=sys.executable, limit=None, **environment):
     """The doctor's table in a process of its own, with this environment, after the statement `before`."""
     code = f"import sys; from utils.cuda.common import toolchain; {before}; from utils.manage import doctor"
-    code += "; sys.exit(0 if doctor.report() else 1)"
+    code += "; sys.exit(0 if doctor.print_table() else 1)"
     unset = {name: "" for name in ("CUDA_HOME", "CUDA_PATH", "NVCC_CCBIN", "CXX")}
     done = subprocess.run(
         [python, "-c", code],
@@ -145,8 +147,8 @@ def test_without_torch(empty_python):
     made = table(python=empty_python)
     assert made.status == 1
     assert made["torch"][0] == "stop" and "torch and torchvision is not installed" in made["torch"][1]
-    assert re.search(r"-m pip install '?torch|not the course's own Python", made.cures["torch"])
-    assert made["C++ compiler"][0] == "ok", "the rest is told all the same"
+    assert re.search(r"-m pip install '?torch|not the course's own Python", made.fixes["torch"])
+    assert made["C++ compiler"][0] == "ok", "the rest is shown all the same"
 
 
 def test_with_a_torch_that_does_not_import(pretend):
@@ -169,7 +171,7 @@ def test_torchvision_of_another_build(tmp_path):
     made = table(PYTHONPATH=tmp_path)
     assert made.status == 1 and made["torch"][0] == "ok"
     assert made["torchvision"][0] == "stop" and "does not import: operator torchvision::nms" in made["torchvision"][1]
-    assert re.search("--force-reinstall torch torchvision|the course's own Python", made.cures["torchvision"])
+    assert re.search("--force-reinstall torch torchvision|the course's own Python", made.fixes["torchvision"])
 
 
 @pytest.mark.parametrize("name", ["kernels", "utils"])
@@ -180,7 +182,7 @@ def test_another_package_of_the_same_name(tmp_path, pretend, name):
     made = table("; ".join(["from utils.manage import doctor", *steps]), PYTHONPATH=pretend(available=False))
     assert made.status == 1
     assert made["course"][0] == "stop" and f"`{name}` was already imported from {tmp_path}" in made["course"][1]
-    assert "Restart the kernel" in made.cures["course"]
+    assert "restart the kernel" in made.fixes["course"]
 
 
 # ---------------------------------------------------------------- the GPU and its driver
@@ -192,8 +194,8 @@ def test_a_driver_older_than_torchs_cuda(libcuda):
     if toolchain.torch_cuda()[:2] != "13":
         pytest.skip("torch is not of CUDA 13")
     assert made.status == 0, "the CPU engine runs"
-    assert made["driver"][0] == "mend" and "for CUDA up to 12.4: too old for torch" in made["driver"][1]
-    assert "580 or newer" in made.cures["driver"]
+    assert made["driver"][0] == "fix" and "for CUDA up to 12.4: too old for torch" in made["driver"][1]
+    assert "580 or newer" in made.fixes["driver"]
     assert made["GPU"] == ("-", "NVIDIA Test, which torch cannot use with this driver")
     assert "Kernels run on the CPU engine" in made.text and "wrong all the same: see driver" in made.text
 
@@ -202,8 +204,8 @@ def test_a_driver_that_does_not_start(pretend, libcuda):
     """803: the driver was updated, and the module in the system is still the old one."""
     made = table(PYTHONPATH=pretend(available=False), LD_LIBRARY_PATH=libcuda(init=803))
     assert made.status == 0
-    assert made["driver"] == ("mend", "the driver does not start, CUDA error 803")
-    assert made.cures["driver"].startswith("restart the machine")
+    assert made["driver"] == ("fix", "the driver does not start, CUDA error 803")
+    assert made.fixes["driver"].startswith("restart the machine")
     assert made["GPU"][0] == "-"
 
 
@@ -213,8 +215,8 @@ def test_a_gpu_that_torch_does_not_start(pretend, libcuda):
         more.write("def init(): raise RuntimeError('CUDA unknown error')\n")
     made = table(PYTHONPATH=packages, LD_LIBRARY_PATH=libcuda())
     assert made.status == 0
-    assert made["GPU"] == ("mend", "NVIDIA Test, which torch cannot use: CUDA unknown error")
-    assert made.cures["GPU"].startswith("restart the notebook's kernel")
+    assert made["GPU"] == ("fix", "NVIDIA Test, which torch cannot use: CUDA unknown error")
+    assert made.fixes["GPU"].startswith("restart the notebook's kernel")
 
 
 def test_a_gpu_that_is_hidden(pretend, libcuda):
@@ -236,34 +238,34 @@ def test_a_card_without_a_driver(monkeypatch, tmp_path):
         (tmp_path / slot).mkdir()
         (tmp_path / slot / "vendor").write_text(vendor + "\n")
         (tmp_path / slot / "class").write_text(kind + "\n")
-    with pytest.raises(toolchain.ToolchainError, match="an NVIDIA card is there, but no driver for it"):
+    with pytest.raises(ToolchainError, match="an NVIDIA card is there, but no driver for it"):
         doctor.driver()
     (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release\n")
-    with pytest.raises(toolchain.ToolchainError, match=r"580.159.04 is loaded, but .* --gpus all"):
+    with pytest.raises(ToolchainError, match=r"580.159.04 is loaded, but .* --gpus all"):
         doctor.driver()
 
 
 def test_how_a_driver_is_installed(monkeypatch):
     monkeypatch.setattr(toolchain, "torch_cuda", lambda: "12.8")
     monkeypatch.setattr(doctor.platform, "release", lambda: "6.6.87-microsoft-standard-WSL2")
-    assert doctor._driver_cure().startswith("in Windows, install NVIDIA's driver 525 or newer")
+    assert doctor._driver_fix().startswith("in Windows, install NVIDIA's driver 525 or newer")
     monkeypatch.setattr(doctor.platform, "release", lambda: "6.8.0-45-generic")
     monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/" + name)
-    assert doctor._driver_cure().startswith("sudo ubuntu-drivers install")
+    assert doctor._driver_fix().startswith("sudo ubuntu-drivers install")
 
 
 def test_a_torch_without_cuda_beside_a_gpu(pretend, libcuda):
     made = table(PYTHONPATH=pretend(available=False, cuda=None), LD_LIBRARY_PATH=libcuda())
     assert made.status == 0
-    assert made["GPU"] == ("mend", "NVIDIA Test, but this torch was built without CUDA")
-    assert re.search("--force-reinstall torch torchvision|the course's own Python", made.cures["GPU"])
+    assert made["GPU"] == ("fix", "NVIDIA Test, but this torch was built without CUDA")
+    assert re.search("--force-reinstall torch torchvision|the course's own Python", made.fixes["GPU"])
 
 
 def test_a_gpu_older_than_the_toolkit_supports(pretend, libcuda):
     made = table(PYTHONPATH=pretend(capability=(6, 1)), LD_LIBRARY_PATH=libcuda())
     assert made.status == 0, "the CPU engine runs"
-    assert made["GPU"][0] == "mend" and "is sm_61, and this torch has code for sm_75" in made["GPU"][1]
-    assert "older than this CUDA supports" in made.cures["GPU"]
+    assert made["GPU"][0] == "fix" and "is sm_61, and this torch has code for sm_75" in made["GPU"][1]
+    assert "older than this CUDA supports" in made.fixes["GPU"]
     assert "Kernels run on the CPU engine" in made.text
 
 
@@ -273,7 +275,7 @@ def test_a_gpu_that_nvcc_does_not_know(pretend, libcuda):
     made = table(PYTHONPATH=packages, LD_LIBRARY_PATH=libcuda(), CUDA_HOME=NVCC)
     assert made.status == 1
     assert made["nvcc"][0] == "stop" and "this GPU is sm_990" in made["nvcc"][1]
-    assert "CUDA_VISIBLE_DEVICES=" in made.cures["nvcc"]
+    assert "CUDA_VISIBLE_DEVICES=" in made.fixes["nvcc"]
 
 
 # ---------------------------------------------------------------- compilers
@@ -284,8 +286,8 @@ def test_a_gpu_without_nvcc(pretend, libcuda, empty_python):
     made = table(away, empty_python, PYTHONPATH=pretend(), LD_LIBRARY_PATH=libcuda(), PATH="/usr/bin:/bin")
     assert made.status == 1 and made["GPU"][0] == "ok"
     assert made["nvcc"] == ("stop", "there is a GPU, but no nvcc to compile for it")
-    assert made.cures["nvcc"].endswith('-m pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*"')
-    assert made["NVRTC"][0] == "stop" and 'pip install "cuda-bindings==13.*"' in made.cures["NVRTC"]
+    assert made.fixes["nvcc"].endswith('-m pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*"')
+    assert made["NVRTC"][0] == "stop" and 'pip install "cuda-bindings==13.*"' in made.fixes["NVRTC"]
 
 
 def test_nvcc_of_another_generation_than_torch(pretend, libcuda, empty_python, tmp_path):
@@ -300,14 +302,14 @@ def test_nvcc_of_another_generation_than_torch(pretend, libcuda, empty_python, t
     assert made["CUDA runtime"] == ("ok", f"libcudart.so.12 in {home}/lib"), "builds link it by its number"
     (home / "lib" / "libcudart.so.12").unlink()
     made = table(away, empty_python, **places)
-    assert made["CUDA runtime"][0] == "stop" and "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]" in made.cures["CUDA runtime"]
+    assert made["CUDA runtime"][0] == "stop" and "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]" in made.fixes["CUDA runtime"]
 
 
 def test_cuda_home_that_points_nowhere(pretend, tmp_path):
     made = table(PYTHONPATH=pretend(available=False), CUDA_HOME=tmp_path)
     assert made.status == 0
-    assert made["CUDA_HOME"] == ("mend", f"is {tmp_path}, where there is no bin/nvcc: passed over")
-    assert made.cures["CUDA_HOME"] == "unset CUDA_HOME"
+    assert made["CUDA_HOME"] == ("fix", f"is {tmp_path}, where there is no bin/nvcc: ignored")
+    assert made.fixes["CUDA_HOME"] == "unset CUDA_HOME"
 
 
 @needs_nvcc
@@ -321,7 +323,7 @@ def test_a_compiler_newer_than_nvcc_takes(pretend, libcuda, tmp_path):
     made = table(PYTHONPATH=packages, LD_LIBRARY_PATH=libcuda(), CUDA_HOME=NVCC, PATH=tmp_path / "bin")
     assert made.status == 1 and made["nvcc"][0] == "ok"
     assert made["C++ for nvcc"][0] == "stop" and f"later than {newest} are not supported" in made["C++ for nvcc"][1]
-    assert made.cures["C++ for nvcc"] == f"sudo apt install g++-{newest}"
+    assert made.fixes["C++ for nvcc"] == f"sudo apt install g++-{newest}"
 
 
 def test_no_compiler(pretend, tmp_path):
@@ -329,7 +331,7 @@ def test_no_compiler(pretend, tmp_path):
     made = table(PYTHONPATH=pretend(available=False), PATH=tmp_path)
     assert made.status == 1
     assert made["C++ compiler"] == ("stop", "there is no C++ compiler (g++ or clang++)")
-    assert made.cures["C++ compiler"] == "sudo apt install g++"
+    assert made.fixes["C++ compiler"] == "sudo apt install g++"
 
 
 @needs_gcc
@@ -340,7 +342,7 @@ def test_a_compiler_that_keeps_the_cpp_library_to_itself(pretend, tmp_path):
     made = table(PYTHONPATH=pretend(available=False), CXX="static-g++", PATH=path)
     assert made.status == 1
     assert made["C++ compiler"][0] == "stop" and "copies the C++ library" in made["C++ compiler"][1]
-    assert made.cures["C++ compiler"] == f"export CXX={real}"
+    assert made.fixes["C++ compiler"] == f"export CXX={real}"
 
 
 @pytest.mark.parametrize(
@@ -357,7 +359,7 @@ def test_a_compiler_that_does_not_compile(pretend, tmp_path, program, said):
     made = table(PYTHONPATH=pretend(available=False), PATH=tmp_path)
     assert made.status == 1
     assert made["C++ compiler"][0] == "stop" and said in made["C++ compiler"][1]
-    assert made.cures["C++ compiler"] == "sudo apt install g++"
+    assert made.fixes["C++ compiler"] == "sudo apt install g++"
 
 
 def test_without_ninja(pretend, libcuda, empty_python, tmp_path):
@@ -366,14 +368,14 @@ def test_without_ninja(pretend, libcuda, empty_python, tmp_path):
         environment = {"PYTHONPATH": pretend(available=name), "LD_LIBRARY_PATH": libcuda(), "PATH": tmp_path}
         made = table(python=empty_python, **environment)
         assert made["ninja"] == (verdict, "ninja is missing")
-        assert ("ninja" in made.cures) == (verdict == "stop")
+        assert ("ninja" in made.fixes) == (verdict == "stop")
 
 
 def test_without_pythons_headers(monkeypatch, tmp_path):
-    monkeypatch.setattr(doctor.sysconfig, "get_path", lambda name: str(tmp_path))
-    with pytest.raises(toolchain.ToolchainError, match="there is no Python.h") as missing:
-        doctor._headers()
-    assert missing.value.cure == install.headers_cure()
+    monkeypatch.setattr(system.sysconfig, "get_path", lambda name: str(tmp_path))
+    finding = doctor._look("Python headers", doctor._headers)
+    assert finding.verdict == "stop" and f"there is no Python.h in {tmp_path}" in finding.found
+    assert finding.fix == system.install_headers_command()
 
 
 # ---------------------------------------------------------------- the cache
@@ -388,7 +390,7 @@ def test_a_cache_that_cannot_be_written(pretend, tmp_path):
         made = table(PYTHONPATH=packages, CUDA_COURSE_CACHE=folder)
         assert made.status == 1
         assert made["cache"][0] == "stop" and re.match(r".*: cannot be written \(.+\)", made["cache"][1])
-        better = re.fullmatch("export CUDA_COURSE_CACHE=(.*)", made.cures["cache"])[1]
+        better = re.fullmatch("export CUDA_COURSE_CACHE=(.*)", made.fixes["cache"])[1]
         assert table(PYTHONPATH=packages, CUDA_COURSE_CACHE=better)["cache"][0] == "ok"
 
 
@@ -406,8 +408,8 @@ def test_a_full_cache(pretend, tmp_path):
 def test_too_little_space(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path / "not" / "made" / "yet"))
     assert "GB free" in doctor._cache()
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: type("usage", (), {"free": 2e8}))
-    with pytest.raises(toolchain.ToolchainError, match="0.2 GB free, and it needs 1. To mend it: free 1 GB there"):
+    monkeypatch.setattr(system.shutil, "disk_usage", lambda path: type("usage", (), {"free": 2e8}))
+    with pytest.raises(ToolchainError, match="0.2 GB free, and it needs 1. To fix it: free 1 GB there"):
         doctor._cache()
 
 
@@ -417,7 +419,7 @@ def test_too_little_space(monkeypatch, tmp_path):
 def test_native_windows_is_refused(monkeypatch):
     monkeypatch.setattr(doctor.platform, "system", lambda: "Windows")
     finding = doctor._look("system", doctor._system)
-    assert finding.verdict == "stop" and "native Windows" in finding.found and "wsl --install" in finding.cure
+    assert finding.verdict == "stop" and "native Windows" in finding.found and "wsl --install" in finding.fix
 
 
 def test_untested_systems_are_named_so(monkeypatch):
@@ -434,7 +436,7 @@ def test_wsl_is_named(monkeypatch):
 
 
 def test_a_python_that_is_too_old_or_too_new(monkeypatch):
-    monkeypatch.setattr(install.sys, "version_info", (3, 9, 1))
+    monkeypatch.setattr(system.sys, "version_info", (3, 9, 1))
     assert doctor._look("Python", doctor._python).verdict == "stop"
-    monkeypatch.setattr(install.sys, "version_info", (3, 99, 0))
+    monkeypatch.setattr(system.sys, "version_info", (3, 99, 0))
     assert "newer than what is tested" in doctor._look("Python", doctor._python).found

@@ -115,7 +115,7 @@ def test_impossible_names_are_refused_before_anything_is_written(course, repo, r
     before = contents(course)
     with pytest.raises(publish.PublishError) as problem:
         publish.publish(repo, ref, course)
-    assert ("REPO" if ref == "v1" else "REF") in str(problem.value)
+    assert ("REPO" if ref == "v1" else "REF") in problem.value.wrong
     assert contents(course) == before
 
 
@@ -157,7 +157,8 @@ def test_this_course_can_be_published(tmp_path):
 
 
 def test_command_line(tmp_path):
-    command = [sys.executable, "-I", "-S", str(ROOT / "utils" / "publish.py")]  # standard library only
-    done = subprocess.run([*command, "no-slash", "v1"], capture_output=True, text=True)
+    command = [sys.executable, "-E", "-s", "-S", "-m", "utils.manage.publish"]  # standard library only
+    done = subprocess.run([*command, "no-slash", "v1"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and "Nothing was written" in done.stderr and "'no-slash'" in done.stderr
-    assert subprocess.run(command, capture_output=True).returncode == 2
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and "python3 -m utils.manage.publish OWNER/NAME REF" in done.stderr

@@ -9,7 +9,8 @@ import importlib.util
 import sys
 from difflib import get_close_matches
 
-from utils.cuda.common import cxx, output
+from utils.cuda import session
+from utils.cuda.common import cxx
 from utils.cuda.common.cache import build_once, hashed
 from utils.cuda.common.toolchain import cache_folder, device
 from utils.cuda.cpu import guard
@@ -39,7 +40,7 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
     __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
     funcs = [funcs] if isinstance(funcs, str) else list(funcs)
     _check_names(cuda_src, cpp_src, funcs)
-    output.install()
+    session.begin()
     module = load_with(_builder(traced=check), cuda_src, cpp_src, funcs, opt, verbose)
     if not check:
         return module
@@ -70,7 +71,7 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
     if name not in sys.modules:
         module = _import(name, folder, sources)
         if builder.device == "cpu":
-            guard.install(ctypes.CDLL(module.__file__))
+            guard.guard_tensors(ctypes.CDLL(module.__file__))
         else:
             for function in funcs:
                 setattr(module, function, failures.remembered(getattr(module, function)))

@@ -2,7 +2,7 @@
 
 from operator import index
 
-from utils.cuda.common import output
+from utils.cuda import session
 from utils.cuda.common.arguments import chosen_kernel, packed, parameters
 from utils.cuda.common.grid import launch_sizes
 from utils.cuda.common.toolchain import device
@@ -41,7 +41,7 @@ def compile_kernels(source, names, options=(), verbose=False):
     else:
         from utils.cuda.cpu.module import modules
     compiled = modules(source, names, options, verbose=verbose)
-    output.install()
+    session.begin()
     return [Kernel(source, *which, options, on) for which in zip(names, chosen, compiled, strict=True)]
 
 

@@ -44,13 +44,12 @@ class CudaMagics(Magics):
         The line takes options of NVRTC (those about macros and folders count on the CPU as well) and `--verbose`, which
         prints the commands. `{}` holds Python: `-DTILE={tile}`. `%%cuda` must be the first line of its cell.
         """
-        from utils.cuda.common.diagnostics import CompileError
-        from utils.cuda.common.toolchain import ToolchainError
+        from utils.ground.errors import CourseError
 
         try:
             options = _options(line)
             made, left_out = _kernels(f"// %%cuda\n{cell}", options, verbose="--verbose" in line.split())
-        except (CompileError, ToolchainError, ValueError, KeyboardInterrupt) as error:
+        except (CourseError, ValueError, KeyboardInterrupt) as error:
             # Between the learner's cell and the compiler lie only IPython's frames and ours: the message is what helps.
             said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             error._render_traceback_ = said.splitlines

@@ -1,4 +1,7 @@
-"""The errors of the course: one hierarchy, whose facts are fields. No code reads another error's sentence."""
+"""The errors of the course: one hierarchy, whose facts are fields. No code reads another error's sentence.
+
+Standard library only, and nothing newer than Python 3.6 can read: the set-up's refusals are among them.
+"""
 
 
 class CourseError(RuntimeError):
@@ -11,6 +14,10 @@ class CourseError(RuntimeError):
     def __init__(self, wrong, fix="", line=None):
         super().__init__(sentence(wrong, fix))
         self.wrong, self.fix, self.line = wrong, fix, line
+
+
+class ToolchainError(CourseError):
+    """Something that compiling needs is missing from this machine, or does not fit."""
 
 
 def sentence(wrong, fix=""):

@@ -1,12 +1,7 @@
-"""The pictures and digits of the course. They lie in `images/`; nothing is fetched unless an address is asked for."""
+"""The pictures and digits of the course, which are in `images/`, and pictures of your own."""
 
-import gzip
 import hashlib
-import http.client
 import os
-import time
-import urllib.error
-import urllib.request
 from io import BytesIO
 from operator import index
 from pathlib import Path
@@ -29,31 +24,26 @@ SHA256 = {
     "hubble_deep_field.jpg": "3a19c5dd8a927a9334bb1229a6d63711b1c0c767fb27e2286e7c84a3e2c2f5f4",
 }
 
-TIMEOUT = 20.0  # seconds for an address to answer, and again for the whole answer to arrive
-MOST_BYTES = 50_000_000  # of a picture or an archive from an address
 MOST_PIXELS = 80_000_000  # of a picture
-USER_AGENT = "cuda-course-notebooks/1.0 (a learner opening one file; Python urllib)"
 
 
 def load_image(name: str | os.PathLike, size: int | None = None, convert: bool = False) -> torch.Tensor:
     """Load a picture as a uint8 tensor (3, H, W) with values 0 to 255, on the CPU.
 
-    `name` is one of the bundled pictures ('chelsea', 'grace_hopper', 'hubble_deep_field'), a path, or an address
-    that begins with http:// or https://. `size` is the new length of the short side in pixels; the long side
-    follows, rounded down as torchvision's `resize` does it. A photo that a camera marked as turned is turned back.
+    `name` is one of the bundled pictures ('chelsea', 'grace_hopper', 'hubble_deep_field') or the path of your own.
+    `size` is the new length of the short side in pixels; the long side follows, rounded down as torchvision's
+    `resize` does it. A photo that a camera marked as turned is turned back.
 
     A picture that is not three channels of 8 bits is refused, unless `convert` is true: then grey becomes three
-    equal channels, what is transparent shows white behind it, and 16 bits are scaled to 8.
+    equal channels, transparent parts become white, and 16 bits are scaled to 8.
 
-    Raises FileNotFoundError for a picture that is not there, ValueError for one that cannot be used, for a bundled
-    one that was changed and for a bad `size`, and OSError for an address that does not answer.
+    Raises FileNotFoundError for a picture that is not there, and ValueError for one that cannot be used, for a bundled
+    one that was changed and for a bad `size`.
     """
     size = None if size is None else _whole(size, "size (the new short side in pixels)", least=1)
     name = os.fspath(name)
     if name in PICTURES:
         content = _read_bundled(PICTURES[name])
-    elif name.lower().startswith(("http://", "https://")):
-        content = _fetch(name, MOST_BYTES)
     else:
         content = _read_path(name)
     picture = _to_rgb(_decode(content, name), name, convert)
@@ -67,7 +57,7 @@ def load_digits(rows: int = 1797, seed: int = 0) -> tuple[torch.Tensor, torch.Te
 
     Each row is a picture of 28x28 pixels, laid out row after row, enlarged (bilinear) from the 8x8 pixels of the
     bundled file and rounded to 256 levels. The first 1,797 rows are the file's digits. Rows past those repeat them
-    in the same order, each moved by -2 to 2 pixels in both directions, chosen by `seed`; what comes in is black.
+    in the same order, each moved by -2 to 2 pixels in both directions, chosen by `seed`; new pixels are black.
     The same `seed` gives the same rows on any machine, and fewer `rows` are the beginning of more.
 
     Raises ValueError or TypeError for bad `rows`, and ValueError when the file was changed.
@@ -89,25 +79,6 @@ def load_digits(rows: int = 1797, seed: int = 0) -> tuple[torch.Tensor, torch.Te
     return torch.from_numpy(images).float().div_(255), torch.from_numpy(labels[digit]).long()
 
 
-def load_mnist(folder: str | os.PathLike) -> tuple[torch.Tensor, torch.Tensor]:
-    """The 60,000 training digits of MNIST: images float32 (60000, 784) with values 0 to 1, labels int64 (60000,).
-
-    Optional: the course itself uses `load_digits`. What is missing in `folder`/MNIST/raw, where torchvision keeps
-    it too, is fetched from the addresses that torchvision knows, and compared with torchvision's checksums. Only
-    the raw arrays of bytes are read: a `training.pt` that lies in the folder is never opened.
-
-    Raises OSError when the files cannot be fetched, and ValueError when they are not what they should be.
-    """
-    raw = Path(folder).expanduser() / "MNIST" / "raw"
-    labels = _mnist_array(raw, "train-labels-idx1-ubyte", (60_000,))
-    if labels.max() > 9:
-        raise ValueError(
-            f"the labels in {raw} should be 0 to 9, but one is {labels.max()}: delete that folder and try again"
-        )
-    images = _mnist_array(raw, "train-images-idx3-ubyte", (60_000, 28, 28))
-    return torch.from_numpy(images.reshape(-1, 784)).float().div_(255), torch.from_numpy(labels).long()
-
-
 def _whole(value, name: str, least: int) -> int:
     try:
         number = index(value)
@@ -120,59 +91,30 @@ def _whole(value, name: str, least: int) -> int:
 
 def _read_bundled(file: str) -> bytes:
     path = IMAGES / file
-    mend = f"Restore it with `git checkout -- images/{file}`, or fetch the course again."
+    fix = f"Restore it with `git checkout -- images/{file}`, or fetch the course again."
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise FileNotFoundError(
-            f"{path} belongs to the course but cannot be read ({error.strerror}). {mend}"
-        ) from error
+        raise FileNotFoundError(f"{path} belongs to the course but cannot be read ({error.strerror}). {fix}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256[file]:
         raise ValueError(
             f"{path} was changed: it has {len(content):,} bytes with sha256 {found[:16]}..., "
-            f"expected {SHA256[file][:16]}... {mend}"
+            f"expected {SHA256[file][:16]}... {fix}"
         )
     return content
 
 
 def _read_path(name: str) -> bytes:
     path = Path(name).expanduser()
-    if path.is_dir():
-        raise ValueError(f"{name!r} is a folder: load_image takes one picture")
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    if not path.exists():
         raise FileNotFoundError(
-            f"no picture {name!r}: bundled are {', '.join(PICTURES)}; as a path it was looked for at "
-            f"{path.absolute()}. An address begins with http:// or https://"
-        ) from None
-
-
-def _fetch(address: str, most: int) -> bytes:
-    """The content that an address answers with, in bounded time and size."""
-    try:
-        request = urllib.request.Request(address, headers={"User-Agent": USER_AGENT})
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-            end, content = time.monotonic() + TIMEOUT, bytearray()
-            while block := answer.read1(65_536):
-                content += block
-                if len(content) > most:
-                    raise OSError(f"it sends more than {most:,} bytes")
-                if time.monotonic() > end:
-                    raise TimeoutError(f"only {len(content):,} bytes came in {TIMEOUT:.0f} s")
-            expected = answer.headers.get("Content-Length")
-            if expected and expected.isdigit() and len(content) < int(expected):
-                raise OSError(f"{len(content):,} of {int(expected):,} bytes came before the connection ended")
-            return bytes(content)
-    except urllib.error.HTTPError as error:
-        raise OSError(f"{address} answered {error.code} ({error.reason}): check the address in a browser") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: an address that makes no sense
-        reason = getattr(error, "reason", None) or str(error) or type(error).__name__
-        raise OSError(
-            f"{address} could not be fetched: {reason}. Check the address and the network; "
-            f"bundled pictures need neither: {', '.join(PICTURES)}"
-        ) from error
+            f"no picture {name!r}: bundled are {', '.join(PICTURES)}; as a path it was looked for at {path.absolute()}"
+        )
+    if not path.is_file():  # reading a pipe or a device might never end
+        kind = "a folder" if path.is_dir() else "not a file but a pipe or a device"
+        raise ValueError(f"{name!r} is {kind}: load_image takes one picture")
+    return path.read_bytes()
 
 
 def _decode(content: bytes, name: str) -> Image.Image:
@@ -241,7 +183,7 @@ def _resize(picture: Image.Image, size: int, name: str) -> Image.Image:
 def _enlarge(small: np.ndarray) -> np.ndarray:
     """Bilinear enlargement of uint8 (n, 8, 8) with values 0..16 to uint8 (n, 28, 28) with values 0..255.
 
-    The centre of output pixel j lies at (j + 0.5) * 8/28 - 0.5 = (4j - 5) / 14 input pixels. All weights are thus
+    The centre of output pixel j is at (j + 0.5) * 8/28 - 0.5 = (4j - 5) / 14 input pixels. All weights are thus
     14ths, the sums are whole numbers, and the result is the same on every machine.
     """
     position = np.clip(4 * np.arange(28) - 5, 0, 7 * 14)
@@ -252,50 +194,3 @@ def _enlarge(small: np.ndarray) -> np.ndarray:
     top = 16 * 14 * 14
     sums = weights @ small.astype(np.int64) @ weights.T
     return ((255 * sums + top // 2) // top).astype(np.uint8)
-
-
-def _mnist_array(raw: Path, file: str, shape: tuple[int, ...]) -> np.ndarray:
-    """One idx file as a uint8 array: a magic number, the sizes, then the bytes (described by torchvision's reader)."""
-    content = _mnist_bytes(raw, file)
-    begin = 4 + 4 * len(shape)
-    header = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(0, begin, 4))
-    expected = (0x0800 + len(shape), *shape)  # 0x08: the values are unsigned bytes
-    if header != expected or len(content) != begin + int(np.prod(shape)):
-        raise ValueError(
-            f"{raw / file} should hold {shape} bytes, but its header says {header[1:]} and it has "
-            f"{len(content):,} bytes: delete it and try again"
-        )
-    return np.frombuffer(content, dtype=np.uint8, offset=begin).reshape(shape).copy()
-
-
-def _mnist_bytes(raw: Path, file: str) -> bytes:
-    from torchvision.datasets import MNIST  # here, since only this function needs torchvision and it loads slowly
-
-    archive, unpacked = raw / f"{file}.gz", raw / file
-    md5 = dict(MNIST.resources)[archive.name]
-    if not archive.exists():
-        if unpacked.exists():
-            return unpacked.read_bytes()
-        failed = []
-        for mirror in MNIST.mirrors:
-            try:
-                content = _fetch(mirror + archive.name, MOST_BYTES)
-            except OSError as error:
-                failed.append(str(error))
-                continue
-            if hashlib.md5(content).hexdigest() == md5:
-                raw.mkdir(parents=True, exist_ok=True)
-                part = archive.with_name(f"{archive.name}.{os.getpid()}.part")
-                part.write_bytes(content)
-                part.replace(archive)
-                break
-            failed.append(f"{mirror}{archive.name} answered with something else: {_beginning(content)}")
-        else:
-            raise OSError(
-                f"MNIST could not be fetched. {' '.join(failed)} Without a network, copy {archive.name} to {raw}, "
-                "or use load_digits(), which needs none."
-            )
-    content = archive.read_bytes()
-    if hashlib.md5(content).hexdigest() != md5:
-        raise ValueError(f"{archive} was changed ({_beginning(content)}): delete it and try again")
-    return gzip.decompress(content)

@@ -15,38 +15,44 @@ import subprocess
 import sys
 from pathlib import Path
 
+from utils.ground.errors import CourseError
+
 ROOT = Path(__file__).resolve().parents[2]
 # Never installed here: a second PyTorch beside the machine's own, or of another build, breaks both.
 TORCH = ("torch", "torchvision")
-# They run lessons from outside. A kernel that is running has no use for them, and Colab brings its own.
+# They run lessons from outside: a notebook that is running does not need them, and Colab brings its own.
 RUNNERS = ("jupyter", "nbval")
 
 
-def start(root: Path = ROOT) -> None:
-    """Check that the course's own packages are the ones imported, install what misses, print the device.
+class PackageError(CourseError, ImportError):
+    """A package is missing, too old, or not the course's own: to Python, an ImportError like its own."""
 
-    Raises ImportError where another `kernels` or `utils` is in the way or PyTorch misses, RuntimeError where pip fails.
+
+def start(root: Path = ROOT) -> None:
+    """Make sure that the course's own packages are imported, install what is missing, print the device.
+
+    Raises PackageError where another `kernels` or `utils` is in the way or PyTorch is missing, and CourseError where
+    pip fails.
     """
-    check_packages(root)
+    require_own_packages(root)
     needed = requirements(root)
-    check_torch(needed)
-    install([line for name, line in needed.items() if name not in TORCH + RUNNERS and version(name) is None])
-    guard_tensors()
-    ready_notebook()
+    require_torch(needed)
+    install_packages([line for name, line in needed.items() if name not in TORCH + RUNNERS and version(name) is None])
+    prepare_notebook()
     print(device_line())
 
 
 # ---------------------------------------------------------------- whose `kernels` and `utils`
 
 
-def check_packages(root: Path = ROOT) -> None:
+def require_own_packages(root: Path = ROOT) -> None:
     """Make `kernels` and `utils` mean the course's. Both names are common: Hugging Face has a `kernels`, too."""
     here, root = Path.cwd(), root.resolve()
     nearest = next((p.resolve() for p in (here, *here.parents) if (p / "utils/lesson/start.py").is_file()), root)
     if nearest != root:
-        raise ImportError(
-            f"This lesson lies in {nearest}, but `utils` was imported from another copy of the course, {root}. "
-            "Restart the kernel and run the cells from the top."
+        raise PackageError(
+            f"this lesson is in {nearest}, but `utils` was imported from another copy of the course, {root}",
+            "restart the kernel and run the cells from the top",
         )
     for name in ("kernels", "utils"):
         found = location(name)
@@ -55,13 +61,13 @@ def check_packages(root: Path = ROOT) -> None:
             importlib.invalidate_caches()
             found = location(name)
         if found is None:
-            raise ImportError(
-                f"The course in {root} has no package `{name}`: its folder is incomplete. Fetch it again."
+            raise PackageError(
+                f"the course in {root} has no package `{name}`: its folder is incomplete", "fetch the course again"
             )
         if not inside(found, root):
-            raise ImportError(
-                f"`{name}` was already imported from {found}, which is not the course's ({root / name}). "
-                f"Restart the kernel, run this cell first, and import the other `{name}` in another notebook."
+            raise PackageError(
+                f"`{name}` was already imported from {found}, which is not the course's ({root / name})",
+                f"restart the kernel, run this cell first, and import the other `{name}` in another notebook",
             )
 
 
@@ -107,26 +113,22 @@ def pip_command(packages: list[str]) -> str:
     return " ".join(f"'{word}'" if re.search(r"[^\w./=-]", word) else word for word in words)
 
 
-def check_torch(needed: dict[str, str]) -> None:
-    """Say how PyTorch is installed where it misses, or is older than the course takes."""
+def require_torch(needed: dict[str, str]) -> None:
+    """Refuse a Python where PyTorch is missing or older than the course takes. A lesson never installs it."""
     both = [needed[name] for name in TORCH]
     missing = [name for name in TORCH if version(name) is None]
+    then = "  # in a terminal; then restart the kernel"
     if missing:
-        raise ImportError(
-            f"{' and '.join(missing)} is not installed in {sys.executable}. The course never installs PyTorch from a "
-            f"lesson. Run this in a terminal, so that both come from one place, then restart the kernel:\n"
-            f"    {pip_command(both)}"
-        )
+        wrong = f"{' and '.join(missing)} is not installed in {sys.executable}, and lessons never install PyTorch"
+        raise PackageError(wrong, pip_command(both) + then)
     numbers = {name: tuple(int(part) for part in re.findall(r"\d+", version(name))[:2]) for name in TORCH}
     least = re.search(r">=\s*(\d+)\.(\d+)", needed["torch"])
     if least and numbers["torch"] < tuple(int(part) for part in least.groups()):
-        raise ImportError(
-            f"torch is {version('torch')} in {sys.executable} and the course needs {needed['torch']}. "
-            f"Run this in a terminal, then restart the kernel:\n    {pip_command(['--upgrade', *both])}"
-        )
+        wrong = f"torch is {version('torch')} in {sys.executable} and the course needs {needed['torch']}"
+        raise PackageError(wrong, pip_command(["--upgrade", *both]) + then)
 
 
-def install(packages: list[str]) -> None:
+def install_packages(packages: list[str]) -> None:
     """Install packages into the running Python; without packages nothing happens."""
     if not packages:
         return
@@ -136,28 +138,24 @@ def install(packages: list[str]) -> None:
     importlib.invalidate_caches()
     if done.returncode:
         said = [line for line in (done.stderr + done.stdout).strip().splitlines() if "WARNING" not in line] or ["-"]
-        raise RuntimeError(
-            f"pip could not install {', '.join(packages)}. It said:\n    " + "\n    ".join(said[-3:]) + "\n"
-            "Is there a network? If so, run this cell again; if not, run this where there is one:\n"
-            f"    {pip_command(packages)}"
-        )
+        wrong = f"pip could not install {', '.join(packages)}: {' / '.join(said[-3:])}"
+        fix = f"with a network, run this cell again; without one, run this where there is one: {pip_command(packages)}"
+        raise CourseError(wrong, fix)
 
 
 # ---------------------------------------------------------------- device
 
 
-def guard_tensors() -> None:
-    """Where kernels run on the CPU, a step outside a tensor becomes an exception: from the first tensor on."""
+def prepare_notebook() -> None:
+    """Show in a cell what C code and kernels print, explain a lost GPU, and bring the cell magic %%cuda.
+
+    Where kernels run on the CPU, a step outside a tensor becomes an exception: from the first tensor on.
+    """
+    from utils.cuda import session
     from utils.cuda.cpu import guard
 
-    guard.install()
-
-
-def ready_notebook() -> None:
-    """Show in a cell what C code and kernels print, explain a lost GPU, and bring the cell magic %%cuda."""
-    from utils.cuda.common import output
-
-    output.install()
+    guard.guard_tensors()
+    session.begin()
     ipython = sys.modules.get("IPython")
     if shell := ipython and ipython.get_ipython():
         shell.extension_manager.load_extension("utils.cuda.magic")
@@ -173,6 +171,6 @@ def device_line() -> str:
     if device().type == "cuda":
         return f"Device: {torch.cuda.get_device_name()} (CUDA {torch.version.cuda}, torch {number})"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    there = Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi")
-    why = "the GPU here cannot be used, `python -m utils.manage.doctor` says why" if there else "no GPU found"
+    has_gpu = Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi")
+    why = "the GPU here cannot be used, `python -m utils.manage.doctor` says why" if has_gpu else "no GPU found"
     return f"Device: CPU, {cores} core{'s' * (cores != 1)} ({why}: kernels are compiled for the CPU)"

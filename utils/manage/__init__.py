@@ -1,5 +1,5 @@
 """Who runs the course: install, doctor, run, outputs, lab, publish, cache, and `lessons`, which lessons there are. The
 make targets call it; nothing imports it.
 
-May import `lesson`, `cuda.common` and `ground`. `install` and `publish` run without a .venv.
+May import `lesson`, `cuda.common` and `ground`. `install`, `doctor`, `publish` and `cache` run without a .venv.
 """

@@ -17,7 +17,7 @@ import pytest
 from tests.clock import cpu_seconds, slowdown
 from utils import CompileError
 from utils.cuda.common import cache, toolchain
-from utils.cuda.common.toolchain import ToolchainError
+from utils.ground.errors import ToolchainError
 
 ROOT = Path(cache.__file__).parents[3]
 HOUR = 3600
@@ -263,7 +263,7 @@ def test_the_size_is_looked_at_now_and_then_only(folder, monkeypatch):
 @pytest.mark.parametrize("said", ["much", "-1", "nan"])
 def test_a_limit_that_is_no_size(folder, monkeypatch, said):
     monkeypatch.setenv("CUDA_COURSE_CACHE_LIMIT", said)
-    with pytest.raises(ToolchainError, match=f"CUDA_COURSE_CACHE_LIMIT='{said}' is no number of gigabytes"):
+    with pytest.raises(ToolchainError, match=f"CUDA_COURSE_CACHE_LIMIT='{said}' is not a number of gigabytes"):
         build("a")
 
 
@@ -315,7 +315,7 @@ def test_the_command_shows_what_there_is_and_removes_it(folder):
 def test_the_command_with_a_wrong_word_or_limit(folder):
     assert "usage: python -m utils.manage.cache [-h] [--clear]" in command("--wipe").stderr
     wrong = command(CUDA_COURSE_CACHE_LIMIT="big")
-    assert wrong.returncode == 1 and wrong.stderr.startswith("CUDA_COURSE_CACHE_LIMIT='big' is no number")
+    assert wrong.returncode == 1 and wrong.stderr.startswith("CUDA_COURSE_CACHE_LIMIT='big' is not a number")
 
 
 # ---- a full disk ----------------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ PRINTS = [
     """
 import ctypes, sys
 from utils import compile_kernel, device, load_cuda
-from utils.cuda.common import output
-output.install()
+from utils.cuda import session
+session.begin()
 c, with_lock = ctypes.CDLL(None), ctypes.PyDLL(None)
 def wait():
     if device().type == "cuda":
@@ -106,7 +106,7 @@ def test_in_a_notebook_and_again_under_nbval(tmp_path):
 
 
 def test_a_cell_that_fails_and_those_that_catch_output_themselves():
-    start = "import ctypes, os, sys\nc = ctypes.CDLL(None)\nfrom utils.cuda.common import output\noutput.install()"
+    start = "import ctypes, os, sys\nc = ctypes.CDLL(None)\nfrom utils.cuda import session\nsession.begin()"
     cells = [
         "%%capture first\n" + start,  # the set-up cell itself
         '_ = c.puts(b"before"); 1 / 0',
@@ -129,7 +129,7 @@ def test_a_cell_that_fails_and_those_that_catch_output_themselves():
 def test_output_comes_while_the_cell_still_runs(tmp_path):
     came = tmp_path / "came"
     cells = [
-        "import ctypes, os, time\nc = ctypes.CDLL(None)\nfrom utils.cuda.common import output\noutput.install()",
+        "import ctypes, os, time\nc = ctypes.CDLL(None)\nfrom utils.cuda import session\nsession.begin()",
         '_ = c.puts(b"now"); late = time.monotonic() + 250\n'
         f"while not (seen := os.path.exists({str(came)!r})) and time.monotonic() < late:\n    time.sleep(0.01)",
         "print(seen)",

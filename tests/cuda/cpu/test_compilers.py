@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.cuda.cpu.limits import BEGIN, SOURCE, run_python
-from utils.cuda.common import toolchain
+from utils.ground import system
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -36,7 +36,7 @@ def test_each_compiler_builds_a_kernel_and_a_trace(compiler, tmp_path):
         if path := shutil.which(tool):
             (programs / tool).symlink_to(path)
     environment = {"CXX": compiler, "CUDA_COURSE_CACHE": str(tmp_path / "cache"), "PATH": str(programs)}
-    if os.path.basename(toolchain.cxx_compiler()) == compiler:
+    if os.path.basename(system.cxx_compiler()) == compiler:
         del environment["CUDA_COURSE_CACHE"]  # what the other tests have built will do
     told = json.loads(run_python(ONE_RUN_AND_ONE_TRACE, **environment))[1]
     line = SOURCE[: SOURCE.index("if (i < n) x[i] += 1;")].count("\n") + 1
@@ -57,7 +57,7 @@ def test_without_a_compiler_the_error_names_how_to_get_one(tmp_path):
     script = r"""
 import torch
 from utils import compile_kernel, load_cuda
-from utils.cuda.common.toolchain import ToolchainError
+from utils.ground.errors import ToolchainError
 source = "__global__ void f(int* x) { x[0] = 1; }"
 x = torch.zeros(1, dtype=torch.int32)
 for attempt in (lambda: compile_kernel(source, "f"),
@@ -73,5 +73,5 @@ for attempt in (lambda: compile_kernel(source, "f"),
     told = run_python(script, **environment).splitlines()
     assert len(told) == 3
     for message in told:
-        assert message.startswith("there is no C++ compiler (g++ or clang++). To mend it: ")
+        assert message.startswith("there is no C++ compiler (g++ or clang++). To fix it: ")
         assert message.split(": ")[1], "a command, or the packages where no package manager is found either"

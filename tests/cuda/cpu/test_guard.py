@@ -40,7 +40,7 @@ SIZES = [4, 5, 17, 1000, 1024]  # of floats: in all but the second and third, th
 def kernels():
     with guard.building():
         made = {name: compile_kernel(SOURCE, name) for name in ("put", "get", "put_byte", "fill")}
-    assert guard.install(made["put"]._module.library)
+    assert guard.guard_tensors(made["put"]._module.library)
     return made
 
 
@@ -133,7 +133,7 @@ void stepped_out(at::Tensor x) { step_out<<<1, 1>>>(x.data_ptr<float>(), x.numel
     module = load_cuda(source, "void stepped_out(at::Tensor x);", ["stepped_out"])
     with guard.building():
         pass
-    assert guard.install(ctypes.CDLL(module.__file__))
+    assert guard.guard_tensors(ctypes.CDLL(module.__file__))
     with pytest.raises(RuntimeError, match=r"thread \(0, 0, 0\) .* writes right behind the end of a tensor of 32 "):
         module.stepped_out(torch.zeros(8))
     with pytest.raises(RuntimeError, match="a thread of step_out wrote right behind the end of a tensor of 36 bytes"):
@@ -169,7 +169,7 @@ HOST_NAMES = "at::Tensor copied(at::Tensor x); int64_t memcpy_of(at::Tensor to, 
 
 def test_copies_by_the_host_end_with_the_tensor(kernels):
     module = load_cuda(HOST, HOST_NAMES, ["copied", "memcpy_of"])
-    guard.install(ctypes.CDLL(module.__file__))
+    guard.guard_tensors(ctypes.CDLL(module.__file__))
     small, large = torch.zeros(1001), torch.ones(5000)
     assert module.memcpy_of(small, large, 4004) == 0 and (small == 1).all()
     for to, bytes_ in ((small, 4005), (large, 4005), (small, 20_000)):
@@ -430,7 +430,7 @@ def fresh(monkeypatch, tmp_path):
 
 
 def test_it_is_built_once_and_leaves_nothing_else(fresh, monkeypatch):
-    assert not guard.install()
+    assert not guard.guard_tensors()
     with guard.building():
         pass
     (library,) = fresh.iterdir()
@@ -451,14 +451,14 @@ def test_no_guard_is_no_reason_to_stop(fresh, monkeypatch, tmp_path):
         built = []
         with guard.building():
             built.append("the kernel")
-        assert built and not guard.install()
+        assert built and not guard.guard_tensors()
     assert not list(fresh.iterdir())
 
 
 def test_a_damaged_file_is_built_anew(fresh, monkeypatch):
     fresh.mkdir()
     guard._path().write_bytes(b"half of it")
-    assert not guard.install()
+    assert not guard.guard_tensors()
     assert not guard._path().exists()
 
 

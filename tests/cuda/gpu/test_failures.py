@@ -37,7 +37,7 @@ N = Parameter("n", "int", "int n", 4, 0, 0)
 def fresh(monkeypatch):
     """A process in which nothing was launched yet."""
     monkeypatch.setattr(failures, "_launches", deque(maxlen=8))
-    monkeypatch.setattr(failures, "_told", "")
+    monkeypatch.setattr(failures, "_message", "")
 
 
 def launch(name="stray", x=None, n=1000, blocks=(4,), shared_bytes=0):
@@ -49,7 +49,7 @@ def launch(name="stray", x=None, n=1000, blocks=(4,), shared_bytes=0):
 def test_every_error_after_which_a_process_is_lost(words):
     launch()
     for text in (TORCH_SAYS.format(words), f"CUDA error: {words}", f"Triton Error [CUDA]: {words}"):
-        failures._told = ""
+        failures._message = ""
         said = failures.message(text)
         assert said.startswith(f"CUDA error: {words}. This process can no longer use the GPU")
         for part in ("stray[4, (16, 16)](float[1000], 1000)\n", "Kernel > Restart Kernel", "stray.trace[4, (16, 16)]("):
@@ -196,7 +196,7 @@ def test_a_launch_that_the_driver_refuses_on_a_lost_gpu(monkeypatch):
         caught.value
     )
     with pytest.raises(RuntimeError, match="can no longer use the GPU"):
-        nvrtc._checked((lost,))
+        nvrtc._result((lost,))
 
 
 # ---- where it appears -----------------------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ def test_a_launch_that_the_driver_refuses_on_a_lost_gpu(monkeypatch):
 SIMULATED = f"""
 import torch
 from utils.cuda.gpu import failures
-from utils.cuda.common import output
-output.install()
+from utils.cuda import session
+session.begin()
 ERROR = getattr(torch, "AcceleratorError", RuntimeError)
 SAYS = {ILLEGAL!r}
 def lost(*args, **named):
@@ -228,7 +228,7 @@ def test_in_a_program(last):
 
 
 def test_in_a_notebook_the_cell_that_launched_fails():
-    anew = "failures._told = ''\n"  # as if the kernel had been restarted
+    anew = "failures._message = ''\n"  # as if the kernel had been restarted
     bad = ["launch(); x.cpu()", "launch()\nx", "launch()\nprint(x)", "launch()"]
     ran = notebook([SIMULATED, *[cell for last in bad for cell in (anew + last, "lost()", "1 / 0")]], allow_errors=True)
     outputs = [cell.outputs for cell in ran.cells[1:]]
@@ -267,7 +267,7 @@ def gpu_cells(how, what):
         build = (
             f"module = load_cuda({text!r}, {declared!r}, ['good', 'stray'])\ngood, stray = module.good, module.stray"
         )
-    begin = "import torch\nfrom utils import compile_kernel, failures, load_cuda, output\noutput.install()\n"
+    begin = "import torch\nfrom utils import compile_kernel, load_cuda\nfrom utils.cuda import session\nfrom utils.cuda.gpu import failures\nsession.begin()\n"
     begin += "x = torch.zeros(256, device='cuda')\n"
     return [
         begin + build + "\ngood(x, 1)\nassert x.sum() == 32",

@@ -13,6 +13,7 @@ from utils import CompileError
 from utils.cuda import compile
 from utils.cuda.common import toolchain
 from utils.cuda.gpu.split import NotSplit, split
+from utils.ground import system
 
 KERNEL = """
 __global__ void scale_kernel(const float* x, float* out, float factor, int n) {
@@ -212,7 +213,7 @@ def test_a_compiler_that_makes_no_empty_library_links_with_torch_s_own(tmp_path,
     monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
     own = f"-L{Path(torch.__file__).parent / 'lib'}"
     assert own in extension.torch_libraries("false") and "-ltorch_cpu" in extension.torch_libraries("false")
-    assert (own in extension.torch_libraries(toolchain.cxx_compiler())) == (sys.platform != "linux")
+    assert (own in extension.torch_libraries(system.cxx_compiler())) == (sys.platform != "linux")
 
 
 def test_the_pip_wheel_s_runtime_is_found_by_the_linker(tmp_path):

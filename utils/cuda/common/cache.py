@@ -1,8 +1,8 @@
 """What was built once is kept: a folder for each build, named by a hash of everything that goes into it.
 
-A build is made in a folder of its own, `name.number`, and moved to its place when all is there, so nobody ever loads
-half of one, and a compiler that outlives a killed process writes where nobody looks. Of several processes that want
-the same build, one works and the others wait, by a lock that the system takes back from a dead process.
+A build is made in a folder of its own, `name.number`, and moved to its place when all is there, so no process ever
+loads half of one, and a compiler that outlives a killed process writes where no process looks. Of several processes
+that want the same build, one works and the others wait, by a lock that the system takes back from a dead process.
 
 All together take at most $CUDA_COURSE_CACHE_LIMIT gigabytes (2 if it is not set): what was unused longest goes first.
 `python -m utils.manage.cache` shows what there is; with `--clear` it removes it.
@@ -19,10 +19,12 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from utils.cuda.common.toolchain import ToolchainError, cache_folder, short_path
+from utils.cuda.common.toolchain import cache_folder
+from utils.ground.errors import ToolchainError
 from utils.ground.progress import waiting
+from utils.ground.system import short_path
 
-__all__ = ["build_once", "clear", "file_name", "hashed", "report"]
+__all__ = ["build_once", "clear", "file_name", "hashed", "print_table"]
 
 LIMIT = 2.0  # gigabytes
 IN_USE = 3600  # seconds after its last use in which a build is never removed: a process may have just loaded it
@@ -50,7 +52,7 @@ def build_once(folder, build, what, sources, expected_seconds, verbose=False):
 
     `build(place)` fills the folder `place`, which becomes `folder` when all went well. It leaves the commands that it
     ran in `commands.txt` and gives the compilers' log, empty where all went well. A log becomes a CompileError about
-    `sources` (name to text). `what` is said to who waits.
+    `sources` (name to text). `what` is shown while it takes long.
 
     Raises ToolchainError where the cache cannot be written or the disk is full.
     """
@@ -65,7 +67,7 @@ def build_once(folder, build, what, sources, expected_seconds, verbose=False):
                     if verbose:
                         print((folder / "commands.txt").read_text())
                     if log:
-                        from utils.cuda.common.diagnostics import explained  # here: who finds a build needs none of it
+                        from utils.cuda.common.diagnostics import explained  # here: only a failed build needs it
 
                         raise explained(log, sources, folder)
             if built:
@@ -99,7 +101,7 @@ def _filled(folder, build) -> str:
 
 
 def _used(folder) -> bool:
-    """Whether the build is there. Notes the time: by it, what was unused longest is found."""
+    """Whether the build is there. Notes the time, by which the builds unused longest are found."""
     complete = folder / "complete"
     try:
         os.utime(complete)
@@ -114,7 +116,7 @@ def _used(folder) -> bool:
 def _sole_builder(folder, wait=True):
     """Of several processes that want one build, one works and the others wait. A dead process holds no lock.
 
-    Raises BlockingIOError instead where they shall not `wait`.
+    Without `wait`, the others raise BlockingIOError.
     """
     path = folder.with_name(f"{folder.name}.lock")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +124,7 @@ def _sole_builder(folder, wait=True):
         with open(path, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not _same_file(lock, path):
-                continue  # who had it before has removed it, and somebody else may hold the one that is there now
+                continue  # the process that had it has removed it, and another may hold the one that is there now
             try:
                 yield
             finally:
@@ -139,7 +141,7 @@ def _same_file(opened, path) -> bool:
 
 @contextlib.contextmanager
 def _unwritable_explained():
-    """A cache that cannot be written or is full becomes a ToolchainError that says what to do."""
+    """A cache that cannot be written or is full becomes a ToolchainError with what to do about it."""
     __tracebackhide__ = True
     try:
         yield
@@ -147,14 +149,14 @@ def _unwritable_explained():
         place = short_path(error.filename or cache_folder())
         if error.errno in _FULL:
             raise ToolchainError(
-                f"the build does not fit on the disk ({error.strerror}). Free some space, for instance by "
-                f"`python -m utils.manage.cache --clear`, or set CUDA_COURSE_CACHE to a folder on another disk, "
-                f"instead of {short_path(cache_folder())}"
+                f"the build does not fit on the disk ({error.strerror})",
+                f"free some space, for instance by `python -m utils.manage.cache --clear`, or set CUDA_COURSE_CACHE to "
+                f"a folder on another disk, instead of {short_path(cache_folder())}",
             ) from None
         if error.filename is None or not Path(error.filename).is_relative_to(cache_folder()):
             raise
-        advice = "free some space, or set CUDA_COURSE_CACHE to a folder that you may write"
-        raise ToolchainError(f"cannot write the build to {place} ({error.strerror})", advice) from None
+        fix = "free some space, or set CUDA_COURSE_CACHE to a folder that you may write to"
+        raise ToolchainError(f"cannot write the build to {place} ({error.strerror})", fix) from None
 
 
 # ---- the limit ------------------------------------------------------------------------------------------------------
@@ -164,13 +166,13 @@ class Entry(NamedTuple):
     """Something in the cache: a build, what is left of one, or a library of the engine's runtime."""
 
     path: Path
-    kind: str  # the folder that it lies in: 'cpu', 'cuda', 'runtime'
+    kind: str  # the folder that it is in: 'cpu', 'cuda', 'runtime'
     used: float  # when it was last used or changed, in seconds as time.time() counts them
     size: int  # bytes
 
 
 def _limit() -> float:
-    """How many bytes the cache may hold. Raises ToolchainError where the environment names no number."""
+    """How many bytes the cache may hold. Raises ToolchainError where the environment does not give a number."""
     __tracebackhide__ = True
     said = os.environ.get("CUDA_COURSE_CACHE_LIMIT") or LIMIT
     try:
@@ -178,7 +180,8 @@ def _limit() -> float:
     except ValueError:
         limit = -1
     if not limit >= 0:
-        raise ToolchainError(f"CUDA_COURSE_CACHE_LIMIT={said!r} is no number of gigabytes, such as 2 or 0.5: change it")
+        wrong = f"CUDA_COURSE_CACHE_LIMIT={said!r} is not a number of gigabytes, such as 2 or 0.5"
+        raise ToolchainError(wrong, "unset CUDA_COURSE_CACHE_LIMIT")
     return limit * 1e9
 
 
@@ -219,7 +222,7 @@ def _keep_within(limit):
 
 
 def _remove(limit, before) -> list[Entry]:
-    """Remove what was last used `before` then, until the rest is within `limit`; what is left of killed builds anyhow.
+    """Remove what was last used `before` then, until the rest is within `limit`, and whatever killed builds have left.
 
     Gives what was removed. Nothing goes that a process is building. A library of the runtime goes when no build is
     left that was linked with it.
@@ -228,8 +231,8 @@ def _remove(limit, before) -> list[Entry]:
     excess = sum(entry.size for entry in entries) - limit
     removed = []
     for entry in entries:
-        kept_anyhow = excess <= 0 and not re.search(r"\.(?:\d+|lock)$", entry.path.name)
-        if entry.kind != "runtime" and entry.used < before and not kept_anyhow and _removed(entry, before):
+        wanted = excess <= 0 and not re.search(r"\.(?:\d+|lock)$", entry.path.name)
+        if entry.kind != "runtime" and entry.used < before and not wanted and _removed(entry, before):
             excess -= entry.size
             removed.append(entry)
     libraries = [entry for entry in entries if entry.kind == "runtime" and entry.used < before]
@@ -270,8 +273,8 @@ def _linked_libraries() -> set[str] | None:
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
-def report(stream=None):
-    """Print how much of each kind there is, and since when the one unused longest was not used."""
+def print_table(stream=None):
+    """Print how much of each kind there is, and when the build unused longest was last used."""
     entries = [entry for entry in _entries() if entry.path.suffix != ".lock"]
     print(f"{short_path(cache_folder())}: {_size(entries)} of at most {_limit() / 1e9:g} GB", file=stream)
     if entries:

@@ -8,8 +8,8 @@ import sysconfig
 from pathlib import Path
 
 from utils.cuda.common import cxx
-from utils.cuda.common.toolchain import short_path
 from utils.ground.errors import CourseError
+from utils.ground.system import short_path
 
 __all__ = ["CompileError", "excerpt", "explained", "refused", "shorten"]
 

@@ -1,7 +1,7 @@
 """What both builders of extensions share (gpu/nvcc.py, cpu/build.py): the way to torch and Python.
 
 torch's own headers cost seconds each, so sources are compiled against small ones in front of them, `torch_headers/`,
-and only where these prove too small once more with all of torch.
+and only where these prove too small are they compiled once more with all of torch.
 """
 
 import functools
@@ -48,14 +48,14 @@ def main_source(texts, funcs, includes=()) -> str:
     lines += [f"#include <{header}>" for header in includes]
     for name, text in texts.items():
         lines += [f'#line 1 "{name}"', text]
-    # The first line is there for a declaration that lacks its semicolon: the compiler misses it here.
+    # The first line is for a declaration without its semicolon: the compiler reports it here.
     lines.append("namespace cuda_course {}")
     lines.append(f"CUDA_COURSE_MODULE({', '.join(f'CUDA_COURSE_FUNCTION({f})' for f in funcs)})")
     return "\n".join(lines) + "\n"
 
 
 def torch_flags(name) -> list[str]:
-    """What the C++ compiler is told of torch and Python, for the module `name`; our small headers come first."""
+    """The C++ compiler's flags for torch and Python, for the module `name`; our small headers come first."""
     import torch
 
     headers = Path(torch.__file__).parent / "include"
@@ -67,7 +67,7 @@ def torch_flags(name) -> list[str]:
 
 
 def torch_libraries(compiler, *more) -> list[str]:
-    """What the linker is told of torch; `more` are further libraries of it."""
+    """The linker's flags for torch; `more` are further libraries of it."""
     import torch
 
     names = ["c10", "torch_cpu", "torch", "torch_python", *more]
@@ -108,7 +108,7 @@ def compiled(build, say) -> str:
 
 
 def _asks_for_more_of_torch(log) -> bool:
-    """Whether a compiler misses a name that torch has beyond the smaller headers (a misspelt one it has nowhere)."""
+    """Whether a compiler lacks a name that torch has beyond the smaller headers (a misspelt one is in none of them)."""
     import torch
 
     missed = set()

@@ -1,36 +1,34 @@
-"""What C and C++ print, and what kernels print, comes to the place where Python's own output comes, in order.
+"""What C and C++ print, and what kernels print, appears where Python's own output appears, in order.
 
 Python and C each keep a buffer of what they are about to print, and a notebook shows only what goes through Python.
-`install()` mends both. In a notebook, while a cell runs, C's stdout and stderr go to a file, and whenever Python
-writes something, what has come to that file is written first; what is left follows at the cell's end. ipykernel has
-pipes of its own for it, but not under pytest (nbval), out of order, and a function that holds Python's lock and prints
+`show_c_output` fixes both. In a notebook, while a cell runs, C's stdout and stderr go to a file, and whenever Python
+writes something, what is new in that file is written first; the rest follows at the cell's end. ipykernel has pipes
+of its own for this, but not under pytest (nbval), out of order, and a function that holds Python's lock and prints
 more than a pipe holds, 64 KB, would wait for ever. In a program both write line by line, as in a terminal.
 
-A GPU hands over what its kernels print when somebody waits for it, so that is done at a cell's end, too.
+A GPU hands over what its kernels print when the process waits for it, so a cell's end waits, too.
 """
 
 import atexit
 import codecs
 import ctypes
-import functools
 import os
 import sys
 import tempfile
 import threading
 
-from utils.cuda.gpu import failures
-
-__all__ = ["install"]
+__all__ = ["show_c_output"]
 
 LIVE = 0.2  # seconds between looks at what a running cell's C code has printed; as ipykernel does
 
 
-@functools.cache
-def install() -> None:
-    """Show C's output, and explain errors of a lost GPU, from now on in this process. Does nothing a second time."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    failures.show_explained(shell)
-    cells = _Cells(shell)
+def show_c_output(shell, settle, explain) -> None:
+    """Show C's output from now on: in the cells of IPython's `shell`, or in a program if that is None.
+
+    `settle()` waits for what was launched, and raises RuntimeError where that went wrong; `explain(error)` puts such
+    an error into words for the learner.
+    """
+    cells = _Cells(shell, settle)
     if shell is not None:
         shell.events.register("post_run_cell", cells.end)
     if hasattr(shell, "kernel"):
@@ -39,22 +37,22 @@ def install() -> None:
     elif sys.__stdout__ is not None:
         sys.__stdout__.reconfigure(line_buffering=True)
         _libc.setvbuf(_c_stdout, None, _LINE_BY_LINE, 0)
-    atexit.register(_settle_at_exit)
+    atexit.register(_settle_at_exit, settle, explain)
 
 
-def _settle_at_exit():
+def _settle_at_exit(settle, explain):
     try:
-        failures.settle()
+        settle()
     except RuntimeError as error:
-        failures.explain(error)
+        explain(error)
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
 
 
 class _Cells:
     """What happens when IPython begins to run a cell, and when it has run it."""
 
-    def __init__(self, shell):
-        self.shell, self.capture = shell, None
+    def __init__(self, shell, settle):
+        self.shell, self.settle, self.capture = shell, settle, None
 
     def begin(self, info=None):
         ours = all(hasattr(stream, "set_parent") for stream in (sys.stdout, sys.stderr))  # not under %%capture
@@ -63,7 +61,7 @@ class _Cells:
 
     def end(self, result):
         try:
-            failures.settle()
+            self.settle()
         except RuntimeError as error:  # a launch of this cell went wrong, so the cell fails
             result.error_in_exec = error
             self.shell.showtraceback((type(error), error, None))  # without lines: they would be ours

@@ -1,7 +1,7 @@
-"""What builds need of this machine: compilers, CUDA's toolkit, ninja, the cache.
+"""What builds need of this machine beside a C++ compiler (ground/system.py): CUDA's toolkit, ninja, the cache.
 
-The builds call the functions here; the doctor makes its table of them, so both find the same and say the same.
-Only the standard library is imported up here: the table is printed also where torch is missing or broken.
+The builds and the doctor call the same functions, so both find the same and say the same. Only the standard library
+is imported up here: the doctor prints its table also where torch is missing or broken.
 """
 
 import contextlib
@@ -15,16 +15,16 @@ import sysconfig
 from importlib import util
 from pathlib import Path
 
-from utils.manage import install
+from utils.ground import system
+from utils.ground.errors import ToolchainError
+from utils.ground.system import short_path
 
 __all__ = [
-    "ToolchainError",
     "bindings_hint",
     "cache_folder",
     "cuda_home",
     "cuda_toolkit",
     "cudart",
-    "cxx_compiler",
     "device",
     "gpu_architecture",
     "host_compiler",
@@ -32,7 +32,6 @@ __all__ = [
     "nvcc_hint",
     "nvcc_release",
     "put_ninja_on_path",
-    "short_path",
     "torch_cuda",
     "use_cuda_toolkit",
 ]
@@ -40,16 +39,8 @@ __all__ = [
 SYSTEM_TOOLKIT = Path("/usr/local/cuda")  # where NVIDIA's own installer puts it
 
 
-class ToolchainError(RuntimeError):
-    """Something that building needs is missing or wrong: `.wrong` says what, `.cure` is the command that mends it."""
-
-    def __init__(self, wrong, cure=""):
-        super().__init__(f"{wrong}. To mend it: {cure}" if cure else wrong)
-        self.wrong, self.cure = wrong, cure
-
-
 def device():
-    """The torch device that the lessons run on: 'cuda' where torch has a GPU and code for it, else 'cpu'."""
+    """The torch device that the lessons run on: 'cuda' where torch has a GPU and code for it, otherwise 'cpu'."""
     import torch
 
     return torch.device("cuda" if torch.cuda.is_available() and not lacks_code_for(gpu_architecture()) else "cpu")
@@ -65,7 +56,7 @@ def gpu_architecture() -> int:
 
 @functools.cache
 def lacks_code_for(architecture: int) -> str:
-    """The architectures that this torch was built for, where none of them runs on a GPU of `architecture`; else ''.
+    """The architectures that this torch was built for if none of them runs on a GPU of `architecture`, otherwise ''.
 
     Code for sm_80 runs on sm_80 to sm_89; compute_80, which the driver compiles further, on all from 80 on.
     Source: CUDA C++ Programming Guide, "Application Compatibility".
@@ -93,44 +84,17 @@ def torch_cuda() -> str:
 
 
 def cache_folder() -> Path:
-    """Where builds are kept: $CUDA_COURSE_CACHE if set, else `cuda-course` in the user's cache folder."""
+    """Where builds are kept: $CUDA_COURSE_CACHE if set, otherwise `cuda-course` in the user's cache folder."""
     chosen = os.environ.get("CUDA_COURSE_CACHE")
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(chosen).expanduser() if chosen else Path(root) / "cuda-course"
 
 
-def short_path(path) -> str:
-    """`path` for people: relative to the working folder or the home folder where it lies in one of them."""
-    path = Path(path)
-    for root, name in ((Path.cwd(), "."), (Path.home(), "~")):
-        if path.is_relative_to(root) and path != root:
-            return f"{name}/{path.relative_to(root)}"
-    return str(path)
-
-
-def cxx_compiler() -> str:
-    """The path of the C++ compiler: $CXX if set, else g++ or clang++.
-
-    Raises ToolchainError where there is none, with the command that installs one.
-    """
-    wanted = os.environ.get("CXX")
-    found = next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), None)
-    if wanted:
-        if path := shutil.which(wanted):
-            return path
-        raise ToolchainError(
-            f"$CXX names {wanted!r}, which is not there", "unset CXX" if found else install.compiler_cure()
-        )
-    if found:
-        return found
-    raise ToolchainError("there is no C++ compiler (g++ or clang++)", install.compiler_cure())
-
-
 def host_compiler(home: Path | None = None) -> str:
     """The path of the C++ compiler for builds with nvcc: for its `-ccbin`, and for the host code beside it.
 
-    nvcc takes g++ and clang++ only up to a version. So: $NVCC_CCBIN if set (nvcc's own variable), else $CXX, else the
-    first of g++, g++-15 (or what is the newest that this nvcc takes), the older ones, and clang++ that nvcc takes.
+    nvcc takes g++ and clang++ only up to a version. So: $NVCC_CCBIN if set (nvcc's own variable), otherwise $CXX,
+    otherwise the first that nvcc takes of g++, g++-15 (or whatever is the newest it knows), the older ones and clang++.
     nvcc itself is asked, about 0.1 s each: a build needs to know it, a warm load does not.
     `home` is the toolkit, cuda_home() as a rule. Raises ToolchainError where nvcc takes none.
     """
@@ -144,7 +108,7 @@ def host_compiler(home: Path | None = None) -> str:
     if chosen is None:
         if compiler := next(fits, None):
             return compiler
-        first = cxx_compiler()
+        first = system.cxx_compiler()
     else:
         first = shutil.which(os.environ[chosen])
         if first and not _refusal(home, first):
@@ -152,14 +116,14 @@ def host_compiler(home: Path | None = None) -> str:
     refusal = first and _refusal(home, first)
     if refusal and "cuda_runtime.h" in refusal:
         raise ToolchainError(f"the toolkit in {home} has nvcc, but not the header cuda_runtime.h", nvcc_hint())
-    cure = install.older_compiler_cure(newest)
+    fix = system.install_older_compiler_command(newest)
     if chosen:
         other = next(fits, None)
-        cure = f"export NVCC_CCBIN={other}" if other else f"{cure} && export NVCC_CCBIN=g++-{newest}"
+        fix = f"export NVCC_CCBIN={other}" if other else f"{fix} && export NVCC_CCBIN=g++-{newest}"
     if not first:
-        raise ToolchainError(f"${chosen} names {os.environ[chosen]!r}, which is not there", cure)
+        raise ToolchainError(f"${chosen} names {os.environ[chosen]!r}, which is not there", fix)
     by = f", which ${chosen} names" if chosen else ""
-    raise ToolchainError(f"nvcc {nvcc_release(home)} does not take {first}{by}: {refusal}", cure)
+    raise ToolchainError(f"nvcc {nvcc_release(home)} does not take {first}{by}: {refusal}", fix)
 
 
 @functools.cache
@@ -175,7 +139,7 @@ def _refusal(home: Path, compiler: str) -> str:
 
 
 def _newest_gcc(home: Path) -> int:
-    """The newest g++ that the nvcc of a toolkit takes; the limit stands in its header host_config.h."""
+    """The newest g++ that the nvcc of a toolkit takes; its header host_config.h has the limit."""
     for header in (*home.glob("include/crt/host_config.h"), *home.glob("targets/*/include/crt/host_config.h")):
         if limit := re.search(r"__GNUC__ > (\d+)", header.read_text(errors="ignore")):
             return int(limit[1])
@@ -186,8 +150,8 @@ def cuda_home() -> Path | None:
     """The folder of the CUDA toolkit, with `bin/nvcc` in it; None where there is none.
 
     Looked for in this order: $CUDA_HOME and $CUDA_PATH, the pip wheel `cuda-toolkit[nvcc]`, this Python's environment
-    (conda), PATH, /usr/local/cuda. The first whose nvcc is of the CUDA generation that torch was built for, else the
-    first. A wrapper script is seen through by asking nvcc itself where it lives.
+    (conda), PATH, /usr/local/cuda. The first whose nvcc is of the CUDA generation that torch was built for, otherwise
+    the first. Where nvcc is a wrapper script, nvcc itself is asked for its folder.
     """
     folders = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     wheel = util.find_spec("nvidia")
@@ -207,14 +171,14 @@ def same_generation(one: str, other: str) -> bool:
 
 @functools.cache
 def _toolkit_of(nvcc: Path) -> Path:
-    """The toolkit folder of an `nvcc`. A script says it by the TOP of its dry run; a link is followed."""
+    """The toolkit folder of an `nvcc`. A script names it as TOP in its dry run; a link is followed."""
     nvcc = nvcc.resolve()
     with open(nvcc, "rb") as program:
         script = program.read(2) == b"#!"
     if script:
         command = [nvcc, "--dryrun", "-E", "-x", "cu", os.devnull]
         with contextlib.suppress(ToolchainError):  # it answers only with a C++ compiler, and knows gcc alone
-            command += ["-ccbin", cxx_compiler()]
+            command += ["-ccbin", system.cxx_compiler()]
         done = subprocess.run(command, capture_output=True, text=True)
         top = re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE)
         if top and os.access(Path(top[1]) / "bin" / "nvcc", os.X_OK):
@@ -245,7 +209,7 @@ def bindings_hint() -> str:
 
 
 def cuda_toolkit() -> Path:
-    """The folder of the toolkit that builds for this GPU: what `cuda_home` found, looked at.
+    """The folder of the toolkit that builds for this GPU: what `cuda_home` found, if it fits.
 
     Raises ToolchainError where no nvcc is found, or one that does not run, is of another CUDA generation than torch,
     or does not compile for this GPU.
@@ -285,7 +249,7 @@ def _architectures(home: Path) -> list[int]:
 
 @functools.cache
 def nvcc_release(home: Path) -> str:
-    """The version that the nvcc of a toolkit says it has, as '13.0'; empty where it does not run."""
+    """The version that the nvcc of a toolkit reports, as '13.0'; empty where it does not run."""
     try:
         done = subprocess.run([home / "bin" / "nvcc", "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

@@ -13,9 +13,10 @@ from utils.cuda.common import cxx, extension
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.diagnostics import refused
 from utils.cuda.common.extension import identity, run
-from utils.cuda.common.toolchain import cache_folder, cxx_compiler
+from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.translate import TranslationError, translate
+from utils.ground.system import cxx_compiler
 
 __all__ = ["Builder", "build_kernels", "expected_seconds", "kernel_fingerprint", "runtime_sources"]
 

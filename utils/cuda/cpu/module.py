@@ -69,7 +69,7 @@ class Module:
     def __init__(self, path, number):
         self.path = path
         self.library = ctypes.CDLL(path)
-        guard.install(self.library)
+        guard.guard_tensors(self.library)
         told = [f"cuda_on_cpu_{what}_{number}" for what in ("signature", "parameters", "launch")]
         signature, parameters, self._launch = (getattr(self.library, name) for name in told)
         for function in (signature, parameters, self._launch):

@@ -1,6 +1,6 @@
 """What to say when a kernel goes wrong on a GPU: that the process has lost the GPU, which launch it was, what to do.
 
-A GPU works on its own. Of a bad access it tells at some later call, often one of torch's, and from then on it answers
+A GPU works on its own. It reports a bad access at some later call, often one of torch's, and from then on it answers
 every call of the process with an error. So the last launches are kept here, and a message about them takes the place
 of the error's own text wherever that surfaces: in a cell or at the end of a script. On the CPU none of this is needed.
 """
@@ -13,7 +13,7 @@ from collections import deque
 
 __all__ = ["explain", "launched", "message", "remembered", "settle", "show_explained"]
 
-# The errors after which a process must be started anew, in CUDA's own words, as torch and Triton pass them on (CUDA
+# The errors after which a process must be started again, in CUDA's own words, as torch and Triton pass them on (CUDA
 # Runtime API, Data types used by CUDA Runtime: cudaErrorIllegalAddress and those that say the same of themselves).
 LOST = (
     "an illegal memory access was encountered",
@@ -26,14 +26,14 @@ LOST = (
     "invalid program counter",
     "unspecified launch failure",
 )
-# The words end their line. The CPU engine, after whose errors all goes on, says behind them which thread it was.
+# The words end their line. The CPU engine, after whose errors the process goes on, puts the thread behind them.
 _LOST = re.compile(rf"({'|'.join(LOST)})\W*$", re.MULTILINE)
 _AFTER = re.compile("CUDA error|CUDA_ERROR|CUDA driver error|Triton Error|CUBLAS_STATUS|CUDNN_STATUS|cuDNN error")
 
 # CUDA reads the variable when the process first uses a GPU. Set, it makes every launch wait for its kernel, so that
 # the error comes with the launch that caused it: then no other is worth naming.
 _launches = deque(maxlen=1 if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0" else 8)
-_told = ""  # the message, from the first such error on
+_message = ""  # the message about the first such error
 
 
 def launched(name, args, launch=None, parameters=()) -> None:
@@ -64,9 +64,9 @@ def remembered(function):
 
 def settle() -> None:
     """Wait for the GPU if anything was launched on it. Then all that was launched is known to be good, and what the
-    kernels printed has come. Raises RuntimeError if one of them went wrong and nobody has been told yet.
+    kernels printed has arrived. Raises RuntimeError if one of them went wrong and no error has reported it yet.
     """
-    if _launches and not _told:
+    if _launches and not _message:
         import torch
 
         torch.cuda.synchronize()
@@ -75,11 +75,11 @@ def settle() -> None:
 
 def message(text) -> str:
     """The message for an error with this `text`, empty where the GPU can still be used."""
-    global _told
+    global _message
     found = _LOST.search(text)
-    if found and not _told:
-        _told = _written(found[1])
-    return _told if found or _AFTER.search(text) else ""
+    if found and not _message:
+        _message = _written(found[1])
+    return _message if found or _AFTER.search(text) else ""
 
 
 def explain(error) -> None:
@@ -87,8 +87,8 @@ def explain(error) -> None:
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, Exception) and (told := message(str(error))):
-            error.args = (told,)
+        if isinstance(error, Exception) and (explanation := message(str(error))):
+            error.args = (explanation,)
         error = error.__cause__ or error.__context__
 
 
@@ -103,7 +103,7 @@ def show_explained(shell=None) -> None:
 
         sys.excepthook = excepthook
     else:
-        # Not set_custom_exc: that misses what is raised when the value of a cell's last line is shown.
+        # Not set_custom_exc: it does not see what is raised while the value of a cell's last line is shown.
         show = shell.showtraceback
 
         def showtraceback(exc_tuple=None, *args, **options):
@@ -129,9 +129,9 @@ def _written(what):
     else:
         then = "set the environment variable CUDA_LAUNCH_BLOCKING=1 before Python starts: the error names the call."
     return (
-        f"CUDA error: {what}. This process can no longer use the GPU, and what lay in its memory is lost: not even a "
+        f"CUDA error: {what}. This process can no longer use the GPU, and what was in its memory is lost: not even a "
         f"trace can copy it.\n{which}\n"
-        f"Restart (in Jupyter: Kernel > Restart Kernel; else start the program again). Then {then}"
+        f"Restart (in Jupyter: Kernel > Restart Kernel; otherwise start the program again). Then {then}"
     )
 
 
@@ -144,7 +144,7 @@ def _call(name, args, launch, parameters):
 
 
 def _sizes(launch):
-    """What stands in the brackets of a launch, as people write it: [4, 256], or [(2, 3), (16, 16), 1024]."""
+    """What is in the brackets of a launch, as people write it: [4, 256], or [(2, 3), (16, 16), 1024]."""
     if not launch:
         return ""
     *grid, shared_bytes = launch

@@ -1,7 +1,7 @@
 """Builds extensions for a GPU: kernels by nvcc, without a header of torch, and the rest by the C++ compiler beside it.
 
-A source whose kernels and torch functions stand together is cut in two first (split.py). What cannot be cut is built by
-torch's load_inline, as it stands and in ten times the time.
+A source with both kernels and torch functions is cut in two first (split.py). What cannot be cut is built by torch's
+load_inline, as it is and in ten times the time.
 """
 
 import contextlib

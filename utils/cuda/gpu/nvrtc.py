@@ -1,6 +1,6 @@
 """A kernel compiled for a GPU by NVRTC, NVIDIA's compiler as a library, and launched through CUDA's driver.
 
-The same in the same words as utils/cuda/cpu/module.py is for the CPU.
+It has the functions and classes that utils/cuda/cpu/module.py has for the CPU.
 
 Both are called through cuda-bindings, NVIDIA's own Python bindings: every torch that the course supports depends on
 them and brings NVRTC, so nothing is installed, and their functions are those of the CUDA manuals. Of the others,
@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 
 from utils.cuda.common import cache
-from utils.cuda.common.toolchain import ToolchainError, bindings_hint, cache_folder, cuda_home
+from utils.cuda.common.toolchain import bindings_hint, cache_folder, cuda_home
 from utils.cuda.gpu import failures
+from utils.ground.errors import ToolchainError
 
 try:
     from cuda.bindings import driver, nvrtc
@@ -28,7 +29,7 @@ except ImportError as missing:
 
 __all__ = ["Module", "build", "modules"]
 
-# NVRTC has none of the C++ library's headers. Some say nothing that it does not know anyhow; the others are in CUDA's
+# NVRTC has none of the C++ library's headers. Some have nothing that it does not know itself; the others are in CUDA's
 # own library. nvcc includes them unasked, so they come before the learner's source.
 _BEFORE = """
 #if __has_include(<cuda/std/cstdint>)
@@ -110,16 +111,16 @@ class _Code:
         __tracebackhide__ = True
         if device.index not in self._modules:
             code = (self._built(_capability(device)) / "kernel.bin").read_bytes()
-            self._modules[device.index] = _checked(driver.cuModuleLoadData(code))
+            self._modules[device.index] = _result(driver.cuModuleLoadData(code))
         name = self._facts(device, number)["name"].encode()
-        return _Function(_checked(driver.cuModuleGetFunction(self._modules[device.index], name)))
+        return _Function(_result(driver.cuModuleGetFunction(self._modules[device.index], name)))
 
 
 class Module:
     """A kernel for the GPUs of this machine, compiled for each architecture when it is first launched there.
 
     `.signature` is the type of a pointer to the kernel, as 'void (*)(float const*, int)'. `.sizes` has for each
-    parameter its size in bytes, then zeros for what only the CPU engine tells.
+    parameter its size in bytes, then zeros for what only the CPU engine reports.
     """
 
     def __init__(self, code, number, name):
@@ -173,8 +174,8 @@ class _Function:
         if error != driver.CUresult.CUDA_SUCCESS:
             static = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
             limit = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-            most = _checked(driver.cuDeviceGetAttribute(limit, _checked(driver.cuCtxGetDevice())))
-            most -= _checked(driver.cuFuncGetAttribute(static, self.handle))
+            most = _result(driver.cuDeviceGetAttribute(limit, _result(driver.cuCtxGetDevice())))
+            most -= _result(driver.cuFuncGetAttribute(static, self.handle))
             raise RuntimeError(
                 f"{_said(error)}: {shared_bytes} bytes of dynamic shared memory are more than the {most} that {name} "
                 "may have"
@@ -189,7 +190,7 @@ class _context:
         self.context = _primary_context(index)
 
     def __enter__(self):
-        _checked(driver.cuCtxPushCurrent(self.context))
+        _result(driver.cuCtxPushCurrent(self.context))
 
     def __exit__(self, *raised):
         driver.cuCtxPopCurrent()
@@ -197,8 +198,8 @@ class _context:
 
 @functools.cache
 def _primary_context(index):
-    _checked(driver.cuInit(0))
-    return _checked(driver.cuDevicePrimaryCtxRetain(_checked(driver.cuDeviceGet(index))))
+    _result(driver.cuInit(0))
+    return _result(driver.cuDevicePrimaryCtxRetain(_result(driver.cuDeviceGet(index))))
 
 
 def _capability(device):
@@ -206,7 +207,7 @@ def _capability(device):
     return 10 * major + minor
 
 
-def _checked(answer):
+def _result(answer):
     """The value of a driver's or NVRTC's answer. Raises RuntimeError where it failed."""
     __tracebackhide__ = True
     error, *values = answer
@@ -224,11 +225,11 @@ def _said(error):
 
 def _advice(error):
     """What to do next, for the errors that a learner meets."""
-    told = {
-        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": ". Take fewer threads a block: all together need too many registers",
+    advice = {
+        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": ". Take fewer threads per block: together they need too many registers",
         "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": ". All blocks of a cooperative launch must run at once: take fewer",
     }
-    return told.get(error.name, "")
+    return advice.get(error.name, "")
 
 
 # ---- compiling ------------------------------------------------------------------------------------------------------
@@ -260,27 +261,27 @@ def build(source, names, folder, options) -> str:
     text = _BEFORE + source + _BEHIND + "".join(_ASKED.format(number=n, name=name) for n, name in enumerate(names))
     headers = [header.encode() for header in _EMPTY_HEADERS]
     create = nvrtc.nvrtcCreateProgram
-    program = _checked(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
+    program = _result(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
     kernels = [f"&{name}".encode() for name in names]
     signature = "cuda_course_signature<decltype(cuda_course_of(cuda_course_asked_{}()))>"
     signatures = [signature.format(number).encode() for number in range(len(names))]
     try:
         for expression in [*kernels, *signatures]:
-            _checked(nvrtc.nvrtcAddNameExpression(program, expression))
+            _result(nvrtc.nvrtcAddNameExpression(program, expression))
         (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if int(error):
-            log = b" " * _checked(nvrtc.nvrtcGetProgramLogSize(program))
-            _checked(nvrtc.nvrtcGetProgramLog(program, log))
+            log = b" " * _result(nvrtc.nvrtcGetProgramLogSize(program))
+            _result(nvrtc.nvrtcGetProgramLog(program, log))
             return log.decode(errors="replace").strip("\0 \n") or _said(error)
         mangled, typed = (
-            [_checked(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
+            [_result(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
             for expressions in (kernels, signatures)
         )
         size, get = nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN
-        if not _checked(size(program)):
+        if not _result(size(program)):
             size, get = nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX
-        code = b" " * _checked(size(program))
-        _checked(get(program, code))
+        code = b" " * _result(size(program))
+        _result(get(program, code))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     (folder / "kernel.bin").write_bytes(code)
@@ -320,16 +321,14 @@ def _architecture(options, capability):
     __tracebackhide__ = True
     if any(re.match(r"--gpu-architecture|-arch", option) for option in options):
         return []
-    known = _checked(nvrtc.nvrtcGetSupportedArchs())
+    known = _result(nvrtc.nvrtcGetSupportedArchs())
     if capability in known:
         return [f"--gpu-architecture=sm_{capability}"]
     older = [arch for arch in known if arch < capability]
     if not older:
         version = ".".join(map(str, _version()))
-        raise ToolchainError(
-            f"this GPU (sm_{capability}) is older than what NVRTC {version} supports (sm_{min(known)} and up): "
-            "install a torch that was built for an older CUDA"
-        )
+        wrong = f"this GPU (sm_{capability}) is older than what NVRTC {version} supports (sm_{min(known)} and up)"
+        raise ToolchainError(wrong, "install a torch that was built for an older CUDA")
     return [f"--gpu-architecture=compute_{max(older)}"]  # PTX, which the driver of a newer GPU compiles
 
 

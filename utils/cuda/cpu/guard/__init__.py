@@ -1,7 +1,7 @@
 """Guards around torch's tensors, where kernels run on the CPU: a step outside of one becomes an exception.
 
-guard/guard.cpp says how. It needs torch's headers and no kernel needs it, so it is built apart from the runtime, and
-where it cannot be built or loaded everything works without it.
+guard/guard.cpp explains how. It needs torch's headers and no kernel needs it, so it is built apart from the runtime.
+Where it cannot be built or loaded everything works without it.
 """
 
 import contextlib
@@ -13,21 +13,23 @@ import tempfile
 from pathlib import Path
 
 from utils.cuda.common.cache import hashed
-from utils.cuda.common.toolchain import ToolchainError, cache_folder, cxx_compiler, device
+from utils.cuda.common.toolchain import cache_folder, device
+from utils.ground.errors import ToolchainError
+from utils.ground.system import cxx_compiler
 
-__all__ = ["building", "install"]
+__all__ = ["building", "guard_tensors"]
 
 _SOURCES = [Path(__file__).parent / name for name in ("guard.cpp", "guard.h")]
 _loaded = None  # the library, once it serves torch
 _failed = False  # to build or to load it
 
 
-def install(runtime=None) -> bool:
+def guard_tensors(runtime=None) -> bool:
     """Guard the tensors that are made from now on; whether they are guarded. It costs nothing to call it again.
 
     Only where the lessons run on the CPU, and `building` has built the guard, now or before. `runtime` is a library
-    that is linked to the engine's runtime (ctypes.CDLL): its launches name the tensor that a thread has left, and tell
-    of writes beside one. An error here is no reason to stop: then nothing is guarded.
+    that is linked to the engine's runtime (ctypes.CDLL): its launches name the tensor that a thread has left, and
+    report writes beside one. An error here is no reason to stop: then nothing is guarded.
     """
     global _loaded, _failed
     try:
@@ -85,7 +87,7 @@ def _fingerprint() -> str:
 
 
 def _begin():
-    """Start the compiler: its process and the folder that it writes to, which lies beside the library's place."""
+    """Start the compiler: its process and the folder that it writes to, which is beside the library's place."""
     import torch
 
     home = Path(torch.__file__).parent
