@@ -10,7 +10,7 @@ To add an exercise, write it into `EXERCISES` of utils/exercises/lesson_NN.py, a
   `arguments(**sizes)` makes the kernel's arguments by name and in order, `poison(...)` those of `outputs`;
   `launch(**sizes)` is (blocks, threads), or with a third number what the launch takes for shared memory;
   `expected(**arguments)` is what must be in the output, or a dictionary of several tensors by name. `traffic(**sizes)`
-  is what a good kernel needs: a dictionary of columns of `trace.requests` (utils/cuda/cpu/trace/report.py), for which
+  is what a good kernel needs: a dictionary of columns of `trace.requests` (utils/cuda/cpu/trace/tables.py), for which
   `once` and `like` exist. It is looked at for the last of the sizes, and more than 1.5 times as much is called slow.
   `slow_by(source)` says why CUDA source that is right is slow although its counts are good, or "".
 

@@ -18,7 +18,7 @@ from matplotlib.text import Text
 
 from tests.figures import clean  # noqa: F401  runs by itself
 from utils.cuda.cpu.trace.pictures import GREEN, RED
-from utils.cuda.cpu.trace.report import KernelProblem, Problem, Trace
+from utils.cuda.cpu.trace.sentences import KernelProblem, Problem, Trace
 from utils.cuda.kernel import Tracer
 
 SOURCE = """\
@@ -727,7 +727,7 @@ def test_a_dollar_sign_is_no_formula():
 
 
 def test_the_words_need_no_matplotlib():
-    code = "import sys, utils.cuda.cpu.trace.report; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, utils.cuda.cpu.trace.sentences; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

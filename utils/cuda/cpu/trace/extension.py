@@ -10,9 +10,8 @@ import torch
 
 from utils.cuda.common.arguments import kernels_of
 from utils.cuda.cpu.trace.lines import load_address, source_lines
-from utils.cuda.cpu.trace.report import Trace
-from utils.cuda.cpu.trace.trace import declared
-from utils.cuda.kernel import MAX_PROBLEMS, MAX_STEPS
+from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, declared
+from utils.cuda.cpu.trace.sentences import Trace
 
 __all__ = ["CheckedModule"]
 

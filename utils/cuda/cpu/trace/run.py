@@ -11,8 +11,10 @@ from utils.cuda.common.arguments import packed, parameters
 from utils.cuda.cpu.module import module
 from utils.cuda.cpu.trace.lines import load_address, source_lines
 
-__all__ = ["declared", "trace"]
+__all__ = ["MAX_PROBLEMS", "MAX_STEPS", "declared", "trace"]
 
+MAX_PROBLEMS = 20  # different ones, after which a trace ends
+MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
 _RED_ZONE = 4096  # bytes on both sides of a tensor that an access outside may touch without harm
 _ALIGNED = 512  # bytes that torch aligns an allocation on a GPU to
 _PATTERN = 0xFF  # in the red zones: NaN for floating point, -1 for integers
@@ -21,7 +23,7 @@ _PATTERN = 0xFF  # in the red zones: NaN for floating point, -1 for integers
 def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps):
     """What `kernel.trace[blocks, threads, shared_bytes](*args, ...)` does; `kernel` is a Tracer (cuda/kernel.py)."""
     __tracebackhide__ = True
-    from utils.cuda.cpu.trace.report import Trace
+    from utils.cuda.cpu.trace.sentences import Trace
 
     seed, limits = _seed(order), [_positive(max_problems, "max_problems"), _positive(max_steps, "max_steps")]
     compiled = module(kernel.source, kernel.name, kernel.options, traced=True)
