@@ -18,7 +18,9 @@ from matplotlib.text import Text
 
 from tests.figures import clean  # noqa: F401  runs by itself
 from utils.cuda.cpu.trace.pictures import GREEN, RED
-from utils.cuda.cpu.trace.sentences import KernelProblem, Problem, Trace
+from utils.cuda.cpu.trace.problems import KernelProblem, Problem
+from utils.cuda.cpu.trace.records import read
+from utils.cuda.cpu.trace.trace import Trace
 from utils.cuda.kernel import Tracer
 
 SOURCE = """\
@@ -55,7 +57,7 @@ def lines(positions):
 def traced(*problems, sites=(), source=SOURCE, kernel="kernel", **report):
     total = sum(problem.get("count", 1) for problem in problems)
     report = {"sites": sites, "problems": problems, "total": total, "threads": 1024, "shared": [], **report}
-    return Trace(kernel, source, json.loads(json.dumps(report)), lines)
+    return Trace(kernel, source, read(json.loads(json.dumps(report)), source, lines))
 
 
 def problem(kind, line, **fields):
@@ -336,7 +338,7 @@ def test_runaway_and_trap():
     silent = "and does nothing there: does it ever end?"
     assert message(problem("runaway", 8)) == f"{who} goes round and round {loop.partition(':')[0]}, {silent}"
     assert message(problem("runaway", 0)) == f"{who} goes round and round, {silent}"
-    assert message(problem("trap", 7)) == f"{who} stopped itself with __trap() (line 7: `y[i] = x[i];`)"
+    assert message(problem("trap", 7, ended="calls __trap")) == f"{who} calls __trap (line 7: `y[i] = x[i];`)"
 
 
 def test_a_kind_that_is_new():
@@ -345,16 +347,13 @@ def test_a_kind_that_is_new():
 
 def test_what_ended_the_launch():
     who = "thread (31,0,0) of block (3,0,0)"
-    text = "CUDA error: device-side assert triggered: thread (31, 0, 0) of block (3, 0, 0) of the kernel "
-    (found,) = traced(problem("trap", 0, text=text + "says that `i < n` failed (cuda_src, line 4)")).problems
+    (found,) = traced({**problem("trap", 0, ended="fails the assertion `i < n`"), "line": 4}).problems
     assert found.message == f"{who} fails the assertion `i < n` (line 4: `if (i >= n) return;`)" and found.line == 4
-    assert message(problem("trap", 0, text=text + "calls __trap")) == f"{who} calls __trap"
-    text = "CUDA error: thread (31, 0, 0) of block (3, 0, 0) of the kernel calls __shfl_sync without itself in the mask"
-    found = message(problem("divergent_barrier", 7, text=text))
+    assert message(problem("trap", 0, ended="calls __trap")) == f"{who} calls __trap"
+    found = message(problem("divergent_barrier", 7, ended="calls __shfl_sync without itself in the mask"))
     assert found == f"{who} calls __shfl_sync without itself in the mask (line 7: `y[i] = x[i];`)"
-    text = "CUDA error: an error: thread (31, 0, 0) of block (3, 0, 0) of the kernel touches memory that is not there"
-    nowhere = {"region": None, "bytes": 0, "element": 1}
-    assert message(problem("out_of_bounds", 0, text=text, **nowhere)) == f"{who} touches memory that is not there"
+    nowhere = {"region": None, "bytes": 0, "element": 1, "ended": "touches memory that is not there"}
+    assert message(problem("out_of_bounds", 0, **nowhere)) == f"{who} touches memory that is not there"
 
 
 # ---- the list
@@ -440,7 +439,7 @@ def test_an_empty_report(report):
     def never(positions):
         raise AssertionError("there is no position to ask for")
 
-    trace = Trace("kernel", "", report, never, args=("anything",))
+    trace = Trace("kernel", "", read(report, "", never), args=("anything",))
     assert trace.ok and trace.problems == [] and trace.args == ("anything",)
     assert list(trace.requests.columns) == COLUMNS and len(trace.requests) == 0
     assert trace.requests.requests.dtype == np.int64
@@ -727,7 +726,7 @@ def test_a_dollar_sign_is_no_formula():
 
 
 def test_the_words_need_no_matplotlib():
-    code = "import sys, utils.cuda.cpu.trace.sentences; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, utils.cuda.cpu.trace.trace; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

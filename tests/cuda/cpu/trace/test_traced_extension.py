@@ -10,7 +10,7 @@ import torch
 import kernels
 import utils.cuda.compile
 from utils import load_cuda
-from utils.cuda.cpu.trace.sentences import KernelProblem
+from utils.cuda.cpu.trace.problems import KernelProblem
 
 CUDA = r"""
 #include <torch/types.h>

@@ -463,7 +463,7 @@ void async_copy(void* to, const void* from, size_t bytes, size_t zeros) {
             if (w.trace) trace_misaligned(*w.trace, address, bytes, address == from ? Access::load : Access::store, code);
             fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + (address == from ? " bytes from" : " bytes to") +
                                  " an address that is no multiple of " + std::to_string(bytes) +
-                                 ": a trace of this launch tells which");
+                                 ": a trace of this launch shows which");
         }
     uint32_t begun = w.trace ? trace_copy_begins(*w.trace, block(), to, from, bytes, zeros, code) : 0;
     Fiber& me = *block().running;
@@ -531,7 +531,9 @@ void failed_assertion(const char* condition, const char* file, int line) {
         fprintf(stderr, "%s, line %d: `%s` failed\n", file, line, condition);
         abort();
     }
-    fail(assertion, std::string("`") + condition + "` failed (" + file + ", line " + std::to_string(line) + ")");
+    block().worker->fault_file = file;
+    block().worker->fault_line = line;
+    fail(assertion, condition);
 }
 
 void trap() { fail(trapped); }

@@ -3,15 +3,16 @@
 import ctypes
 import functools
 import json
-import re
 from functools import partial
 
 import torch
 
 from utils.cuda.common.arguments import kernels_of
 from utils.cuda.cpu.trace.lines import load_address, source_lines
+from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, declared
-from utils.cuda.cpu.trace.sentences import Trace
+from utils.cuda.cpu.trace.source import kernel_parameter
+from utils.cuda.cpu.trace.trace import Trace
 
 __all__ = ["CheckedModule"]
 
@@ -56,7 +57,8 @@ class CheckedModule:
                 _mapped(self._returned, result)
                 report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
             lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_check_allocations))
-            self.trace = Trace(function.__name__, self._source, self._named(report), lines, list(args))
+            recorded = read(self._named(report), self._source, lines)
+            self.trace = Trace(function.__name__, self._source, recorded, list(args))
             if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
                 raise failure  # the extension has noticed by itself
             self.trace.raise_if_problems()
@@ -92,10 +94,7 @@ class CheckedModule:
     def _named(self, report):
         """The report with tensors called as the kernel calls them: 'square_kernel<float>#1' is its second parameter."""
         for part in [*report["problems"], *(site["example"] for site in report["sites"])]:
-            place = re.fullmatch(r"(?:.*::)?(\w+)(?:<.*>)?#(\d+)", part["region"] or "")
-            kernel = place and self._kernels.get(place[1])
-            if kernel and int(place[2]) < len(kernel.names):
-                part["region"] = kernel.names[int(place[2])] or f"argument {int(place[2]) + 1}"
+            part["region"] = kernel_parameter(part["region"], self._kernels)
         return report
 
 

@@ -10,6 +10,8 @@ import torch
 from utils.cuda.common.arguments import packed, parameters
 from utils.cuda.cpu.module import module
 from utils.cuda.cpu.trace.lines import load_address, source_lines
+from utils.cuda.cpu.trace.records import read
+from utils.cuda.cpu.trace.trace import Trace
 
 __all__ = ["MAX_PROBLEMS", "MAX_STEPS", "declared", "trace"]
 
@@ -23,8 +25,6 @@ _PATTERN = 0xFF  # in the red zones: NaN for floating point, -1 for integers
 def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps):
     """What `kernel.trace[blocks, threads, shared_bytes](*args, ...)` does; `kernel` is a Tracer (cuda/kernel.py)."""
     __tracebackhide__ = True
-    from utils.cuda.cpu.trace.sentences import Trace
-
     seed, limits = _seed(order), [_positive(max_problems, "max_problems"), _positive(max_steps, "max_steps")]
     compiled = module(kernel.source, kernel.name, kernel.options, traced=True)
     wanted = parameters(compiled.signature, compiled.sizes, kernel.chosen.names)
@@ -45,7 +45,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
         for i, address in addresses.items():
             after[i] = _bytes_at(address, tensors[i]).clone().to(args[i].device)
     lines = partial(source_lines, compiled.path, load_address(library.cuda_on_cpu_launch_0))
-    return Trace(kernel.name, kernel.source, report, lines, after)
+    return Trace(kernel.name, kernel.source, read(report, kernel.source, lines), after)
 
 
 def declared(library):

@@ -1,4 +1,4 @@
-// The report of a trace, and the functions by which Python (trace.py) begins and ends one.
+// The report of a trace, and the functions by which Python (run.py, extension.py) begins and ends one.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -85,6 +85,8 @@ std::string Trace::json() const {
                ",\"region_bytes\":" + std::to_string(p.region_bytes) + ",\"element\":" + std::to_string(p.element) +
                ",\"offset\":" + std::to_string(p.offset) + ",\"count\":" + std::to_string(p.count) +
                ",\"text\":" + quoted(p.text);
+        if (!p.ended.empty()) out += ",\"ended\":" + quoted(p.ended);
+        if (p.line) out += ",\"line\":" + std::to_string(p.line);
         if (p.has_index) out += ",\"index\":" + std::to_string(p.index);
         if (!p.type.empty()) out += ",\"type\":" + quoted(p.type);
         if (p.needs) out += ",\"needs\":" + std::to_string(p.needs);
@@ -189,7 +191,7 @@ void name_argument(const char* kernel, size_t i, const void* pointer, size_t ele
 }
 }  // namespace cuda_on_cpu
 
-// The report as JSON (report.py reads it), until the next call of this CPU thread.
+// The report as JSON (records.py reads it), until the next call of this CPU thread.
 extern "C" const char* cuda_on_cpu_trace_end() {
     static thread_local std::string report;
     if (!tracing) return nullptr;
