@@ -1,4 +1,4 @@
-"""load_cuda(check=True): an extension whose every launch is traced, and whose mistakes are exceptions."""
+"""load_cuda(trace=True): an extension whose every launch is traced, and whose mistakes are exceptions."""
 
 import ctypes
 import functools
@@ -14,11 +14,11 @@ from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, declared
 from utils.cuda.cpu.trace.source import kernel_parameter
 from utils.cuda.cpu.trace.trace import Trace
 
-__all__ = ["CheckedModule"]
+__all__ = ["TracedModule"]
 
 
-class CheckedModule:
-    """Stands for an extension built with `check=True`: its functions, called under a trace on the CPU engine.
+class TracedModule:
+    """An extension built with `trace=True`: its functions, each call of which is traced on the CPU engine.
 
     A function whose kernels do something wrong raises `KernelProblem`: the message is the first problem, `.problems`
     holds all. Tensors of a GPU are copied over and back. `.trace` is the last call's `Trace`.
@@ -29,12 +29,12 @@ class CheckedModule:
         self._library = declared(ctypes.CDLL(module.__file__))
         self._source, self._kernels = source, kernels_of(source)
         for name in funcs:
-            setattr(self, name, self._checked(getattr(module, name)))
+            setattr(self, name, self._traced(getattr(module, name)))
 
     def __repr__(self):
-        return f"<checked module {self.__name__!r}>"
+        return f"<traced module {self.__name__!r}>"
 
-    def _checked(self, function):
+    def _traced(self, function):
         @functools.wraps(function)
         def call(*args, **kwargs):
             __tracebackhide__ = True
@@ -53,10 +53,10 @@ class CheckedModule:
             except RuntimeError as error:
                 failure = error
             finally:
-                self._library.cuda_on_cpu_check_allocations(0)
+                self._library.cuda_on_cpu_watch_allocations(0)
                 _mapped(self._returned, result)
                 report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
-            lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_check_allocations))
+            lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_watch_allocations))
             recorded = read(self._named(report), self._source, lines)
             self.trace = Trace(function.__name__, self._source, recorded, list(args))
             if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
@@ -84,7 +84,7 @@ class CheckedModule:
         _mapped(tell, args), _mapped(tell, kwargs)
         for address, (reach, size, offset) in given.items():
             self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, -1, offset)
-        self._library.cuda_on_cpu_check_allocations(1)
+        self._library.cuda_on_cpu_watch_allocations(1)
 
     def _returned(self, value):
         if isinstance(value, torch.Tensor):

@@ -145,7 +145,7 @@ extern "C" void cuda_on_cpu_trace_region(const char* name, void* base, size_t by
     if (output) region.written.assign(bytes, false);
 }
 
-// The same for a tensor of an extension (checked.h): kernels name it. `pattern` is what it was filled with, where the
+// The same for a tensor of an extension (traced_allocator.h): kernels name it. `pattern` is what it was filled with, where the
 // extension allocated it, else -1. It begins `offset` bytes into what a GPU would have placed at a multiple of 512.
 extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern,
                                              size_t offset) {
