@@ -324,7 +324,7 @@ def waits_apart(blockidx, threadidx, blockdim, syncthreads, shared, n):
             7,
             ["thread (2, 0, 0) of block (1, 0, 0) has left", "thread (0, 0, 0) of block (1"],
         ),
-        (leaves_early, 7, ["barrier 1 (line ", "`syncthreads()`", "3 left, 2 threads wait for ever", "nobody return"]),
+        (leaves_early, 7, ["barrier 1 (line ", "`syncthreads()`", "3 left, 2 threads wait for ever", "no thread"]),
         (loops_apart, 1, ["thread (1, 0, 0) of block (0, 0, 0) has left", "barrier 2", "4 left, 1 thread waits"]),
         (waits_apart, 2, ["thread (0, 0, 0) of block (0, 0, 0) waits at barrier 1", "# here`"]),
         (waits_apart, 2, ["but thread (2, 0, 0) of block (0, 0, 0) at barrier 1", "# or here`", "out of the `if`"]),

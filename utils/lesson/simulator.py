@@ -193,12 +193,13 @@ class _Team:
                 if isinstance(self.errors[i], Exception):
                     _add_place(self.errors[i], f"in {self._name(i)}{others}")
                 raise self.errors[i]
-        rule = "Every thread of a block must come to the same barriers"
+        rule = "Every thread of a block must reach the same barriers"
         left = [i for i in in_order if not self.waits_in[i]]
         if waiting and left:
             raise RuntimeError(
                 f"{self._name(left[0])} has left the kernel, while {self._name(waiting[0])} waits at "
-                f"{self._barrier(waiting[0])}. {len(left)} left, {wait} for ever. {rule}: let nobody return before one."
+                f"{self._barrier(waiting[0])}. {len(left)} left, {wait} for ever. "
+                f"{rule}: let no thread return before one."
             )
         for i in waiting:
             if self.waits_in[i] != self.waits_in[waiting[0]]:

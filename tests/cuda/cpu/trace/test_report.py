@@ -187,7 +187,7 @@ def test_an_array_is_named_where_the_source_tells_it(declared, type_name, index,
 def test_an_unsigned_index_below_zero():
     (found,) = traced(problem("out_of_bounds", 7, offset=4 * (2**32 - 1))).problems
     assert "reads x[4294967295], but x has 1024 elements" in found.message
-    assert "4294967295 is what an unsigned number makes of -1" in found.hint
+    assert "4294967295 is -1 as an unsigned number" in found.hint
 
 
 def test_names_that_are_no_names():
@@ -209,17 +209,17 @@ def test_arrays_with_dimensions_are_named_with_them():
     "here, there, expected",
     [
         ((5, "store"), (9, "load"), "both touch s[3]: one writes it in line 5 (`s[threadIdx.x] = x[i];`), the other "
-         "reads it in line 9 (`s[threadIdx.x] += s[threadIdx.x + 1];`), and no barrier stands between"),
+         "reads it in line 9 (`s[threadIdx.x] += s[threadIdx.x + 1];`), with no barrier between them"),
         ((9, "store"), (9, "load"), "both touch s[3] in line 9 (`s[threadIdx.x] += s[threadIdx.x + 1];`): one writes "
-         "it, the other reads it, and no barrier stands between"),
-        ((5, "store"), (5, "store"), "both write s[3] in line 5 (`s[threadIdx.x] = x[i];`), and no barrier stands "
-         "between"),
+         "it, the other reads it, with no barrier between them"),
+        ((5, "store"), (5, "store"), "both write s[3] in line 5 (`s[threadIdx.x] = x[i];`), with no barrier between "
+         "them"),
         ((5, "store"), (7, "store"), "both write s[3]: one in line 5 (`s[threadIdx.x] = x[i];`), the other in line 7 "
-         "(`y[i] = x[i];`), and no barrier stands between"),
+         "(`y[i] = x[i];`), with no barrier between them"),
         ((5, "load"), (7, "atomic"), "both touch s[3]: one reads it in line 5 (`s[threadIdx.x] = x[i];`), the other "
-         "updates it atomically in line 7 (`y[i] = x[i];`), and no barrier stands between"),
-        ((0, "store"), (0, "load"), "both touch s[3]: one writes it, the other reads it, and no barrier stands "
-         "between"),
+         "updates it atomically in line 7 (`y[i] = x[i];`), with no barrier between them"),
+        ((0, "store"), (0, "load"), "both touch s[3]: one writes it, the other reads it, with no barrier between "
+         "them"),
     ],
 )  # fmt: skip
 def test_race(here, there, expected):
@@ -236,7 +236,7 @@ def test_race(here, there, expected):
     [
         ("", "Put `__syncthreads();` between lines 2 and 4; in a loop, also one at its end."),
         ("// __syncthreads();", "Put `__syncthreads();` between lines 2 and 4; in a loop, also one at its end."),
-        ("__syncthreads();", "A barrier stands between lines 2 and 4. In a loop, put another at its end: one"),
+        ("__syncthreads();", "There is a barrier between lines 2 and 4. In a loop, put another at its end: one"),
     ],
 )
 def test_a_barrier_that_stands_between_is_no_cure(barrier, hint):
@@ -276,8 +276,8 @@ def test_one_barrier_that_the_compiler_wrote_twice_is_no_problem():
         (7, {"pc": at(7, 1), "thread": [5, 0, 0], "block": [3, 0, 0]},
          "waits at __syncthreads() in line 7 (`y[i] = x[i];`), but thread (5,0,0) waits elsewhere"),
         (6, {"pc": "0x0", "thread": [31, 0, 0], "block": [3, 0, 0], "left": False},
-         "waits at __syncthreads() in line 6, but not every thread comes there"),
-        (6, None, "waits at __syncthreads() in line 6, but not every thread comes there"),
+         "waits at __syncthreads() in line 6, but not every thread reaches it"),
+        (6, None, "waits at __syncthreads() in line 6, but not every thread reaches it"),
     ],
 )  # fmt: skip
 def test_divergent_barrier(line, other, expected):
@@ -316,7 +316,7 @@ def test_unwritten(count, expected):
         ({"offset": 6, "op": "store"}, "writes 16 bytes at byte 6 of x: a 16-byte access needs an address "
          "that is a multiple of 16"),
         ({"offset": 0}, "reads 16 bytes at x[0], byte 0 of x: a 16-byte access needs an address that is a multiple of "
-         "16, and x itself begins at another"),
+         "16, but x itself does not begin at one"),
         ({"offset": 4, "bytes": 24, "needs": 8}, "reads 24 bytes at x[1], byte 4 of x: this 24-byte access needs an "
          "address that is a multiple of 8"),
         ({"offset": 33, "bytes": 8, "needs": 8, "element": 1}, "reads 8 bytes at x[33], byte 33 of x: an 8-byte access "
@@ -335,14 +335,15 @@ def test_runaway_and_trap():
     found = message(problem("runaway", 8, index=10_000_000))
     loop = "in the loop at line 8 (`while (s[0] == 0) i++;`): does it ever end?"
     assert found == f"{who} has run 10,000,000 steps {loop}"
-    silent = "and does nothing there: does it ever end?"
-    assert message(problem("runaway", 8)) == f"{who} goes round and round {loop.partition(':')[0]}, {silent}"
-    assert message(problem("runaway", 0)) == f"{who} goes round and round, {silent}"
+    silent = "does nothing: does it ever end?"
+    loop = "the loop at line 8 (`while (s[0] == 0) i++;`)"
+    assert message(problem("runaway", 8)) == f"{who} keeps running {loop}, which {silent}"
+    assert message(problem("runaway", 0)) == f"{who} keeps running a loop that {silent}"
     assert message(problem("trap", 7, ended="calls __trap")) == f"{who} calls __trap (line 7: `y[i] = x[i];`)"
 
 
 def test_a_kind_that_is_new():
-    assert message(problem("moonstruck", 7)).endswith("met a problem of kind moonstruck (line 7: `y[i] = x[i];`)")
+    assert message(problem("moonstruck", 7)).endswith("has a problem of kind moonstruck (line 7: `y[i] = x[i];`)")
 
 
 def test_what_ended_the_launch():

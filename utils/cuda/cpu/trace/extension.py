@@ -60,7 +60,7 @@ class TracedModule:
             recorded = read(self._named(report), self._source, lines)
             self.trace = Trace(function.__name__, self._source, recorded, list(args))
             if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
-                raise failure  # the extension has noticed by itself
+                raise failure  # the extension has noticed it by itself
             self.trace.raise_if_problems()
             for original, copy in copies.values():
                 original.copy_(copy)
@@ -73,7 +73,7 @@ class TracedModule:
         self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
         given = {}  # by address: how far tensors reach from there, the size of an element, and where in their storage
 
-        def tell(value):
+        def note(value):
             if isinstance(value, torch.Tensor) and value.numel() and value.layout == torch.strided:
                 span = 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
                 size = value.element_size()
@@ -81,7 +81,7 @@ class TracedModule:
                 given[value.data_ptr()] = max(given.get(value.data_ptr(), reach), reach)
             return value
 
-        _mapped(tell, args), _mapped(tell, kwargs)
+        _mapped(note, args), _mapped(note, kwargs)
         for address, (reach, size, offset) in given.items():
             self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, -1, offset)
         self._library.cuda_on_cpu_watch_allocations(1)
@@ -92,7 +92,7 @@ class TracedModule:
         return value
 
     def _named(self, report):
-        """The report with tensors called as the kernel calls them: 'square_kernel<float>#1' is its second parameter."""
+        """The report, in which tensors are called what the kernels call them."""
         for part in [*report["problems"], *(site["example"] for site in report["sites"])]:
             part["region"] = kernel_parameter(part["region"], self._kernels)
         return report

@@ -328,7 +328,7 @@ class _Banks:
             ax.add_patch(Rectangle((bank, 0), 1, bottom, facecolor=EMPTY, edgecolor="white"))
             ax.text(bank + 0.5, bottom + 0.07, str(bank), ha="center", va="top", fontsize=TEXT, color="#555555")
         for (level, bank), lanes in self.cells.items():
-            y = bottom - self.cell * (level + 1)  # stacked from the bottom, where the banks' numbers stand
+            y = bottom - self.cell * (level + 1)  # stacked from the bottom, where the banks' numbers are
             colour = COLOURS[lanes[0] // 8]
             outside = any(lane in lanes and self.access.is_outside(offset) for lane, offset in self.access.lanes)
             text = self._lanes_text(lanes) if self.numbered else ""

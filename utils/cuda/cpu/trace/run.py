@@ -23,7 +23,7 @@ _PATTERN = 0xFF  # in the red zones: NaN for floating point, -1 for integers
 
 
 def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps):
-    """What `kernel.trace[blocks, threads, shared_bytes](*args, ...)` does; `kernel` is a Tracer (cuda/kernel.py)."""
+    """Runs `kernel.trace[blocks, threads, shared_bytes](*args, ...)`: a `Trace`. `kernel` is a Tracer (kernel.py)."""
     __tracebackhide__ = True
     seed, limits = _seed(order), [_positive(max_problems, "max_problems"), _positive(max_steps, "max_steps")]
     compiled = module(kernel.source, kernel.name, kernel.options, traced=True)
@@ -37,7 +37,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
         laid_out = packed(kernel.name, wanted, args, None, addresses)
         library.cuda_on_cpu_trace_begin(seed, *limits)
         try:
-            _tell_regions(library, wanted, tensors, addresses, written)
+            _name_regions(library, wanted, tensors, addresses, written)
             compiled.launch(blocks, threads, shared_bytes, kernel.chosen.cooperative, laid_out.pointers)
         finally:
             report = json.loads(library.cuda_on_cpu_trace_end().decode(errors="replace"))
@@ -70,17 +70,17 @@ def _seed(order) -> int:
         return named[order]
     if isinstance(order, int) and not isinstance(order, bool) and 0 <= order < 2**63:
         return order
-    raise ValueError(f"order is 'forward', 'reversed' or a seed (a whole number from 0 on), but got {order!r}")
+    raise ValueError(f"order is 'forward', 'reversed' or a seed (a whole number, at least 0), but got {order!r}")
 
 
 def _positive(number, name) -> int:
     __tracebackhide__ = True
     if isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**63:
         return number
-    raise ValueError(f"{name} must be a whole number from 1 on, but got {number!r}")
+    raise ValueError(f"{name} must be a whole number, at least 1, but got {number!r}")
 
 
-def _tell_regions(library, wanted, tensors, addresses, written):
+def _name_regions(library, wanted, tensors, addresses, written):
     """Tell the runtime where each tensor is and what it is called; one that is passed twice has its first name."""
     places = {}
     for i, address in addresses.items():
@@ -94,7 +94,7 @@ def _tell_regions(library, wanted, tensors, addresses, written):
 
 
 def _numbers_of(outputs, tensors, wanted) -> set[int]:
-    """Which arguments `outputs` means. Raises ValueError for a tensor that is none."""
+    """Which arguments `outputs` means. Raises ValueError for a tensor that is not one."""
     __tracebackhide__ = True
     outputs = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
     numbers = set()
@@ -109,7 +109,7 @@ def _numbers_of(outputs, tensors, wanted) -> set[int]:
         if not same:
             takes = ", ".join(wanted[i].text for i in tensors)
             raise ValueError(
-                f"outputs[{number}] (shape {tuple(output.shape)}) is none of the arguments ({takes}): "
+                f"outputs[{number}] (shape {tuple(output.shape)}) is not one of the arguments ({takes}): "
                 "pass the tensor itself, as in outputs=[out]"
             )
         numbers |= same

@@ -25,7 +25,7 @@ def _out_of_bounds(p):
         what = counted(p.bytes, "byte") + (f" at address {p.offset:#x}" if p.offset is not None else "")
         hint = "Where does the pointer come from, and does its index fit into an int?"
         if p.offset is not None and 0 <= p.offset < 4096:
-            hint = "That is next to a null pointer: what was the kernel given for it?"
+            hint = "That is next to a null pointer: what was passed to the kernel for it?"
         return f"{_who(p)} {_does(p.op, what)}, outside every tensor and shared array{_at(p)}", hint
     has, below = p.region_bytes // (p.element or 1), p.offset < 0
     limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
@@ -38,7 +38,7 @@ def _out_of_bounds(p):
     elif p.space == "shared":
         hint = f"Is {region} large enough for this block, and is the index meant for {region}?"
     elif below:
-        hint = "Guard the line, as in `if (i > 0)`, or look at how the index is made: does it overflow?"
+        hint = "Guard the line, as in `if (i > 0)`, or look at how the index is computed: does it overflow?"
     else:
         hint = f"Guard the line, as in `if (i < n)`: only indexes below {has} are inside {region}."
     return f"{_who(p)} {_does(p.op, _name(p))}, but {limit}{_at(p)}", hint
@@ -78,11 +78,11 @@ def _race(p):
     same_block, one_line = other.block == p.block, p.line == other.line
     if same_block:
         who = f"threads {_triple(p.thread)} and {_triple(other.thread)} of block {_triple(p.block)}"
-        why = "and no barrier stands between"
+        why = "with no barrier between them"
         if p.under_way:
             why = "while that copy is under way: it may write at any time until `__pipeline_wait_prior`"
         elif p.copied:
-            why = "and no barrier stands between this and the wait for that copy"
+            why = "with no barrier between this and the wait for that copy"
     else:
         who, why = f"{_who(p)} and {_who(other)}", "and nothing orders blocks within a launch"
     if ops == ["store", "store"]:
@@ -94,19 +94,19 @@ def _race(p):
         one, another = f"one {_does(p.op, 'it')}{_in(p)}", f"the other {_does(other.op, 'it')}{_in(other)}"
         what = f"both touch {name}: {one}, {another}"
     if (p.under_way or p.copied) and same_block:
-        hint = "Let all wait for their copies, then `__syncthreads();`, before anybody touches what they fill."
+        hint = "Let every thread wait for its copies, then `__syncthreads();`, before any thread uses what they copy."
     elif not same_block:
         hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
     elif ops == ["store", "store"]:
         hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
     elif one_line or None in (p.line, other.line):
-        hint = "If all of them add to it, use `atomicAdd`; else read into a variable, `__syncthreads();`, then write."
+        hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
     else:
         first, last = sorted((p.line, other.line))
         hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
         if p.waits_between:
-            hint = f"A barrier stands between lines {first} and {last}. In a loop, put another at its end: "
-            hint += "one thread may be in the next round already."
+            hint = f"There is a barrier between lines {first} and {last}. In a loop, put another at its end: "
+            hint += "one thread may already be in the next round."
     return f"{who} {what}, {why}", hint
 
 
@@ -119,8 +119,8 @@ def _divergent_barrier(p):
     elif other.thread and _who(other) != _who(p):
         does = f"{someone} waits" + (_in(other) if other.line and other.line != p.line else " elsewhere")
     else:
-        does = "not every thread comes there"
-    hint = f"Every thread must come to the same `{barrier}`: move it out of the `if`, let nobody return before it."
+        does = "not every thread reaches it"
+    hint = f"Every thread must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
     return f"{_who(p)} waits at {barrier}{where}, but {does}", hint
 
 
@@ -147,7 +147,7 @@ def _misaligned(p):
             where = f"at {_name(p, size=p.element)}, byte {p.offset} of {region}"
     article = "this" if size != needs else "an" if size == 8 else "a"
     rule = f"{article} {size}-byte access needs an address that is a multiple of {needs}"
-    rule += "" if within else f", and {region} itself begins at another"
+    rule += "" if within else f", but {region} itself does not begin at one"
     hint = ""
     if region is not None and p.element and needs > p.element:
         step = needs // p.element
@@ -159,12 +159,13 @@ def _misaligned(p):
 
 def _runaway(p):
     quote = f" (`{_quote(p.source)}`)" if p.source else ""
-    where = f" in the loop at line {p.line}{quote}" if p.line else ""
-    hint = "Does what the loop asks for ever change?"
+    loop = f"the loop at line {p.line}{quote}" if p.line else ""
+    hint = "Does the loop's condition ever change?"
     if not p.index:
-        return f"{_who(p)} goes round and round{where}, and does nothing there: does it ever end?", hint
-    hint += " If the loop is right and only long, raise `max_steps`."
-    return f"{_who(p)} has run {p.index:,} steps{where}: does it ever end?", hint
+        loop = f"{loop}, which does nothing" if loop else "a loop that does nothing"
+        return f"{_who(p)} keeps running {loop}: does it ever end?", hint
+    hint += " If the loop is correct and just long, raise `max_steps`."
+    return f"{_who(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint
 
 
 def _refused_launch(p):
@@ -177,7 +178,7 @@ def _ended(p):
 
 
 def _of_another_kind(p):
-    return f"{_who(p)} met a problem of kind {p.kind}{_at(p)}", ""
+    return f"{_who(p)} has a problem of kind {p.kind}{_at(p)}", ""
 
 
 _SENTENCES = {
@@ -271,7 +272,7 @@ def _wrapped(index):
     """A hint, where an index is a number below 0 that was taken for an unsigned one."""
     if not 2**31 <= index < 2**32:
         return ""
-    return f"{index} is what an unsigned number makes of {index - 2**32}: does a subtraction go below 0?"
+    return f"{index} is {index - 2**32} as an unsigned number: does a subtraction go below 0?"
 
 
 def _ordinal(n):

@@ -91,7 +91,7 @@ def _unlisted_problems(trace):
         texts.append(f"... and {counted(found - _SHOWN_PROBLEMS, 'more problem')} in .problems")
     unlisted = trace.recorded.total - sum(problem.count for problem in trace.problems)
     if found and unlisted > 0:
-        texts.append(f"The run went wrong {counted(unlisted, 'more time')} after these; mend these first.")
+        texts.append(f"The run went wrong {counted(unlisted, 'more time')} after these: fix these first.")
     return texts
 
 

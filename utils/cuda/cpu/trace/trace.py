@@ -39,11 +39,11 @@ class Trace:
 
     @property
     def ok(self) -> bool:
-        """Whether the run met no problem."""
+        """Whether the run had no problem."""
         return not self.problems
 
     def raise_if_problems(self):
-        """Raise KernelProblem if the run met a problem."""
+        """Raise KernelProblem if the run had a problem."""
         __tracebackhide__ = True
         if self.problems:
             raise KernelProblem(self.problems)
