@@ -23,7 +23,7 @@ _PATTERN = 0xFF  # in the red zones: NaN for floating point, -1 for integers
 
 
 def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps):
-    """Runs `kernel.trace[blocks, threads, shared_bytes](*args, ...)`: a `Trace`. `kernel` is a Tracer (kernel.py)."""
+    """Run `kernel.trace[blocks, threads, shared_bytes](*args, ...)`: a `Trace`. `kernel` is a Tracer (kernel.py)."""
     __tracebackhide__ = True
     seed, limits = _seed(order), [_positive(max_problems, "max_problems"), _positive(max_steps, "max_steps")]
     compiled = module(kernel.source, kernel.name, kernel.options, traced=True)
