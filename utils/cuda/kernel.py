@@ -82,7 +82,7 @@ class Kernel:
     @property
     def trace(self):
         """`kernel.trace[blocks, threads, shared_bytes](*args, outputs=())` runs the kernel on the CPU engine, on any
-        machine, with every access recorded, and tells what went wrong and what the accesses cost.
+        machine, with every access recorded, and reports what went wrong and what the accesses cost.
 
         It works on copies of the tensors, which may be on any device: the tensors themselves stay as they are, and
         what became of the copies is in `.args` of what it returns. `outputs` is a list of those of the tensors that the
