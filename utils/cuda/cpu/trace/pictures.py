@@ -43,7 +43,7 @@ class Access:
     size: int | None = None
     cost: int = 0
     cost_of_copy: int | None = None
-    from_words: list | None = None
+    from_words: tuple | None = None
 
     def is_outside(self, offset):
         return self.size is not None and (offset < 0 or offset + self.bytes > self.size)

@@ -1,7 +1,7 @@
 """What the runtime recorded (trace_report.cpp writes it as JSON), with the lines of the learner's source."""
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 
 from utils.cuda.cpu.trace.source import array_dimensions, array_of_line, waits_between
 
@@ -70,7 +70,7 @@ class Example:
     base_alignment: int = 0  # the address of the region's first byte, modulo 512
     lanes: tuple = ()  # pairs of a lane and its offset in bytes from the region's first byte
     cost_of_copy: int | None = None  # as in pictures.Access
-    from_words: list | None = None
+    from_words: tuple | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +90,10 @@ class Site(Place):
 class Recorded:
     """All that the runtime recorded: `problems` in the order they were met, `total` of them with those not listed."""
 
-    problems: list[Record] = field(default_factory=list)
-    sites: list[Site] = field(default_factory=list)
-    threads: int = 0
-    total: int = 0
+    problems: list[Record]
+    sites: list[Site]
+    threads: int
+    total: int
 
 
 def read(report, source, lines) -> Recorded:
@@ -113,19 +113,18 @@ def read(report, source, lines) -> Recorded:
         return {"position": _position(record), "line": line, "source": texts.get(line, "")}
 
     def problem(record):
-        more = place(record) | {"other": _made(Side, record.get("other") or {}, **place(record.get("other") or {}))}
-        more["shape"] = shapes.get(record.get("region"), ())
+        more, second = place(record), record.get("other") or {}
+        other = _made(Side, second, **place(second))
         if record.get("type"):
             more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
-        if more["line"] and more["other"].line:
-            more["waits_between"] = waits_between(source, *sorted((more["line"], more["other"].line)))
-        return _made(Record, record, **more)
+        if more["line"] and other.line:
+            more["waits_between"] = waits_between(source, *sorted((more["line"], other.line)))
+        return _made(Record, record, other=other, shape=shapes.get(record.get("region"), ()), **more)
 
     def site(record):
         return _made(Site, record, **place(record), example=_made(Example, record.get("example") or {}))
 
-    counted = {key: report.get(key) or 0 for key in ("threads", "total")}
-    return Recorded(list(map(problem, problems)), list(map(site, sites)), **counted)
+    return Recorded([*map(problem, problems)], [*map(site, sites)], report.get("threads", 0), report.get("total", 0))
 
 
 def accesses(sites, by_region=False) -> list[list[Site]]:
