@@ -1,4 +1,4 @@
-// Whole blocks leave before a barrier, and a barrier stands in a branch: the condition is the same for a whole block.
+// Whole blocks leave before a barrier, and a barrier is in a branch: the condition is the same for a whole block.
 #define THREADS 64
 
 __global__ void reverse_some(const int* lengths, const int* x, int* out, int rows) {

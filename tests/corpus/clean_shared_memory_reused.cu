@@ -1,4 +1,4 @@
-// One piece of dynamic memory, first for ints, then for the doubles that come out of them. A barrier stands between.
+// One piece of dynamic memory, first for ints, then for the doubles that come out of them. A barrier is between.
 __global__ void ranks(const int* x, double* out) {
     extern __shared__ __align__(16) unsigned char memory[];
     int n = blockDim.x, t = threadIdx.x, smaller = 0;

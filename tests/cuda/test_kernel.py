@@ -337,7 +337,7 @@ def test_outputs_must_be_written_and_must_be_arguments(backend):
     assert kernel.trace[1, 128](x, out, 99).problems == []
     assert kernel.trace[1, 128](x, out, 99, outputs=[x, out.view(10, 10)]).problems[0].kind == "unwritten"
     with pytest.raises(
-        ValueError, match=r"outputs\[0\] \(shape \(3,\)\) is none of the arguments \(const float\* x, float"
+        ValueError, match=r"outputs\[0\] \(shape \(3,\)\) is not one of the arguments \(const float\* x, float"
     ):
         kernel.trace[1, 128](x, out, 99, outputs=[torch.zeros(3, device=backend)])
     with pytest.raises(TypeError, match="outputs takes tensors"):
@@ -369,7 +369,7 @@ def test_a_trace_takes_the_same_arguments_and_options(backend):
         kernel.trace[1, 8](x, x)
     with pytest.raises(ValueError, match="order is 'forward', 'reversed' or a seed .* but got 'backward'"):
         kernel.trace[1, 8](x, x, 8, order="backward")
-    with pytest.raises(ValueError, match="max_problems must be a whole number from 1 on, but got 0"):
+    with pytest.raises(ValueError, match="max_problems must be a whole number, at least 1, but got 0"):
         kernel.trace[1, 8](x, x, 8, max_problems=0)
     for order in ("forward", "reversed", 0, 12345):
         assert kernel.trace[2, 8](x, x.clone(), 8, order=order).problems == []

@@ -19,7 +19,7 @@ from utils.cuda.gpu import failures
 __all__ = ["load_cuda", "load_with"]
 
 
-def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
+def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, trace=False, check=False):
     """Compile CUDA C++ text into a module with the functions `funcs`: for the GPU if there is one, else the CPU.
 
     `cuda_src` holds the kernels and, as a rule, the torch functions that launch them; `cpp_src` their declarations,
@@ -30,9 +30,9 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
     `opt=False` compiles the host code without optimisation. `verbose=True` prints the commands. What was built once,
     from the same text on the same machine, is loaded from the cache.
 
-    `check=True` builds for the CPU engine on any machine, with every access of every launch looked at: what a kernel
+    `trace=True` builds for the CPU engine on any machine, with every access of every launch recorded: what a kernel
     does wrong becomes a `KernelProblem`, whose `.problems` holds all that was met. Tensors of a GPU are copied over and
-    back. It is some hundred times slower; sizes that show the mistake are enough.
+    back. It is some hundred times slower; sizes that show the mistake are enough. `check` is its earlier name.
 
     Raises CompileError for a source that does not compile, ValueError for a function that the source does not have,
     ToolchainError where no compiler is found.
@@ -41,12 +41,13 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, check=False):
     funcs = [funcs] if isinstance(funcs, str) else list(funcs)
     _check_names(cuda_src, cpp_src, funcs)
     session.begin()
-    module = load_with(_builder(traced=check), cuda_src, cpp_src, funcs, opt, verbose)
-    if not check:
+    traced = trace or check
+    module = load_with(_builder(traced), cuda_src, cpp_src, funcs, opt, verbose)
+    if not traced:
         return module
-    from utils.cuda.cpu.trace.extension import CheckedModule
+    from utils.cuda.cpu.trace.extension import TracedModule
 
-    return CheckedModule(module, funcs, cuda_src)
+    return TracedModule(module, funcs, cuda_src)
 
 
 def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
@@ -79,7 +80,7 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
 
 
 def _builder(traced):
-    """What builds for this machine: nvcc where there is a GPU, else, and for a check, the CPU engine."""
+    """What builds for this machine: nvcc where there is a GPU, else, and for a trace, the CPU engine."""
     __tracebackhide__ = True
     if device().type == "cuda" and not traced:
         from utils.cuda.gpu.nvcc import Builder

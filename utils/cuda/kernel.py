@@ -10,9 +10,6 @@ from utils.cuda.gpu import failures
 
 __all__ = ["Kernel", "Tracer", "compile_kernel", "compile_kernels"]
 
-MAX_PROBLEMS = 20  # different ones, after which a trace ends
-MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
-
 
 def compile_kernel(source, name, options=(), verbose=False):
     """Compile the kernel `name` of CUDA C++ text: a `Kernel`, for the GPU if there is one, else for the CPU.
@@ -85,13 +82,13 @@ class Kernel:
     @property
     def trace(self):
         """`kernel.trace[blocks, threads, shared_bytes](*args, outputs=())` runs the kernel on the CPU engine, on any
-        machine, with every access recorded, and tells what went wrong and what the accesses cost.
+        machine, with every access recorded, and reports what went wrong and what the accesses cost.
 
         It works on copies of the tensors, which may be on any device: the tensors themselves stay as they are, and
         what became of the copies is in `.args` of what it returns. `outputs` is a list of those of the tensors that the
         kernel must write in full. `order` is the order of blocks and threads: 'forward', 'reversed', or a seed to
         shuffle them. It stops after `max_problems` problems, and gives up on a thread after `max_steps` steps (basic
-        blocks of the compiled code). Returns a `utils.cuda.cpu.trace.report.Trace`.
+        blocks of the compiled code). Returns a `utils.cuda.cpu.trace.trace.Trace`.
         """
         return Tracer(self.source, self.name, self.options)
 
@@ -112,11 +109,10 @@ class Tracer:
     def __getitem__(self, launch):
         __tracebackhide__ = True
         blocks, threads, shared_bytes = _launch(launch, self.name)
+        from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, trace
 
         def run(*args, outputs=(), order="forward", max_problems=MAX_PROBLEMS, max_steps=MAX_STEPS):
             __tracebackhide__ = True
-            from utils.cuda.cpu.trace.trace import trace
-
             return trace(self, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps)
 
         return run

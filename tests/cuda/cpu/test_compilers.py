@@ -62,7 +62,7 @@ source = "__global__ void f(int* x) { x[0] = 1; }"
 x = torch.zeros(1, dtype=torch.int32)
 for attempt in (lambda: compile_kernel(source, "f"),
                 lambda: load_cuda(source + " void g() {}", "void g();", ["g"]),
-                lambda: load_cuda(source + " void g() {}", "void g();", ["g"], check=True)):
+                lambda: load_cuda(source + " void g() {}", "void g();", ["g"], trace=True)):
     try:
         attempt()
         print("built")

@@ -179,7 +179,7 @@ def test_copies_by_the_host_end_with_the_tensor(kernels):
 
 @pytest.mark.parametrize("n", [1000, 1001, 1004, 1006])
 def test_a_checked_extension_counts_as_a_trace_does(kernels, n):
-    module = load_cuda(HOST, HOST_NAMES, ["copied", "memcpy_of"], check=True)
+    module = load_cuda(HOST, HOST_NAMES, ["copied", "memcpy_of"], trace=True)
     traced = compile_kernel(COPY, "copy")
     for x in (torch.zeros(n), torch.zeros(n + 9)[1:-8], torch.zeros(n + 9)[8:-1]):
         module.copied(x)

@@ -111,7 +111,7 @@ def test_several_launches_are_named_once_each_the_latest_last():
         "stray[(2, 3), (16, 16), 64](float[1000], 2)",
         "<lambda>(tensor[2, 3], 'a')",
     ]
-    assert "stray.trace[(2, 3), (16, 16), 64](...) or the function of load_cuda(..., check=True)" in said
+    assert "stray.trace[(2, 3), (16, 16), 64](...) or the function of load_cuda(..., trace=True)" in said
 
 
 def test_at_most_eight_are_kept_and_no_tensor_is_kept_alive():
@@ -267,7 +267,8 @@ def gpu_cells(how, what):
         build = (
             f"module = load_cuda({text!r}, {declared!r}, ['good', 'stray'])\ngood, stray = module.good, module.stray"
         )
-    begin = "import torch\nfrom utils import compile_kernel, load_cuda\nfrom utils.cuda import session\nfrom utils.cuda.gpu import failures\nsession.begin()\n"
+    begin = "import torch\nfrom utils import compile_kernel, load_cuda\nfrom utils.cuda import session\n"
+    begin += "from utils.cuda.gpu import failures\nsession.begin()\n"
     begin += "x = torch.zeros(256, device='cuda')\n"
     return [
         begin + build + "\ngood(x, 1)\nassert x.sum() == 32",
@@ -287,7 +288,7 @@ def named_launches(how, what, blocking, whole_cell):
 def wrong_with(message, how, what, blocking, whole_cell):
     """What is wrong with a message about `gpu_cells`; empty if nothing is."""
     wanted = [f"CUDA error: {SOURCES[what][1]}. This process can no longer use the GPU", "Kernel > Restart Kernel"]
-    wanted += ["stray_kernel.trace[1, 32](...)" if how == "compile_kernel" else "load_cuda(..., check=True)"]
+    wanted += ["stray_kernel.trace[1, 32](...)" if how == "compile_kernel" else "load_cuda(..., trace=True)"]
     missing = [part for part in wanted if part not in message]
     named = [line.strip() for line in message.splitlines() if line.startswith("    ") and "256]" in line]
     if named != named_launches(how, what, blocking, whole_cell):

@@ -168,7 +168,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     """The folder receives the sources as given (`cuda.cu`), translated (`cuda.cpp`) and with the binding (`main.cpp`).
 
     The module is `folder/name.so`; traced, torch's allocations tell the runtime of themselves too, where they are
-    asked to (check.py). Both sources are compiled at once.
+    asked to (trace/extension.py). Both sources are compiled at once.
     """
     (folder / "cuda.cu").write_text(cuda_src)
     device_code = ["#include <cuda_runtime.h>"]
@@ -177,7 +177,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     if cxx.uses_torch(cuda_src):
         device_code.append("#include <torch/types.h>")
     (folder / "cuda.cpp").write_text("\n".join([*device_code, '#line 1 "cuda_src"', translate(cuda_src)]) + "\n")
-    includes = ["cuda_on_cpu/checked.h"] if traced else []
+    includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
     host_code = extension.main_source({"cpp_src": translate(cpp_src, kernels=False)}, funcs, includes)
     (folder / "main.cpp").write_text(host_code)
 

@@ -116,7 +116,7 @@ def show_explained(shell=None) -> None:
 def _written(what):
     calls = list(dict.fromkeys(_call(*launch) for launch in _launches))
     traces = [f"{name}.trace{_sizes(launch)}(...)" for name, _, launch, _ in _launches if launch]
-    how = traces[-1:] + ["the function of load_cuda(..., check=True)"] * (len(traces) < len(_launches))
+    how = traces[-1:] + ["the function of load_cuda(..., trace=True)"] * (len(traces) < len(_launches))
     if not calls:
         which = "Nothing from compile_kernel or load_cuda was running: a kernel of another library did it."
     elif len(calls) == 1:

@@ -256,7 +256,7 @@ SYNC = "__syncthreads();"
         ("tiles", 3, "", SYNC, True),  # a buffer is filled that others still read
         ("tiles", 2, "", SYNC, True),
         ("before_the_wait<true>", 2, "", "", True),  # the copy is under way while others read
-        ("before_the_wait<false>", 2, "", "", True),  # a barrier stands between, and does not help
+        ("before_the_wait<false>", 2, "", "", True),  # a barrier is between, and does not help
     ],
 )
 def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, behind, races, order):
@@ -267,8 +267,9 @@ def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, be
     met = {problem.source.rpartition("// ")[2] for problem in trace.problems if problem.kind == "race"}
     assert bool(trace.problems) == races and met <= {"the copy", "the read"}, trace.problems
     if kernel == "before_the_wait<true>":
-        assert "while that copy is under way" in trace.problems[0].message and "Let all wait" in trace.problems[0].hint
+        assert "while that copy is under way" in trace.problems[0].message
+        assert "Let every thread wait" in trace.problems[0].hint
     if kernel == "before_the_wait<false>":
         said = trace.problems[0].message.rpartition(", ")[2]
-        assert said == "and no barrier stands between this and the wait for that copy", said
-        assert "Let all wait" in trace.problems[0].hint
+        assert said == "with no barrier between this and the wait for that copy", said
+        assert "Let every thread wait" in trace.problems[0].hint

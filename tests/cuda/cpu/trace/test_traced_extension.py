@@ -1,4 +1,4 @@
-"""load_cuda(check=True): what is found in an extension's launches, and that nothing else changes."""
+"""load_cuda(trace=True): what is found in an extension's launches, and that nothing else changes."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import torch
 import kernels
 import utils.cuda.compile
 from utils import load_cuda
-from utils.cuda.cpu.trace.report import KernelProblem
+from utils.cuda.cpu.trace.problems import KernelProblem
 
 CUDA = r"""
 #include <torch/types.h>
@@ -200,8 +200,8 @@ def line_of(text):
 
 
 @pytest.fixture(scope="module")
-def checked():
-    return load_cuda(CUDA, CPP, FUNCS, check=True)
+def traced():
+    return load_cuda(CUDA, CPP, FUNCS, trace=True)
 
 
 def problems_of(function, *args):
@@ -217,116 +217,116 @@ def problems_of(function, *args):
 
 
 @pytest.mark.parametrize("n", [1, 33, 100])
-def test_a_read_outside_a_tensor_from_python(checked, n):
-    (problem,) = problems_of(checked.copied, torch.randn(n), n + 1)
+def test_a_read_outside_a_tensor_from_python(traced, n):
+    (problem,) = problems_of(traced.copied, torch.randn(n), n + 1)
     assert (problem.kind, problem.line) == ("out_of_bounds", line_of("// copies"))
     assert (problem.block, problem.thread) == ((n // 32, 0, 0), (n % 32, 0, 0))
     assert f"from[{n}]" in problem.message and f"from has {n} element" in problem.message
 
 
-def test_a_read_outside_a_tensor_of_the_extension_is_told_by_the_parameter_s_name(checked):
-    (problem,) = problems_of(checked.averages, torch.randn(40))
+def test_a_read_outside_a_tensor_of_the_extension_is_told_by_the_parameter_s_name(traced):
+    (problem,) = problems_of(traced.averages, torch.randn(40))
     assert (problem.kind, problem.line) == ("out_of_bounds", line_of("// averages"))
     assert (problem.block, problem.thread) == ((1, 0, 0), (7, 0, 0))
     assert "reads row[40]" in problem.message and "row has 40 elements" in problem.message
 
 
-def test_a_write_outside_a_tensor_of_the_extension(checked):
-    (problem,) = problems_of(checked.stored_behind, 5)
+def test_a_write_outside_a_tensor_of_the_extension(traced):
+    (problem,) = problems_of(traced.stored_behind, 5)
     assert (problem.kind, problem.line) == ("out_of_bounds", line_of("// stores"))
     assert "writes to[5]" in problem.message and "to has 5 elements" in problem.message
 
 
-def test_a_race_between_blocks(checked):
-    (problem,) = problems_of(checked.last_block)
+def test_a_race_between_blocks(traced):
+    (problem,) = problems_of(traced.last_block)
     assert (problem.kind, problem.line, problem.other_line) == ("race", *[line_of("// everybody writes")] * 2)
     assert {problem.block, problem.other_block} == {(0, 0, 0), (1, 0, 0)}
 
 
-def test_a_forgotten_barrier(checked):
-    problems = problems_of(checked.reversed, torch.randn(64), False)
+def test_a_forgotten_barrier(traced):
+    problems = problems_of(traced.reversed, torch.randn(64), False)
     lines = {line_of("// fills the part"), line_of("// reads the part")}
     assert {p.kind for p in problems} <= {"race", "uninitialized"}
     race = next(p for p in problems if p.kind == "race")
     assert {race.line, race.other_line} == lines and race.thread[0] + race.other_thread[0] == 63
 
 
-def test_all_problems_of_all_launches_are_kept_in_order(checked):
-    problems = problems_of(checked.two_mistakes, torch.randn(64))
+def test_all_problems_of_all_launches_are_kept_in_order(traced):
+    problems = problems_of(traced.two_mistakes, torch.randn(64))
     kinds = [p.kind for p in problems]
     assert kinds[0] == "out_of_bounds" and "race" in kinds[1:]
     with pytest.raises(KernelProblem, match=rf"from\[64\](.|\n)*{len(kinds) - 1} more problem"):
-        checked.two_mistakes(torch.randn(64))
+        traced.two_mistakes(torch.randn(64))
 
 
 @pytest.mark.parametrize("n", [2, 101])
-def test_an_element_that_nobody_wrote(checked, n):
-    (problem,) = problems_of(checked.half_filled, n, "empty")
+def test_an_element_that_nobody_wrote(traced, n):
+    (problem,) = problems_of(traced.half_filled, n, "empty")
     assert problem.kind == "unwritten" and problem.count == n - n // 2
     assert f"to[{n // 2}]" in problem.message
 
 
 @pytest.mark.parametrize("how", ["zeros", "full", "fill_", "copy_", "clone"])
-def test_what_torch_has_filled_is_no_alarm(checked, how):
-    out = checked.half_filled(101, how)
+def test_what_torch_has_filled_is_no_alarm(traced, how):
+    out = traced.half_filled(101, how)
     rest = {"zeros": 0.0, "full": 3.0, "fill_": 3.0}.get(how, 1.0)
     assert out.tolist() == 50 * [1.0] + 51 * [rest]
 
 
-def test_a_result_that_torch_has_computed_is_no_alarm_whatever_its_bytes(checked):
+def test_a_result_that_torch_has_computed_is_no_alarm_whatever_its_bytes(traced):
     x = torch.full((100,), 100.5)
     assert (x + 1).view(torch.uint8).eq(0xCB).any(), "the byte that fresh memory is filled with"
-    torch.testing.assert_close(checked.by_torch_alone(x), x + 1)
+    torch.testing.assert_close(traced.by_torch_alone(x), x + 1)
 
 
 # ---- what is left as it is -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_a_sound_function_gives_right_results_again_and_again(checked, parts):
+def test_a_sound_function_gives_right_results_again_and_again(traced, parts):
     for _ in range(2):
         x = torch.randn(64 * parts)
-        torch.testing.assert_close(checked.reversed(x, True), x.reshape(-1, 64).flip(1).flatten())
-        assert checked.trace.ok and len(checked.trace.requests)
+        torch.testing.assert_close(traced.reversed(x, True), x.reshape(-1, 64).flip(1).flatten())
+        assert traced.trace.ok and len(traced.trace.requests)
 
 
-def test_several_launches_in_one_call(checked):
+def test_several_launches_in_one_call(traced):
     x = torch.randn(192)
-    torch.testing.assert_close(checked.three_launches(x), x)
-    assert checked.trace.ok
+    torch.testing.assert_close(traced.three_launches(x), x)
+    assert traced.trace.ok
 
 
-def test_a_failed_check_of_the_extension_passes_through(checked):
+def test_a_failed_check_of_the_extension_passes_through(traced):
     with pytest.raises(RuntimeError, match="x must fill its parts, but it has 65 elements") as raised:
-        checked.three_launches(torch.randn(65))
+        traced.three_launches(torch.randn(65))
     assert not isinstance(raised.value, KernelProblem)
     with pytest.raises(RuntimeError, match="'sum' or 'product', not 'other'"):
-        checked.combined(torch.randn(3), "other", 1.0, 1, False)
+        traced.combined(torch.randn(3), "other", 1.0, 1, False)
     with pytest.raises(TypeError):
-        checked.copied("no tensor", 3)
+        traced.copied("no tensor", 3)
     x = torch.randn(7)
-    torch.testing.assert_close(checked.copied(x, 7), x)
+    torch.testing.assert_close(traced.copied(x, 7), x)
 
 
-def test_a_refused_launch_passes_through(checked):
+def test_a_refused_launch_passes_through(traced):
     with pytest.raises(RuntimeError, match="CUDA error: invalid argument") as raised:
-        checked.too_many_threads()
+        traced.too_many_threads()
     assert not isinstance(raised.value, KernelProblem)
 
 
-def test_a_refused_launch_that_nobody_asked_about(checked):
+def test_a_refused_launch_that_nobody_asked_about(traced):
     with pytest.raises(
         KernelProblem, match="the launch of own_number is refused .*invalid argument.*grid of .0, 1, 1."
     ):
-        checked.refused_in_silence(0)
+        traced.refused_in_silence(0)
 
 
-def test_functions_that_work_in_place(checked):
+def test_functions_that_work_in_place(traced):
     x = torch.arange(50.0)
     before = x.clone()
-    assert checked.add_(x, 2.5) is None
+    assert traced.add_(x, 2.5) is None
     torch.testing.assert_close(x, before + 2.5)
-    checked.add_(x[10:20], 1.0)  # a view: its neighbours keep their values
+    traced.add_(x[10:20], 1.0)  # a view: its neighbours keep their values
     before[10:20] += 1
     torch.testing.assert_close(x, before + 2.5)
 
@@ -342,78 +342,78 @@ def test_functions_that_work_in_place(checked):
         torch.randn(1, 7).expand(5, 7),
     ],
 )
-def test_tensors_that_are_not_contiguous(checked, x):
-    torch.testing.assert_close(checked.sums(x, 0), x.sum(1))
+def test_tensors_that_are_not_contiguous(traced, x):
+    torch.testing.assert_close(traced.sums(x, 0), x.sum(1))
 
 
-def test_a_read_outside_a_tensor_that_is_not_contiguous(checked):
+def test_a_read_outside_a_tensor_that_is_not_contiguous(traced):
     rows = torch.randn(10, 9)[::3, :7]  # its last element is not the last of the memory below it
-    (problem,) = problems_of(checked.sums, rows, 1)
+    (problem,) = problems_of(traced.sums, rows, 1)
     assert (problem.kind, problem.line, problem.thread) == ("out_of_bounds", line_of("// sums"), (3, 0, 0))
 
 
-def test_empty_tensors(checked):
-    assert checked.sums(torch.empty(0, 5), 0).shape == (0,)
-    assert checked.sums(torch.empty(5, 0), 0).tolist() == 5 * [0.0]
-    checked.add_(torch.empty(0), 1.0)
-    assert checked.trace.ok and checked.trace.requests.empty
+def test_empty_tensors(traced):
+    assert traced.sums(torch.empty(0, 5), 0).shape == (0,)
+    assert traced.sums(torch.empty(5, 0), 0).tolist() == 5 * [0.0]
+    traced.add_(torch.empty(0), 1.0)
+    assert traced.trace.ok and traced.trace.requests.empty
 
 
-def test_lists_of_tensors(checked):
+def test_lists_of_tensors(traced):
     all = [torch.randn(n) for n in (1, 50, 33)]
-    for x, copy in zip(all, checked.each_copied(all, 0), strict=True):
+    for x, copy in zip(all, traced.each_copied(all, 0), strict=True):
         torch.testing.assert_close(copy, x)
-    problems = problems_of(checked.each_copied, all, 1)
+    problems = problems_of(traced.each_copied, all, 1)
     assert {p.kind for p in problems} == {"out_of_bounds"} and sum(p.count for p in problems) == 3
-    assert checked.each_copied([], 1) == []
+    assert traced.each_copied([], 1) == []
 
 
-def test_text_and_numbers(checked):
+def test_text_and_numbers(traced):
     x = torch.randn(45)
-    torch.testing.assert_close(checked.combined(x, "sum", 0.5, 3, True), x - 1.5)
-    torch.testing.assert_close(checked.combined(x, "product", 0.5, 2, False), x / 4)
-    torch.testing.assert_close(checked.combined(x, "sum", 2, 1, False), x + 2)
+    torch.testing.assert_close(traced.combined(x, "sum", 0.5, 3, True), x - 1.5)
+    torch.testing.assert_close(traced.combined(x, "product", 0.5, 2, False), x / 4)
+    torch.testing.assert_close(traced.combined(x, "sum", 2, 1, False), x + 2)
 
 
-def test_a_tensor_and_a_view_of_its_beginning(checked):
+def test_a_tensor_and_a_view_of_its_beginning(traced):
     x = torch.randn(20)
-    torch.testing.assert_close(checked.with_its_view(x[:5], x), x[0] + x)
-    torch.testing.assert_close(checked.with_its_view(x, x), x[0] + x)
+    torch.testing.assert_close(traced.with_its_view(x[:5], x), x[0] + x)
+    torch.testing.assert_close(traced.with_its_view(x, x), x[0] + x)
 
 
-def test_a_problem_leaves_the_module_and_torch_as_they_were(checked):
+def test_a_problem_leaves_the_module_and_torch_as_they_were(traced):
     x = torch.randn(64)
     for _ in range(5):
-        problems_of(checked.averages, torch.randn(40))
-        problems_of(checked.reversed, x, False)
-        torch.testing.assert_close(checked.reversed(x, True), x.flip(0))
+        problems_of(traced.averages, torch.randn(40))
+        problems_of(traced.reversed, x, False)
+        torch.testing.assert_close(traced.reversed(x, True), x.flip(0))
         # torch's own allocator again: a tensor that is made after the call is not on any list
         torch.testing.assert_close(torch.empty(1000).fill_(2).sum(), torch.tensor(2000.0))
 
 
 @pytest.mark.alone
-def test_a_checked_call_can_be_interrupted(checked):
+def test_a_traced_call_can_be_interrupted(traced):
     # From another process: an extension's function holds Python's lock, and no other thread runs.
     sender = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -INT {os.getpid()}"])
     began = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            checked.wait_for_ever()
+            traced.wait_for_ever()
     finally:
         sender.kill()
         sender.wait()
     assert time.monotonic() - began < 2.3
     x = torch.randn(64)
-    torch.testing.assert_close(checked.reversed(x, True), x.flip(0))
+    torch.testing.assert_close(traced.reversed(x, True), x.flip(0))
 
 
-def test_results_outlive_the_call(checked):
-    kept = [checked.copied(torch.full((1000,), float(i)), 1000) for i in range(20)]
-    checked.reversed(torch.randn(64), True)
+def test_results_outlive_the_call(traced):
+    kept = [traced.copied(torch.full((1000,), float(i)), 1000) for i in range(20)]
+    traced.reversed(torch.randn(64), True)
     assert [x.unique().tolist() for x in kept] == [[float(i)] for i in range(20)]
 
 
-def test_the_same_source_without_check_is_unaffected(checked, monkeypatch):
+def test_the_same_source_without_a_trace_is_unaffected(traced, monkeypatch):
     monkeypatch.setattr(utils.cuda.compile, "device", lambda: torch.device("cpu"))
     plain = load_cuda(CUDA, CPP, FUNCS)
     x = torch.randn(64)
@@ -421,7 +421,13 @@ def test_the_same_source_without_check_is_unaffected(checked, monkeypatch):
         torch.testing.assert_close(plain.reversed(x, True), x.flip(0))
         assert plain.half_filled(6, "empty")[:3].tolist() == [1.0, 1.0, 1.0]
         assert plain.last_block().item() in (0, 1)
-        problems_of(checked.reversed, x, False)
+        problems_of(traced.reversed, x, False)
+
+
+def test_check_is_an_earlier_name_of_trace(traced):
+    for named in ({"check": True}, {"trace": True, "check": False}):
+        module = load_cuda(CUDA, CPP, FUNCS, **named)
+        assert type(module) is type(traced) and module.__file__ == traced.__file__
 
 
 # ---- the kernels of the course ---------------------------------------------------------------------------------------
@@ -461,7 +467,7 @@ SIZES = [(0, 5), (5, 0), (1, 1), (1, 17), (17, 1), (13, 19), (16, 16), (33, 40)]
 
 @pytest.mark.parametrize("name", kernels.names())
 def test_no_kernel_of_the_course_raises_an_alarm(name):
-    module = load_cuda(kernels.source(name), kernels.host(name), kernels.functions(name), check=True)
+    module = load_cuda(kernels.source(name), kernels.host(name), kernels.functions(name), trace=True)
     for function in kernels.functions(name):
         for size in SIZES:
             args = ARGUMENTS[function](*size)

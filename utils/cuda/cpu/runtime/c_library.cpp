@@ -12,7 +12,9 @@ void failed_assertion(const char* condition, const char* file, int line) {
         fprintf(stderr, "%s, line %d: `%s` failed\n", file, line, condition);
         abort();
     }
-    fail(assertion, std::string("`") + condition + "` failed (" + file + ", line " + std::to_string(line) + ")");
+    block().worker->fault_file = file;
+    block().worker->fault_line = line;
+    fail(assertion, condition);
 }
 
 void trap() { fail(trapped); }

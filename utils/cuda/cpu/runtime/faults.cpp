@@ -203,7 +203,7 @@ std::string damage_message(const char* kernel) {
                                         : "a thread of " + std::string(kernel);
     return "CUDA error: an illegal memory access was encountered: " + who + " wrote " + beside(found) +
            (found.freed ? ", which is no longer there" : "") +
-           ": run it under .trace (load_cuda: with check=True) to see which thread";
+           ": run it under .trace (load_cuda: with trace=True) to see which thread";
 }
 
 // Where an address around a block's shared memory is, and what to do.
@@ -217,49 +217,69 @@ static std::string beside_shared(const Block& b, const char* address) {
            " bytes of dynamic shared memory that this launch has" + ask;
 }
 
-// What the learner reads. It begins as CUDA's own message for the same mistake does.
-std::string fault_message(const char* kernel, const Worker& w) {
+std::string what_ended_it(const Worker& w) {
     const Block& b = block();
-    char place[256], what[256];
-    snprintf(place, sizeof place, "thread (%u, %u, %u) of block (%u, %u, %u) of ", b.thread.x, b.thread.y, b.thread.z,
-             b.block.x, b.block.y, b.block.z);
-    const std::string who = place + std::string(kernel) + " ";
+    char what[256];
     const char* stack = b.running ? b.running->stack : nullptr;
     switch (w.fault) {
         case too_much_shared:
-            return std::string(kernel) + " needs more shared memory than the " + std::to_string(profile.shared_bytes) +
+            return "needs more shared memory than the " + std::to_string(profile.shared_bytes) +
                    " bytes that a block has, static and dynamic together";
         case no_grid:
-            return "CUDA error: " + who + "calls grid.sync, but the launch is not cooperative: use " +
-                   "cudaLaunchCooperativeKernel, which makes sure that all blocks run side by side";
-        case stuck:
-            return "CUDA error: this launch would never end: " + who + "waits at " + w.fault_text +
-                   " for threads that wait elsewhere";
+            return "calls grid.sync, but the launch is not cooperative: use cudaLaunchCooperativeKernel, which makes "
+                   "sure that all blocks run side by side";
+        case stuck: return "waits at " + w.fault_text + " for threads that wait elsewhere";
         case wrong_copy:
-        case wrong_mask: return "CUDA error: " + who + w.fault_text;
-        case assertion: return "CUDA error: device-side assert triggered: " + who + "says that " + w.fault_text;
-        case trapped: return "CUDA error: unspecified launch failure: " + who + "calls __trap";
-        case host_function:
-            return "CUDA error: " + who + "calls " + w.fault_text + ", which only the host has";
+        case wrong_mask: return w.fault_text;
+        case assertion: return "fails the assertion `" + w.fault_text + "`";
+        case trapped: return "calls __trap";
+        case host_function: return "calls " + w.fault_text + ", which only the host has";
         case SIGILL:
-            return "CUDA error: a trap: " + who + "reached code that the compiler took for unreachable: a division by " +
-                   "zero, or a function that ends without a return";
-        case SIGFPE: return "CUDA error: a trap: " + who + "divides a whole number by zero";
+            return "has reached what the compiler took for unreachable: a division by zero, or a function that ends "
+                   "without a return";
+        case SIGFPE: return "divides a whole number by zero";
     }
     if (stack && w.fault_address >= stack && w.fault_address < stack + Fiber::guard_bytes())
         snprintf(what, sizeof what, "needs more than %zu KB for its local variables", Fiber::stack_bytes / 1024);
     else if (Place found; find_tensor(w.fault_address, found) && !found.inside())
-        snprintf(what, sizeof what, "%s %s: compare its index with the size, or ask a trace of this launch",
+        snprintf(what, sizeof what, "%s %s: compare its index with the size, or trace this launch",
                  w.fault_verb, beside(found).c_str());
     else if (b.arena.around(w.fault_address))
         snprintf(what, sizeof what, "%s %s", w.fault_verb, beside_shared(b, w.fault_address).c_str());
     else if (w.fault_address)
         snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size, %s",
-                 (const void*)w.fault_address, "or ask a trace of this launch");
+                 (const void*)w.fault_address, "or trace this launch");
     else  // the processor names no address where 16 bytes do not begin at a multiple of 16
         snprintf(what, sizeof what, "touches memory far outside, through a null pointer or at a misaligned address: %s",
                  "a trace of this launch shows which");
-    return "CUDA error: an illegal memory access was encountered: " + who + what;
+    return what;
+}
+
+// CUDA's own message for the same mistake.
+static const char* cuda_error(int fault) {
+    switch (fault) {
+        case no_grid:
+        case wrong_copy:
+        case wrong_mask:
+        case host_function: return "";
+        case stuck: return "this launch would never end: ";
+        case assertion: return "device-side assert triggered: ";
+        case trapped: return "unspecified launch failure: ";
+        case SIGILL:
+        case SIGFPE: return "a trap: ";
+    }
+    return "an illegal memory access was encountered: ";
+}
+
+std::string fault_message(const char* kernel, const Worker& w) {
+    if (w.fault == too_much_shared) return std::string(kernel) + " " + what_ended_it(w);
+    const Block& b = block();
+    char who[256];
+    snprintf(who, sizeof who, "thread (%u, %u, %u) of block (%u, %u, %u) of ", b.thread.x, b.thread.y, b.thread.z,
+             b.block.x, b.block.y, b.block.z);
+    std::string place;
+    if (w.fault == assertion) place = std::string(" (") + w.fault_file + ", line " + std::to_string(w.fault_line) + ")";
+    return std::string("CUDA error: ") + cuda_error(w.fault) + who + kernel + " " + what_ended_it(w) + place;
 }
 
 }  // namespace cuda_on_cpu

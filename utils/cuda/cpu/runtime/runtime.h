@@ -174,6 +174,8 @@ struct Worker {
     volatile sig_atomic_t in_kernel = 0;
     int fault = no_fault;
     std::string fault_text;  // what the reason needs beside its number
+    const char* fault_file = nullptr;  // of a failed assertion, with its line
+    int fault_line = 0;
     const char* fault_address = nullptr;
     const char* fault_verb = "touches";  // what the thread does there: "reads" or "writes", if the processor says so
     pthread_t cpu_thread;
@@ -256,7 +258,8 @@ struct AtWork {  // while one of these lives, its worker hears of an interruptio
     explicit AtWork(Worker& w);
     ~AtWork();
 };
-std::string fault_message(const char* kernel, const Worker& w);
+std::string what_ended_it(const Worker& w);  // what the thread did, as in "divides a whole number by zero"
+std::string fault_message(const char* kernel, const Worker& w);  // the whole sentence, which begins as CUDA's own does
 bool find_tensor(const void* address, Place& found);  // that holds it or is beside it, if the guard is loaded
 std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
 

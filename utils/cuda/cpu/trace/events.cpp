@@ -173,7 +173,8 @@ void trace_fault(Trace& t, Worker& w) {
              : w.fault == endless ? "runaway"
              : w.fault == SIGSEGV || w.fault == SIGBUS ? "out_of_bounds"
                                                        : "trap";
-    if (w.fault != endless) p.text = fault_message("the kernel", w);
+    if (w.fault != endless) p.ended = what_ended_it(w);
+    if (w.fault == assertion) p.line = w.fault_line;
     p.who = {reinterpret_cast<uintptr_t>(w.fault == wrong_mask ? b.running->code
                                           : w.fault == endless  ? w.fault_address
                                                                 : nullptr), Op::load, b.block, b.thread,

@@ -1,5 +1,5 @@
-// What the runtime exports for traces: the functions by which Python (trace.py, extension.py) and the allocator of a
-// traced extension (checked.h) begin a trace, name its tensors and end it.
+// What the runtime exports for traces: the functions by which Python (run.py, extension.py) and the allocator of a
+// traced extension (traced_allocator.h) begin a trace, name its tensors and end it.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ extern "C" void cuda_on_cpu_trace_region(const char* name, void* base, size_t by
     if (output) region.written.assign(bytes, false);
 }
 
-// The same for a tensor of an extension (checked.h): kernels name it. `pattern` is what it was filled with, if the
+// The same for a tensor of an extension (traced_allocator.h): kernels name it. `pattern` is what it was filled with, if the
 // extension allocated it, otherwise -1. It begins `offset` bytes into what a GPU would have placed at a multiple of
 // 512.
 extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern,
@@ -90,7 +90,7 @@ void name_argument(const char* kernel, size_t i, const void* pointer, size_t ele
 }
 }  // namespace cuda_on_cpu
 
-// The report as JSON (report.py reads it), until the next call of this CPU thread.
+// The report as JSON (records.py reads it), until the next call of this CPU thread.
 extern "C" const char* cuda_on_cpu_trace_end() {
     static thread_local std::string report;
     if (!tracing) return nullptr;

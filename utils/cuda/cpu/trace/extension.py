@@ -1,24 +1,24 @@
-"""load_cuda(check=True): an extension whose every launch is traced, and whose mistakes are exceptions."""
+"""load_cuda(trace=True): an extension whose every launch is traced, and whose mistakes are exceptions."""
 
 import ctypes
 import functools
 import json
-import re
 from functools import partial
 
 import torch
 
 from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.lines import load_address, source_lines
-from utils.cuda.cpu.trace.report import Trace
-from utils.cuda.cpu.trace.trace import declared
-from utils.cuda.kernel import MAX_PROBLEMS, MAX_STEPS
+from utils.cuda.cpu.trace.records import read
+from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, declared
+from utils.cuda.cpu.trace.source import kernel_parameter
+from utils.cuda.cpu.trace.trace import Trace
 
-__all__ = ["CheckedModule"]
+__all__ = ["TracedModule"]
 
 
-class CheckedModule:
-    """Stands for an extension built with `check=True`: its functions, called under a trace on the CPU engine.
+class TracedModule:
+    """An extension built with `trace=True`: its functions, each call of which is traced on the CPU engine.
 
     A function whose kernels do something wrong raises `KernelProblem`: the message is the first problem, `.problems`
     holds all. Tensors of a GPU are copied over and back. `.trace` is the last call's `Trace`.
@@ -29,12 +29,12 @@ class CheckedModule:
         self._library = declared(ctypes.CDLL(module.__file__))
         self._source, self._kernels = source, cxx.kernels(source)
         for name in funcs:
-            setattr(self, name, self._checked(getattr(module, name)))
+            setattr(self, name, self._traced(getattr(module, name)))
 
     def __repr__(self):
-        return f"<checked module {self.__name__!r}>"
+        return f"<traced module {self.__name__!r}>"
 
-    def _checked(self, function):
+    def _traced(self, function):
         @functools.wraps(function)
         def call(*args, **kwargs):
             __tracebackhide__ = True
@@ -53,13 +53,14 @@ class CheckedModule:
             except RuntimeError as error:
                 failure = error
             finally:
-                self._library.cuda_on_cpu_check_allocations(0)
+                self._library.cuda_on_cpu_watch_allocations(0)
                 _mapped(self._returned, result)
                 report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
-            lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_check_allocations))
-            self.trace = Trace(function.__name__, self._source, self._named(report), lines, list(args))
+            lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_watch_allocations))
+            recorded = read(self._named(report), self._source, lines)
+            self.trace = Trace(function.__name__, self._source, recorded, list(args))
             if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
-                raise failure  # the extension has noticed by itself
+                raise failure  # the extension has noticed it by itself
             self.trace.raise_if_problems()
             for original, copy in copies.values():
                 original.copy_(copy)
@@ -72,7 +73,7 @@ class CheckedModule:
         self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
         given = {}  # by address: how far tensors reach from there, the size of an element, and where in their storage
 
-        def tell(value):
+        def note(value):
             if isinstance(value, torch.Tensor) and value.numel() and value.layout == torch.strided:
                 span = 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
                 size = value.element_size()
@@ -80,10 +81,10 @@ class CheckedModule:
                 given[value.data_ptr()] = max(given.get(value.data_ptr(), reach), reach)
             return value
 
-        _mapped(tell, args), _mapped(tell, kwargs)
+        _mapped(note, args), _mapped(note, kwargs)
         for address, (reach, size, offset) in given.items():
             self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, -1, offset)
-        self._library.cuda_on_cpu_check_allocations(1)
+        self._library.cuda_on_cpu_watch_allocations(1)
 
     def _returned(self, value):
         if isinstance(value, torch.Tensor):
@@ -91,12 +92,9 @@ class CheckedModule:
         return value
 
     def _named(self, report):
-        """The report with tensors called as the kernel calls them: 'square_kernel<float>#1' is its second parameter."""
+        """The report, in which tensors are called what the kernels call them."""
         for part in [*report["problems"], *(site["example"] for site in report["sites"])]:
-            place = re.fullmatch(r"(?:.*::)?(\w+)(?:<.*>)?#(\d+)", part["region"] or "")
-            kernel = place and self._kernels.get(place[1])
-            if kernel and int(place[2]) < len(kernel.names):
-                part["region"] = kernel.names[int(place[2])] or f"argument {int(place[2]) + 1}"
+            part["region"] = kernel_parameter(part["region"], self._kernels)
         return report
 
 

@@ -1,4 +1,4 @@
-"""Which line of the learner's source a place in a compiled library stems from."""
+"""Which line of the learner's source a place in a compiled library comes from."""
 
 import ctypes
 import re
@@ -31,7 +31,7 @@ def load_address(function) -> int:
 def source_lines(library, base, returns) -> list[int | None]:
     """The line in 'cuda_src' of each return address, None where it has none. `library` begins at `base` in memory.
 
-    A return address stands behind the call it belongs to, so the byte before it is looked up. Where functions were
+    A return address is behind the call it belongs to, so the byte before it is looked up. Where functions were
     inlined into one another, the innermost one of the learner's is taken.
     """
     offsets = [max(0, pc - 1 - base) for pc in returns]

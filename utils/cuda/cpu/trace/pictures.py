@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 from matplotlib.patches import Polygon, Rectangle
 
+from utils.cuda.cpu.trace.records import accesses
 from utils.ground.colours import COLOURS, PALE
 
 LANES = BANKS = 32
@@ -42,13 +43,72 @@ class Access:
     size: int | None = None
     cost: int = 0
     cost_of_copy: int | None = None
-    from_words: list | None = None
+    from_words: tuple | None = None
 
     def is_outside(self, offset):
         return self.size is not None and (offset < 0 or offset + self.bytes > self.size)
 
 
-def draw(title, accesses):
+def picture(kernel_name, recorded, line=None):
+    """The figure of what was recorded; `Trace.plot` says what is in it."""
+    sizes = {p.region: p.region_bytes for p in recorded.problems if p.region_bytes}
+    drawn = [_drawn(same, sizes, recorded.problems) for same in accesses(recorded.sites, by_region=True)]
+    drawn = [access for access in drawn if access]
+    if line is None:
+        return _figure(kernel_name, drawn)
+    chosen = [access for access in drawn if access.line == line]
+    if not chosen:
+        have = ", ".join(str(number) for number in dict.fromkeys(access.line for access in drawn) if number)
+        have = f"the lines with an access are {have}" if have else "no line of this kernel has one"
+        raise ValueError(f"line {line} has no access to global or shared memory: {have}")
+    return _figure(kernel_name, chosen)
+
+
+def _drawn(sites, sizes, problems):
+    """The `Access` of the sites that are one access of the source, None where there is nothing to draw."""
+    drawable = [site for site in sites if site.space != "constant" and site.example.lanes]
+    if not drawable:
+        return None
+    worst = max(drawable, key=lambda site: _cost(site) / max(site.requests, 1))
+    example = worst.example
+    return Access(
+        line=worst.line,
+        source=worst.source,
+        space=worst.space,
+        op=worst.op,
+        bytes=worst.bytes,
+        region=example.region,
+        element=example.element,
+        base=example.base_alignment,
+        lanes=[*map(tuple, example.lanes), *_lanes_outside(worst, problems)],
+        warp=f"warp {example.warp} of block ({','.join(map(str, example.block))})",
+        size=sizes.get(example.region),
+        cost=sum(map(_cost, sites)),
+        cost_of_copy=example.cost_of_copy,
+        from_words=example.from_words,
+    )
+
+
+def _lanes_outside(site, problems):
+    """The lanes of a site's example that left the tensor there: the runtime stops them before they are counted."""
+    example, found = site.example, []
+    known = {lane for lane, _ in example.lanes}
+    for p in problems:
+        alike = (p.position, p.op, p.bytes, p.region) == (site.position, site.op, site.bytes, example.region)
+        if p.kind != "out_of_bounds" or not alike:
+            continue
+        x, y, z = p.thread
+        if p.block == example.block and y == z == 0 and x // 32 == example.warp and x % 32 not in known:
+            found.append((x % 32, p.offset))
+    return found
+
+
+def _cost(site):
+    """Sectors or wavefronts: both are a trip of 32 times a few bytes."""
+    return site.sectors if site.space == "global" else site.wavefronts
+
+
+def _figure(title, accesses):
     """A figure with a panel for each access; of more than six the costliest, in the order given."""
     costliest = sorted(range(len(accesses)), key=lambda i: -accesses[i].cost)[:MOST_PANELS]
     shown = [accesses[i] for i in sorted(costliest)]
@@ -268,7 +328,7 @@ class _Banks:
             ax.add_patch(Rectangle((bank, 0), 1, bottom, facecolor=EMPTY, edgecolor="white"))
             ax.text(bank + 0.5, bottom + 0.07, str(bank), ha="center", va="top", fontsize=TEXT, color="#555555")
         for (level, bank), lanes in self.cells.items():
-            y = bottom - self.cell * (level + 1)  # stacked from the bottom, where the banks' numbers stand
+            y = bottom - self.cell * (level + 1)  # stacked from the bottom, where the banks' numbers are
             colour = COLOURS[lanes[0] // 8]
             outside = any(lane in lanes and self.access.is_outside(offset) for lane, offset in self.access.lanes)
             text = self._lanes_text(lanes) if self.numbered else ""

@@ -80,6 +80,8 @@ std::string Trace::json() const {
                ",\"region_bytes\":" + std::to_string(p.region_bytes) + ",\"element\":" + std::to_string(p.element) +
                ",\"offset\":" + std::to_string(p.offset) + ",\"count\":" + std::to_string(p.count) +
                ",\"text\":" + quoted(p.text);
+        if (!p.ended.empty()) out += ",\"ended\":" + quoted(p.ended);
+        if (p.line) out += ",\"line\":" + std::to_string(p.line);
         if (p.has_index) out += ",\"index\":" + std::to_string(p.index);
         if (!p.type.empty()) out += ",\"type\":" + quoted(p.type);
         if (p.needs) out += ",\"needs\":" + std::to_string(p.needs);

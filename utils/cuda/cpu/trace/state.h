@@ -45,6 +45,8 @@ struct Party {
 
 struct Problem {
     std::string kind, text, type, region;
+    std::string ended;  // what the thread did that ended the launch, empty if the launch went on
+    int line = 0;       // where it is known without `who.code`
     Party who, other;
     bool has_other = false, in_region = false, has_index = false;
     bool stuck = false;      // no thread of the block could go on

@@ -1,153 +1,79 @@
-"""Run a kernel with every access recorded, on copies of its arguments."""
+"""`Trace`: what one launch of a kernel did, as data. The modules beside it make the sentences, tables and pictures."""
 
-import contextlib
-import ctypes
-import json
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-import torch
+import pandas as pd
 
-from utils.cuda.common.arguments import packed, parameters
-from utils.cuda.cpu.module import module
-from utils.cuda.cpu.trace.lines import load_address, source_lines
+from utils.cuda.cpu.trace import tables
+from utils.cuda.cpu.trace.problems import KernelProblem, Problem, problems_of
+from utils.cuda.cpu.trace.records import Recorded
 
-__all__ = ["declared", "trace"]
-
-_RED_ZONE = 4096  # bytes on both sides of a tensor that an access outside may touch without harm
-_ALIGNED = 512  # bytes that torch aligns an allocation on a GPU to
-_PATTERN = 0xFF  # in the red zones: NaN for floating point, -1 for integers
+__all__ = ["Trace"]
 
 
-def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps):
-    """What `kernel.trace[blocks, threads, shared_bytes](*args, ...)` does; `kernel` is a Tracer (cuda/kernel.py)."""
-    __tracebackhide__ = True
-    from utils.cuda.cpu.trace.report import Trace
+@dataclass(eq=False, repr=False)
+class Trace:
+    """What one launch of a kernel did, access by access.
 
-    seed, limits = _seed(order), [_positive(max_problems, "max_problems"), _positive(max_steps, "max_steps")]
-    compiled = module(kernel.source, kernel.name, kernel.options, traced=True)
-    wanted = parameters(compiled.signature, compiled.sizes, kernel.chosen.names)
-    packed(kernel.name, wanted, args, None)  # only the checks
-    tensors = {i: arg.detach() for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)}
-    written = _numbers_of(outputs, tensors, wanted)
-    library = declared(compiled.library)
-    with contextlib.ExitStack() as at_end:
-        addresses = _copied(tensors, library, at_end)
-        laid_out = packed(kernel.name, wanted, args, None, addresses)
-        library.cuda_on_cpu_trace_begin(seed, *limits)
-        try:
-            _tell_regions(library, wanted, tensors, addresses, written)
-            compiled.launch(blocks, threads, shared_bytes, kernel.chosen.cooperative, laid_out.pointers)
-        finally:
-            report = json.loads(library.cuda_on_cpu_trace_end().decode(errors="replace"))
-        after = list(args)
-        for i, address in addresses.items():
-            after[i] = _bytes_at(address, tensors[i]).clone().to(args[i].device)
-    lines = partial(source_lines, compiled.path, load_address(library.cuda_on_cpu_launch_0))
-    return Trace(kernel.name, kernel.source, report, lines, after)
+    `problems` is a list of `Problem`, in the order they were met, and `ok` is True when it is empty. `requests` is a
+    table of the memory accesses, `plot()` draws them, and `args` are the arguments after the run.
 
-
-def declared(library):
-    """A library of traced code, with the types of what the runtime exports for traces (exports.cpp)."""
-    size, pointer = ctypes.c_size_t, ctypes.c_void_p
-    library.cuda_on_cpu_trace_begin.argtypes = [ctypes.c_longlong, size, ctypes.c_uint64]
-    library.cuda_on_cpu_trace_region.argtypes = [ctypes.c_char_p, pointer, size, size, size, size, ctypes.c_int]
-    library.cuda_on_cpu_trace_allocation.argtypes = [pointer, size, size, size, ctypes.c_int, size]
-    library.cuda_on_cpu_trace_returned.argtypes = [pointer, size]
-    library.cuda_on_cpu_trace_end.restype = ctypes.c_char_p
-    library.cuda_on_cpu_trace_memory.argtypes = [size, size, size]
-    library.cuda_on_cpu_trace_memory.restype = pointer
-    library.cuda_on_cpu_trace_free.argtypes = [pointer, size, size, size]
-    return library
-
-
-def _seed(order) -> int:
-    """The order of threads and blocks as the runtime knows it."""
-    __tracebackhide__ = True
-    named = {"forward": -1, "reversed": -2}
-    if isinstance(order, str) and order in named:
-        return named[order]
-    if isinstance(order, int) and not isinstance(order, bool) and 0 <= order < 2**63:
-        return order
-    raise ValueError(f"order is 'forward', 'reversed' or a seed (a whole number from 0 on), but got {order!r}")
-
-
-def _positive(number, name) -> int:
-    __tracebackhide__ = True
-    if isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**63:
-        return number
-    raise ValueError(f"{name} must be a whole number from 1 on, but got {number!r}")
-
-
-def _tell_regions(library, wanted, tensors, addresses, written):
-    """Tell the runtime where each tensor is and what it is called; one that is passed twice has its first name."""
-    places = {}
-    for i, address in addresses.items():
-        places.setdefault((address, tensors[i].nbytes), []).append(i)
-    for (address, size), numbers in places.items():
-        first = wanted[numbers[0]]
-        name = first.name or f"argument {numbers[0] + 1}"
-        element = first.pointee_size or tensors[numbers[0]].element_size()
-        output = not written.isdisjoint(numbers)
-        library.cuda_on_cpu_trace_region(name.encode(), address, size, element, first.alignment or 1, _RED_ZONE, output)
-
-
-def _numbers_of(outputs, tensors, wanted) -> set[int]:
-    """Which arguments `outputs` means. Raises ValueError for a tensor that is none."""
-    __tracebackhide__ = True
-    outputs = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
-    numbers = set()
-    for number, output in enumerate(outputs):
-        if not isinstance(output, torch.Tensor):
-            raise TypeError(f"outputs takes tensors that are among the arguments, but got {output!r:.60}")
-        same = {
-            i
-            for i, arg in tensors.items()
-            if (arg.data_ptr(), arg.nbytes, arg.device) == (output.data_ptr(), output.nbytes, output.device)
-        }
-        if not same:
-            takes = ", ".join(wanted[i].text for i in tensors)
-            raise ValueError(
-                f"outputs[{number}] (shape {tuple(output.shape)}) is none of the arguments ({takes}): "
-                "pass the tensor itself, as in outputs=[out]"
-            )
-        numbers |= same
-    return numbers
-
-
-def _copied(tensors, library, at_end) -> dict[int, int]:
-    """The addresses of copies of contiguous tensors, by the same keys. Tensors that overlap share one copy.
-
-    A copy begins as far behind a multiple of 512 bytes as its tensor does in its own storage, which on a GPU begins at
-    one: so the accesses fall into the same sectors.
+    The counts are of the source as written. nvcc may merge accesses (four loads of neighbours into one of 16 bytes),
+    split them or keep a value in a register; then the counters of Nsight Compute differ. They are counted as it counts:
+    a request is one access of one warp (32 threads), sectors are the distinct 32-byte pieces of memory that a request
+    touches, and wavefronts are the passes through the 32 banks of shared memory that it takes.
+    Source: NVIDIA, Nsight Compute documentation, Kernel Profiling Guide.
     """
-    groups = []  # [numbers, where the first begins, where the last ends]
-    for i, tensor in sorted(tensors.items(), key=lambda item: (str(item[1].device), item[1].data_ptr())):
-        begin, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
-        last = groups[-1] if groups else None
-        if last and tensors[last[0][0]].device == tensor.device and begin < last[2]:
-            last[0].append(i)
-            last[2] = max(last[2], end)
-        else:
-            groups.append([[i], begin, end])
-    addresses = {}
-    for numbers, begin, end in groups:
-        first = tensors[numbers[0]]
-        place = (end - begin, first.storage_offset() * first.element_size() % _ALIGNED, _RED_ZONE)
-        address = library.cuda_on_cpu_trace_memory(*place)
-        if not address:
-            raise MemoryError(f"no memory for a copy of {end - begin:,} bytes: trace a smaller case")
-        at_end.callback(library.cuda_on_cpu_trace_free, address, *place)
-        ctypes.memset(address - _RED_ZONE, _PATTERN, _RED_ZONE)
-        ctypes.memset(address + end - begin, _PATTERN, _RED_ZONE)
-        for i in numbers:
-            addresses[i] = address + tensors[i].data_ptr() - begin
-            _bytes_at(addresses[i], tensors[i]).copy_(tensors[i])
-    return {i: addresses[i] for i in tensors}
 
+    kernel_name: str
+    source: str
+    recorded: Recorded
+    args: Sequence = ()
 
-def _bytes_at(address, like) -> torch.Tensor:
-    """The memory at `address` as a tensor on the CPU, with type and shape of `like`."""
-    if like.nbytes == 0:
-        return torch.empty_like(like, device="cpu")
-    raw = (ctypes.c_ubyte * like.nbytes).from_address(address)
-    return torch.frombuffer(raw, dtype=like.dtype).reshape(like.shape)
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """What the kernel does wrong, in the order it was met."""
+        return problems_of(self.recorded.problems)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run had no problem."""
+        return not self.problems
+
+    def raise_if_problems(self):
+        """Raise KernelProblem if the run had a problem."""
+        __tracebackhide__ = True
+        if self.problems:
+            raise KernelProblem(self.problems)
+
+    @cached_property
+    def requests(self) -> pd.DataFrame:
+        """A row for each access of the source, sorted by line and, within a line, in the order they were first met.
+
+        `bytes` is what one thread moves at once. `requests`, `sectors`, `wavefronts` and `bank_conflicts` (wavefronts
+        beyond what an access without conflicts takes) are sums over the launch. Sectors are counted for global memory
+        only and wavefronts for shared memory only, the other is 0. Accesses of one line that are alike in space, op and
+        bytes are one row. `line` is 0 where the line is not known.
+        """
+        return tables.requests(self.recorded.sites)
+
+    def plot(self, line=None):
+        """Draw what one warp touches in each access of the source, or in those of `line` only; returns the Figure.
+
+        Global memory: which lanes of the warp touch which 32-byte sectors. Shared memory: which lanes meet in which of
+        the 32 banks. It is the launch's first block and its first warp that makes the access, at the costliest request
+        it makes there. At most six accesses are drawn, the costliest. Constant memory is not drawn. A notebook shows
+        the figure where `plot()` is a cell's last line.
+        Raises ValueError for a line that has no access to draw.
+        """
+        from utils.cuda.cpu.trace.pictures import picture  # matplotlib takes half a second to load
+
+        return picture(self.kernel_name, self.recorded, line)
+
+    def __repr__(self):
+        return tables.as_text(self)
+
+    def _repr_html_(self):
+        return tables.as_html(self)

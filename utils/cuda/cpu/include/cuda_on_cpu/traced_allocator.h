@@ -1,4 +1,4 @@
-// For load_cuda(check=True): the tensors that an extension allocates, with room around them, known to the trace.
+// For load_cuda(trace=True): the tensors that an extension allocates, with room around them, known to the trace.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -13,7 +13,7 @@ void cuda_on_cpu_trace_freed(void* base);
 
 namespace cuda_on_cpu {
 
-class CheckedAllocator final : public c10::Allocator {
+class TracedAllocator final : public c10::Allocator {
 public:
     static constexpr size_t slack = 4096;  // also keeps torch's alignment
     static constexpr int pattern = 0xCB;   // no number that a kernel would compute
@@ -40,8 +40,8 @@ private:
 }  // namespace cuda_on_cpu
 
 // From now on torch allocates what is on the CPU through us, or (0) through its own allocator again.
-extern "C" void cuda_on_cpu_check_allocations(int on) {
-    static auto* ours = new cuda_on_cpu::CheckedAllocator;
+extern "C" void cuda_on_cpu_watch_allocations(int on) {
+    static auto* ours = new cuda_on_cpu::TracedAllocator;
     if (on) ours->torchs = c10::GetCPUAllocator();
     c10::SetCPUAllocator(on ? ours : ours->torchs, 255);
 }

@@ -1,0 +1,48 @@
+"""The list of problems: what one holds, which records are one problem, and the exception."""
+
+import pickle
+
+import pytest
+
+from tests.cuda.cpu.trace.reports import at, problem, shared, traced
+from utils.cuda.cpu.trace.problems import KernelProblem, Problem
+
+
+def test_a_problem_holds_its_place():
+    (found,) = traced(problem("out_of_bounds", 7, count=24)).problems
+    assert (found.kind, found.line, found.source) == ("out_of_bounds", 7, "y[i] = x[i];")
+    assert (found.block, found.thread, found.count) == ((3, 0, 0), (31, 0, 0), 24)
+    assert (found.other_block, found.other_thread, found.other_line) == (None, None, None)
+    assert "if (i < n)" in found.hint and found.hint not in found.message
+    assert repr(found) == f"{found.message}\n    hint: {found.hint}"
+    assert repr(Problem("trap", "it stopped")) == "it stopped"
+    with pytest.raises(AttributeError):
+        found.line = 8
+
+
+def test_one_problem_for_one_kind_and_place():
+    unrolled = [problem("out_of_bounds", 7, count=3), problem("out_of_bounds", 7, count=4, pc=at(7, 1), offset=5000)]
+    written = problem("out_of_bounds", 7, region="y", op="store")
+    elsewhere = problem("out_of_bounds", 5)
+    unknown = [problem("out_of_bounds", 0, pc=hex(n)) for n in (11, 12)]
+    found = traced(*unrolled, written, elsewhere, *unknown).problems
+    assert [(p.line, p.count) for p in found] == [(7, 7), (7, 1), (5, 1), (None, 1), (None, 1)]
+    assert "x[1024]" in found[0].message and "writes y[1024]" in found[1].message
+
+
+def test_a_race_is_the_same_from_either_side():
+    def race(here, there):
+        other = {"pc": at(there), "op": "store", "block": [3, 0, 0], "thread": [4, 0, 0]}
+        return shared("race", here, other=other)
+
+    assert [p.count for p in traced(race(5, 9), race(9, 5), race(5, 5)).problems] == [2, 1]
+
+
+def test_raise_if_problems():
+    traced().raise_if_problems()
+    with pytest.raises(KernelProblem, match=r"^thread \(31,0,0\) of block \(3,0,0\) reads x\[1024\]") as caught:
+        traced(problem("out_of_bounds", 7), shared("uninitialized", 9)).raise_if_problems()
+    assert [p.kind for p in caught.value.problems] == ["out_of_bounds", "uninitialized"]
+    assert str(caught.value).endswith("(1 more problem in .problems)")
+    assert isinstance(caught.value, RuntimeError)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

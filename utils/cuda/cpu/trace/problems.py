@@ -1,0 +1,67 @@
+"""What a trace reports of a kernel's mistakes: the problems, and the exception that carries them."""
+
+from dataclasses import dataclass, replace
+
+from utils.cuda.cpu.trace.sentences import counted, sentence
+from utils.ground.errors import CourseError
+
+__all__ = ["KernelProblem", "Problem", "problems_of"]
+
+
+@dataclass(frozen=True, repr=False)
+class Problem:
+    """One thing that a kernel does wrong, at one place of its source.
+
+    `kind` is out_of_bounds, race, divergent_barrier, uninitialized, unwritten, misaligned, runaway, trap or, of an
+    extension, refused_launch. `message` is one sentence; `hint`, where it is not empty, says what to try. `line` counts
+    from 1 (None where it is not known) and `source` is its text. `block` and `thread` are (x, y, z). The `other_`
+    fields are those of the second thread of a race or a barrier, otherwise None. `count` is how often it was met; of
+    `unwritten` it counts elements.
+    """
+
+    kind: str
+    message: str
+    line: int | None = None
+    source: str = ""
+    block: tuple | None = None
+    thread: tuple | None = None
+    other_block: tuple | None = None
+    other_thread: tuple | None = None
+    other_line: int | None = None
+    count: int = 1
+    hint: str = ""
+
+    def __repr__(self):
+        return f"{self.message}\n    hint: {self.hint}" if self.hint else self.message
+
+
+class KernelProblem(CourseError):
+    """A kernel did something wrong. The message is the first problem; `.problems` holds all of them."""
+
+    def __init__(self, problems):
+        first, more = problems[0], len(problems) - 1
+        rest = f"\n({counted(more, 'more problem')} in .problems)" if more else ""
+        super().__init__(f"{first!r}{rest}", line=first.line)
+        self.problems = list(problems)
+
+    def __reduce__(self):
+        return KernelProblem, (self.problems,)
+
+
+def problems_of(records) -> list[Problem]:
+    """The problems of a list of `Record`, those of one kind at one place of the source taken together."""
+    together = {}
+    for record in records:
+        other = record.other
+        if record.kind == "divergent_barrier" and record.line == other.line is not None:
+            if not (other.left or record.stuck):
+                continue  # one barrier of the source, which the compiler has written twice
+        together.setdefault((record.kind, record.region, frozenset([record.where, other.where])), []).append(record)
+    return [_problem(replace(same[0], count=sum(r.count for r in same))) for same in together.values()]
+
+
+def _problem(record):
+    message, hint = sentence(record)
+    other = record.other
+    places = [record.block, record.thread, other.block, other.thread, other.line]
+    return Problem(record.kind, message, record.line, record.source, *places, record.count, hint)

@@ -1,0 +1,151 @@
+"""What the runtime recorded (report.cpp writes it as JSON), with the lines of the learner's source."""
+
+import math
+from dataclasses import dataclass, fields
+
+from utils.cuda.cpu.trace.source import array_dimensions, array_of_line, waits_between
+
+__all__ = ["Example", "Record", "Recorded", "Side", "Site", "accesses", "read"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A place of the source, and what is done there."""
+
+    position: int = 0  # in the compiled code, 0 where it is not known
+    line: int | None = None  # counts from 1, None where it is not known
+    source: str = ""  # the line's text
+    op: str | None = None  # load, store or atomic
+
+    @property
+    def where(self):
+        """What is the same for all that is at one place: the line, or the position where the line is not known."""
+        return self.line or self.position
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side(Place):
+    """What one thread did at a place: a problem has one side, a race or a barrier has two."""
+
+    block: tuple | None = None  # (x, y, z)
+    thread: tuple | None = None
+    left: bool = False  # the thread has left the kernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Side):
+    """A problem as the runtime met it."""
+
+    kind: str
+    count: int = 1
+    other: Side = Side()  # the second side of a race or of a barrier
+    text: str = ""  # the function at which a thread waits; the whole sentence about a launch that was refused
+    ended: str = ""  # what the thread did that ended the launch, as in "divides a whole number by zero"
+    bytes: int = 0  # of the access
+    needs: int = 0  # the alignment in bytes that it needs
+    space: str | None = None  # global, shared or constant
+    region: str | None = None  # the tensor or the array
+    region_bytes: int = 0
+    element: int = 0  # bytes of an element of the region
+    shape: tuple = ()  # of the region, if it is an array with dimensions
+    offset: int | None = None  # in bytes from the region's first byte; from address 0 where there is no region
+    type: str = ""  # 'float [16]': the array that an index has left, here a row of `float tile[16][16]`
+    index: int | None = None  # that index; of a thread that does not end, its steps
+    array: str | None = None  # the name of that array in the source,
+    outer: int = 0  # and how many dimensions it has before those of `type`
+    stuck: bool = False  # no thread of the block could go on
+    under_way: bool = False  # an asynchronous copy was in flight
+    copied: bool = False  # an asynchronous copy, which is complete, has written there
+    waits_between: bool = False  # the source has a `__syncthreads` between the two lines of a race
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One request of a site: that of the first block's first warp which makes the access, where it costs most."""
+
+    block: tuple = (0, 0, 0)
+    warp: int = 0
+    region: str | None = None
+    element: int | None = None
+    base_alignment: int = 0  # the address of the region's first byte, modulo 512
+    lanes: tuple = ()  # pairs of a lane and its offset in bytes from the region's first byte
+    cost_of_copy: int | None = None  # as in pictures.Access
+    from_words: tuple | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site(Place):
+    """A memory access in the compiled code, with what it cost in the whole launch."""
+
+    space: str
+    bytes: int  # of one thread
+    requests: int
+    sectors: int = 0
+    wavefronts: int = 0
+    bank_conflicts: int = 0
+    example: Example = Example()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """All that the runtime recorded: `problems` in the order they were met, `total` of them with those not listed."""
+
+    problems: list[Record]
+    sites: list[Site]
+    threads: int
+    total: int
+
+
+def read(report, source, lines) -> Recorded:
+    """What `report` says, the dictionary that the runtime's JSON is.
+
+    `lines` is called once, with a list of code positions; it returns a line number of `source`, or None, for each.
+    """
+    problems, sites = report.get("problems", ()), report.get("sites", ())
+    places = [*sites, *problems, *(p["other"] for p in problems if p.get("other"))]
+    positions = list(dict.fromkeys(filter(None, map(_position, places))))
+    line_at = dict(zip(positions, lines(positions), strict=True)) if positions else {}
+    texts = dict(enumerate((text.strip() for text in source.splitlines()), 1))
+    shapes = {shared["name"]: array_dimensions(shared.get("type") or "") for shared in report.get("shared", ())}
+
+    def place(record):
+        line = record.get("line") or line_at.get(_position(record))
+        return {"position": _position(record), "line": line, "source": texts.get(line, "")}
+
+    def problem(record):
+        more, second = place(record), record.get("other") or {}
+        other = _made(Side, second, **place(second))
+        if record.get("type"):
+            more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
+        if more["line"] and other.line:
+            more["waits_between"] = waits_between(source, *sorted((more["line"], other.line)))
+        return _made(Record, record, other=other, shape=shapes.get(record.get("region"), ()), **more)
+
+    def site(record):
+        return _made(Site, record, **place(record), example=_made(Example, record.get("example") or {}))
+
+    return Recorded([*map(problem, problems)], [*map(site, sites)], report.get("threads", 0), report.get("total", 0))
+
+
+def accesses(sites, by_region=False) -> list[list[Site]]:
+    """The sites that are one access of the source, by line and then as they were first met.
+
+    With `by_region`, accesses of one line to different tensors or arrays are kept apart.
+    """
+    together = {}
+    for site in sites:
+        key = (site.line or math.inf, site.where, site.space, site.op, site.bytes)
+        together.setdefault((*key, site.example.region if by_region else None), []).append(site)
+    return [together[key] for key in sorted(together, key=lambda key: key[0])]  # sorted keeps the order of equals
+
+
+def _made(kind, record, **more):
+    """A dataclass of a record's fields, those that are null left out; lists of numbers become tuples."""
+    names = {field.name for field in fields(kind)} - set(more)
+    given = {name: value for name, value in record.items() if name in names and value is not None}
+    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}, **more)
+
+
+def _position(record) -> int:
+    """The code position of a record; 0 where it is not known."""
+    return int(record.get("pc") or "0", 16)

@@ -1,0 +1,289 @@
+"""A problem in words: for each kind a function that makes one sentence of a record, and a hint of what to try."""
+
+import math
+
+from utils.cuda.cpu.trace.source import array_dimensions, without_comment
+
+__all__ = ["counted", "sentence", "shorten"]
+
+_LONGEST_QUOTE = 80  # characters of a source line within a sentence
+
+
+def sentence(p):
+    """What went wrong, and a hint or "", of a `Record`."""
+    return _ended(p) if p.ended else _SENTENCES.get(p.kind, _of_another_kind)(p)
+
+
+# ---- each kind's sentence and its hint
+
+
+def _out_of_bounds(p):
+    if array_dimensions(p.type) and p.index is not None:
+        return _outside_a_dimension(p)
+    region = p.region
+    if region is None:
+        what = counted(p.bytes, "byte") + (f" at address {p.offset:#x}" if p.offset is not None else "")
+        hint = "Where does the pointer come from, and does its index fit into an int?"
+        if p.offset is not None and 0 <= p.offset < 4096:
+            hint = "That is next to a null pointer: what was passed to the kernel for it?"
+        return f"{_who(p)} {_does(p.op, what)}, outside every tensor and shared array{_at(p)}", hint
+    has, below = p.region_bytes // (p.element or 1), p.offset < 0
+    limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
+    if below and has:
+        limit = f"the first element of {region} is {region}[0]"
+    if not has:
+        hint = f"{region} is empty: does this launch have anything to do?"
+    elif p.element and _wrapped(p.offset // p.element):
+        hint = _wrapped(p.offset // p.element)
+    elif p.space == "shared":
+        hint = f"Is {region} large enough for this block, and is the index meant for {region}?"
+    elif below:
+        hint = "Guard the line, as in `if (i > 0)`, or look at how the index is computed: does it overflow?"
+    else:
+        hint = f"Guard the line, as in `if (i < n)`: only indexes below {has} are inside {region}."
+    return f"{_who(p)} {_does(p.op, _name(p))}, but {limit}{_at(p)}", hint
+
+
+def _outside_a_dimension(p):
+    """An index of a[..][..] that leaves its own dimension, be it within the array or not."""
+    region, index, inner = p.region, p.index, array_dimensions(p.type)
+    hint = _wrapped(index) or f"An index of {inner[0]} elements runs from 0 to {inner[0] - 1}."
+    ends = "begins at 0" if index < 0 else f"ends at {inner[0] - 1}"
+    if region is None or not p.element or p.offset is None:
+        if p.array is None:
+            array = f"an array {p.type}" + (f" of {region}" if region else "")
+            return f"{_who(p)} uses index {index} of {array}, whose last index is {inner[0] - 1}{_at(p)}", hint
+        name = f"{p.array}{'[..]' * p.outer}[{index}]{'[..]' * (len(inner) - 1)}"
+        if p.outer or inner[1:]:
+            limit = f"the {_ordinal(p.outer)} index of {p.array} {ends}"
+        else:
+            limit = _limit(p.array, inner[0], index)
+        return f"{_who(p)} uses {name}, but {limit}{_at(p)}", hint
+    elements, size = p.region_bytes // p.element, math.prod(inner)
+    outer = (p.shape or (elements // size,) * (elements > size) + inner)[: -len(inner)]
+    # The indexes before and behind the one that is wrong follow from the address.
+    before, behind = divmod(p.offset // p.element - index * (size // inner[0]), size)
+    indexes = [*_unravel(before, outer), index, *_unravel(behind, inner[1:])]
+    name = region + "".join(f"[{i}]" for i in indexes)
+    if len(indexes) == 1:
+        limit = _limit(region, elements, index)
+    else:
+        array = p.type.split("[")[0].strip(" '") + " " + "".join(f"[{n}]" for n in outer + inner)
+        limit = f"{region} is a {array}, whose {_ordinal(len(outer))} index {ends}"
+    return f"{_who(p)} {_does(p.op, name)}, but {limit}{_at(p)}", hint
+
+
+def _race(p):
+    other, name, ops = p.other, _name(p), [p.op, p.other.op]
+    same_block, one_line = other.block == p.block, p.line == other.line
+    if same_block:
+        who = f"threads {_triple(p.thread)} and {_triple(other.thread)} of block {_triple(p.block)}"
+        why = "with no barrier between them"
+        if p.under_way:
+            why = "while that copy is under way: it may write at any time until `__pipeline_wait_prior`"
+        elif p.copied:
+            why = "with no barrier between this and the wait for that copy"
+    else:
+        who, why = f"{_who(p)} and {_who(other)}", "and nothing orders blocks within a launch"
+    if ops == ["store", "store"]:
+        each = _in(p) if one_line else f": one{_in(p)}, the other{_in(other)}"
+        what = f"both write {name}{each}"
+    elif one_line:
+        what = f"both touch {name}{_in(p)}: one {_does(p.op, 'it')}, the other {_does(other.op, 'it')}"
+    else:
+        one, another = f"one {_does(p.op, 'it')}{_in(p)}", f"the other {_does(other.op, 'it')}{_in(other)}"
+        what = f"both touch {name}: {one}, {another}"
+    if (p.under_way or p.copied) and same_block:
+        hint = "Let every thread wait for its copies, then `__syncthreads();`, before any thread uses what they copy."
+    elif not same_block:
+        hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
+    elif ops == ["store", "store"]:
+        hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
+    elif one_line or None in (p.line, other.line):
+        hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
+    else:
+        first, last = sorted((p.line, other.line))
+        hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
+        if p.waits_between:
+            hint = f"There is a barrier between lines {first} and {last}. In a loop, put another at its end: "
+            hint += "one thread may already be in the next round."
+    return f"{who} {what}, {why}", hint
+
+
+def _divergent_barrier(p):
+    other, barrier = p.other, f"{p.text or '__syncthreads'}()"
+    where = _in(p, unless=f"{barrier};")
+    someone = f"thread {_triple(other.thread)}" if other.thread else "another thread"
+    if other.left:
+        does = f"{someone} has left the kernel{_in(other)}"
+    elif other.thread and _who(other) != _who(p):
+        does = f"{someone} waits" + (_in(other) if other.line and other.line != p.line else " elsewhere")
+    else:
+        does = "not every thread reaches it"
+    hint = f"Every thread must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
+    return f"{_who(p)} waits at {barrier}{where}, but {does}", hint
+
+
+def _uninitialized(p):
+    message = f"{_who(p)} {_does(p.op, _name(p))} before any thread of its block has written it{_at(p)}"
+    return message, "Shared memory does not begin with zeros: write it first, then `__syncthreads();`."
+
+
+def _unwritten(p):
+    region, more = p.region, p.count - 1
+    rest = f" (and {counted(more, 'more element', '')} of {region})" if more else ""
+    elements = p.region_bytes // (p.element or 1)
+    hint = f"Are there threads for all {elements} elements of {region}, and does the guard let each of them through?"
+    return f"{_name(p)} was never written{rest}", hint
+
+
+def _misaligned(p):
+    size, needs, region = p.bytes, p.needs, p.region
+    if region is None:
+        where, within = f"at address {p.offset or 0:#x}", True
+    else:
+        where, within = f"at byte {p.offset} of {region}", p.offset % needs != 0
+        if p.element and p.offset % p.element == 0:
+            where = f"at {_name(p, size=p.element)}, byte {p.offset} of {region}"
+    article = "this" if size != needs else "an" if size == 8 else "a"
+    rule = f"{article} {size}-byte access needs an address that is a multiple of {needs}"
+    rule += "" if within else f", but {region} itself does not begin at one"
+    hint = ""
+    if region is not None and p.element and needs > p.element:
+        step = needs // p.element
+        hint = f"Begin at an index that is a multiple of {step}, or read and write the elements one by one."
+        if not within:
+            hint = f"Is {region} a slice such as `t[1:]`? Pass a `.clone()` of it, or go element by element."
+    return f"{_who(p)} {_does(p.op, f'{size} bytes')} {where}: {rule}{_at(p)}", hint
+
+
+def _runaway(p):
+    quote = f" (`{_quote(p.source)}`)" if p.source else ""
+    loop = f"the loop at line {p.line}{quote}" if p.line else ""
+    hint = "Does the loop's condition ever change?"
+    if not p.index:
+        loop = f"{loop}, which does nothing" if loop else "a loop that does nothing"
+        return f"{_who(p)} keeps running {loop}: does it ever end?", hint
+    hint += " If the loop is correct and just long, raise `max_steps`."
+    return f"{_who(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint
+
+
+def _refused_launch(p):
+    return p.text, "A refused kernel does not run at all: check the numbers of blocks, threads and bytes."
+
+
+def _ended(p):
+    """What ended the launch, of whichever kind."""
+    return f"{_who(p)} {p.ended}{_at(p)}", ""
+
+
+def _of_another_kind(p):
+    return f"{_who(p)} has a problem of kind {p.kind}{_at(p)}", ""
+
+
+_SENTENCES = {
+    "out_of_bounds": _out_of_bounds,
+    "race": _race,
+    "divergent_barrier": _divergent_barrier,
+    "uninitialized": _uninitialized,
+    "unwritten": _unwritten,
+    "misaligned": _misaligned,
+    "runaway": _runaway,
+    "refused_launch": _refused_launch,
+}
+
+
+# ---- what the sentences are made of
+
+
+def _at(place):
+    """' (line 7: `y[i] = x[i];`)', empty where the line is not known."""
+    quote = f": `{_quote(place.source)}`" if place.source else ""
+    return f" (line {place.line}{quote})" if place.line else ""
+
+
+def _in(place, unless=None):
+    """' in line 7 (`y[i] = x[i];`)', empty where the line is not known; no quote of what was just said."""
+    quote = f" (`{_quote(place.source)}`)" if place.source and place.source != unless else ""
+    return f" in line {place.line}{quote}" if place.line else ""
+
+
+def _name(p, offset=None, size=None):
+    """What is touched: 'x[3]', 'tile[0][3]', 'x[4] to x[7]', '2 bytes at byte 6 of x'.
+
+    `offset` and `size` take the place of the record's own.
+    """
+    region, element = p.region, p.element
+    offset = p.offset or 0 if offset is None else offset
+    size = p.bytes if size is None else size
+    if region is None:
+        return f"the memory at address {offset:#x}"
+    if region == "a variable of the source":
+        return region
+    start = offset % element if element else offset
+    if element and 0 < start <= element - size:  # a member of a struct
+        return f"{counted(size, 'byte')} at byte {start} of {_name(p, offset - start, element)}"
+    if start or not element:
+        return f"{counted(size, 'byte')} at byte {offset} of {region}"
+    if not region.isidentifier():  # a parameter without a name
+        return f"element {offset // element} of {region}"
+    ends = [offset // element] + ([(offset + size - 1) // element] if size > element else [])
+    indexes = [_unravel(end, p.shape) if p.shape else [end] for end in ends]
+    return " to ".join(region + "".join(f"[{i}]" for i in index) for index in indexes)
+
+
+def _limit(array, elements, index):
+    """What an index leaves that is below or behind an array of one dimension."""
+    return f"the first element of {array} is {array}[0]" if index < 0 else f"{array} has {elements} elements"
+
+
+def _triple(place):
+    return f"({','.join(str(n) for n in place)})"
+
+
+def _who(side):
+    if not side.thread:
+        return "a thread"
+    return f"thread {_triple(side.thread)}" + (f" of block {_triple(side.block)}" if side.block else "")
+
+
+def _does(op, what):
+    does = {"load": f"reads {what}", "store": f"writes {what}", "atomic": f"updates {what} atomically"}
+    return does.get(op, f"uses {what}")
+
+
+def _unravel(flat, shape):
+    """The indexes of element `flat` of an array; the first one may leave its dimension."""
+    if not shape:
+        return []
+    indexes = []
+    for size in reversed(shape[1:]):
+        flat, index = divmod(flat, size)
+        indexes.append(index)
+    return [flat, *reversed(indexes)]
+
+
+def _quote(line):
+    """A source line as it is quoted in a sentence: without its comment, and not too long."""
+    return shorten(without_comment(line), _LONGEST_QUOTE)
+
+
+def _wrapped(index):
+    """A hint, where an index is a number below 0 that was taken for an unsigned one."""
+    if not 2**31 <= index < 2**32:
+        return ""
+    return f"{index} is {index - 2**32} as an unsigned number: does a subtraction go below 0?"
+
+
+def _ordinal(n):
+    return ("first", "second", "third")[n] if n < 3 else f"{n + 1}th"
+
+
+def counted(n, what, commas=","):
+    """'1 more row', '1,240 more rows'."""
+    return f"{n:{commas}} {what}{'' if n == 1 else 's'}"
+
+
+def shorten(text, most):
+    """The beginning of a text, at most that many characters."""
+    return text if len(text) <= most else text[: most - 4].rstrip() + " ..."
