@@ -19,14 +19,14 @@ import sys
 import torch
 
 import kernels
-from bench.measuring import Refused, WrongResult, measured
+from bench import measuring, tables
+from bench.measuring import Refused, WrongResult
 from bench.operations import GROUPS
-from bench.tables import ROOT, fill, table
 from utils.cuda.common.diagnostics import CompileError
 from utils.cuda.common.toolchain import ToolchainError, device
 from utils.ground.errors import CourseError
 from utils.ground.system import write
-from utils.lesson.figures import FOLDER, file_of, read
+from utils.lesson import figures
 
 
 def measure_and_print(only) -> None:
@@ -39,37 +39,37 @@ def measure_and_print(only) -> None:
         raise Refused(f"--only takes {', '.join(dict.fromkeys([*GROUPS, *kernels.names()]))}, and not {only!r}")
     gpu = torch.cuda.get_device_name() if device().type == "cuda" else f"CPU, {platform.machine()}"
     found, written = {"device": gpu}, False
-    path, kept = file_of(gpu), device().type == "cuda" and not of
+    path, kept = figures.file_of(gpu), device().type == "cuda" and not of
     if kept:
-        writable(FOLDER)
-        found = {**(read(path) if path.exists() else {}), **found}  # other groups keep what they have
+        writable(figures.FOLDER)
+        found = {**(figures.read(path) if path.exists() else {}), **found}  # other groups keep what they have
     if device().type == "cpu":
         print("There is no GPU here: what is timed is the CPU engine, and the figures are kept nowhere.\n", flush=True)
     try:
         for group in groups:
-            parts = [measured(group, size, of) for size in GROUPS[group].sizes()]
+            parts = [measuring.measured(group, size, of) for size in GROUPS[group].sizes()]
             found[group] = parts if len(parts) > 1 else parts[0]
-            print(f"{group}{', for ' if of else ''}{of}\n\n{table(group, found, aligned=True)}\n", flush=True)
+            print(f"{group}{', for ' if of else ''}{of}\n\n{tables.table(group, found, aligned=True)}\n", flush=True)
             if kept:
                 write(path, json.dumps(found, indent=1) + "\n")
                 written = True
     finally:
         if written:
-            print(f"written to {path.relative_to(ROOT)}")
+            print(f"written to {path.relative_to(tables.ROOT)}")
             fill_and_print(path, found)
 
 
 def fill_and_print(path, found) -> None:
-    for changed in fill(found):
-        print(f"filled in {changed.relative_to(ROOT)}")
-    for lesson in sorted((ROOT / "notebooks").glob("*.ipynb")):
+    for changed in tables.fill(found):
+        print(f"filled in {changed.relative_to(tables.ROOT)}")
+    for lesson in sorted((tables.ROOT / "notebooks").glob("*.ipynb")):
         if f'benchmark(\\"{path.stem}\\")' in lesson.read_text().lower():
-            print(f"{lesson.relative_to(ROOT)} prints figures of {path.name}: run it again by `make outputs`")
+            print(f"{lesson.relative_to(tables.ROOT)} prints figures of {path.name}: run it again by `make outputs`")
 
 
 def writable(*folders) -> None:
     """Raise Refused where the figures or the pages could not be written."""
-    for folder in (*folders, ROOT, ROOT / "notebooks"):
+    for folder in (*folders, tables.ROOT, tables.ROOT / "notebooks"):
         if not os.access(folder, os.W_OK):
             raise Refused(f"nothing can be written to {folder}", "run this in a copy of the course that is yours")
 
@@ -83,9 +83,9 @@ def main() -> int:
     try:
         if asked.fill is None:
             measure_and_print(asked.only or "")
-        elif (path := FOLDER / asked.fill).is_file():
+        elif (path := figures.FOLDER / asked.fill).is_file():
             writable()
-            fill_and_print(path, read(path))
+            fill_and_print(path, figures.read(path))
         else:
             raise Refused(f"there is no {asked.fill} in bench/recorded/")
     except WrongResult as wrong:

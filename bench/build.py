@@ -50,6 +50,7 @@ class Build(NamedTuple):
     timing: Timing
     stock: Timing | None = None
     at_least: int | None = None  # times faster than stock
+    ours: bool = True  # otherwise a peer, which has no target
 
 
 def row(build, unit, recorded=None) -> Row:
@@ -212,7 +213,7 @@ def steps():
 
     def stock_builds(name):
         stocks[name] = stock(lecture(name))
-        return [Build(f"{name}, a lesson's text: stock load_inline", stocks[name])]
+        return [Build(f"{name}, a lesson's text: stock load_inline", stocks[name], ours=False)]
 
     def lecture_builds(name):
         built = cold(Builder(architecture()), lecture(name))
@@ -287,7 +288,7 @@ def main(record=False) -> int:
     rows = [row(build, unit, recorded.get(build.name)) for build, unit in found]
     status = print_table(rows, load, f"\n{machine()}. nvcc {nvcc}, torch {torch.__version__}, ")
     if record:
-        units = {build.name: float(f"{build.timing.seconds / unit:.3g}") for build, unit in found}
+        units = {build.name: float(f"{build.timing.seconds / unit:.3g}") for build, unit in found if build.ours}
         head = {"machine": f"{machine()}, {os.cpu_count()} cores", "nvcc": nvcc, "torch": torch.__version__}
         write(BASELINE, json.dumps(head | {"units": units}, indent=1) + "\n")
         print(f"wrote {BASELINE.name}")

@@ -372,7 +372,7 @@ def outputs(wanted: Iterable[str] = (), root: Path = ROOT) -> int:
 
     paths, start = lessons(wanted, root), time.perf_counter()
     headless(root)
-    os.environ["COURSE_RECORD"] = "1"  # bench.measuring.recorded keeps what is measured on a GPU
+    os.environ["COURSE_RECORD"] = "1"  # utils.lesson.figures.recorded keeps what is measured on a GPU
     short = places(root)
 
     def keep(path: Path, result: Result) -> None:
