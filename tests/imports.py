@@ -30,6 +30,17 @@ MAY_IMPORT = {
         "utils/cuda/gpu",
         "utils/cuda/cpu",
         "utils/cuda/common",
+        "utils/ground",
     ],
-    "bench/recorded": ["bench", "tests", "kernels", "utils", "utils/cuda", "utils/cuda/gpu", "utils/cuda/common"],
+    "bench/recorded": [
+        "bench",
+        "tests",
+        "kernels",
+        "utils",
+        "utils/cuda",
+        "utils/cuda/gpu",
+        "utils/cuda/cpu",
+        "utils/cuda/common",
+        "utils/ground",
+    ],
 }
