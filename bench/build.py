@@ -27,9 +27,9 @@ from utils.cuda.compile import load_with
 from utils.cuda.cpu.build import Builder as EngineBuilder
 from utils.cuda.gpu.nvcc import Builder, cudart_link
 from utils.cuda.kernel import compile_kernel
-from utils.ground.progress import waiting
+from utils.ground.progress import progress
 from utils.ground.system import write
-from utils.lesson.timing import Timing, format_seconds
+from utils.lesson.timing import Timing
 
 HERE = Path(__file__).parent
 LECTURES = sorted(path.stem for path in (HERE / "lecture").glob("*.cu"))  # operations that stock load_inline builds
@@ -128,7 +128,7 @@ def stock(source) -> Timing:
     home = toolchain.use_cuda_toolkit()
     toolchain.put_ninja_on_path()
     os.environ["TORCH_CUDA_ARCH_LIST"] = f"{architecture() / 10:.1f}"
-    with tempfile.TemporaryDirectory() as folder, waiting("stock load_inline"):
+    with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         load_inline(
             f"stock_{source.functions[0]}",
@@ -208,7 +208,7 @@ def warm(module, arguments, source, repeat=3) -> Timing:
 
 
 def steps():
-    """What is measured, in order: a title, and a function that returns Builds."""
+    """What is measured, in order: functions that return Builds."""
     stocks = {}
 
     def stock_builds(name):
@@ -229,8 +229,7 @@ def steps():
     def nvrtc_builds():
         asked = [(kernels.source(name), kernel) for name in kernels.names() for kernel in kernels.launched(name)]
         asked.append(((HERE / "cooperative_sum.cu").read_text(), "cooperative_sum"))
-        with waiting("NVRTC"):
-            found = nvrtc_seconds(asked)
+        found = nvrtc_seconds(asked)
         first = Build("compile_kernel, NVRTC: the first of a process", Timing((found.pop("first"),)))
         return [first, *(Build(f"compile_kernel, NVRTC: {name}", Timing(tuple(took))) for name, took in found.items())]
 
@@ -246,29 +245,25 @@ def steps():
         return builds
 
     for name in LECTURES:
-        yield f"{name}, stock load_inline", lambda name=name: stock_builds(name)
-        yield f"{name}, a lesson's text", lambda name=name: lecture_builds(name)
+        yield lambda name=name: stock_builds(name)
+        yield lambda name=name: lecture_builds(name)
     for name in kernels.names():
-        yield f"{name} of kernels/", lambda name=name: kernels_builds(name)
-        yield f"{name} of kernels/, CPU engine", lambda name=name: engine_builds(name)
-    yield "compile_kernel with NVRTC", nvrtc_builds
-    yield "load_cuda again", warm_builds
+        yield lambda name=name: kernels_builds(name)
+        yield lambda name=name: engine_builds(name)
+    yield nvrtc_builds
+    yield warm_builds
 
 
 def measure() -> list[tuple[Build, float]]:
-    """All Builds, each with the seconds of a unit beside it. Prints a line per step, which has no bar of its own: what
-    builds shows one."""
-    found, asked = [], list(steps())
+    """All Builds, each with the seconds of a unit beside it."""
+    found = []
     with tempfile.TemporaryDirectory() as cache:
         os.environ["CUDA_COURSE_CACHE"] = cache
         load_with(EngineBuilder(), *fresh(shared("square"), "first"))  # the engine's own library
         before = unit_seconds()
-        for number, (title, step) in enumerate(asked, 1):
-            start = time.perf_counter()
-            builds = step()
-            took, after = time.perf_counter() - start, unit_seconds()
+        for step in progress(list(steps()), "builds"):
+            builds, after = step(), unit_seconds()
             found += [(build, (before + after) / 2) for build in builds]
-            print(f"{number} of {len(asked)}: {title}: {format_seconds(took)}", flush=True)
             before = after
     return found
 
