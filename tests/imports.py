@@ -1,20 +1,22 @@
 """Which room imports which:  python -m tests.imports [FOLDER]
 
-Prints every room of the course with the rooms that it imports, and what breaks the rules: an arrow that MAY_IMPORT does
-not list, and files that import each other in a circle. Imports inside functions count like those at the top. FOLDER is
-another checkout of the course, whose folders are taken for its rooms.
+A room is a folder of Python files. Prints every room with the rooms that it imports, then what breaks the rules: an
+arrow that ROOMS does not list, and rooms or files that import each other in a circle. Imports inside functions count
+like those at the top of a file. FOLDER is another checkout of the course, for a map of what it was.
 """
 
+import ast
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: Each room with the rooms that its files may import. A room is a folder; `tests` are in no room and may import all.
-MAY_IMPORT = {
+#: Every room, from the bottom up, with the rooms that it may import. `tests` may import all of them.
+ROOMS = {
     "utils/ground": [],
     "utils/cuda/common": ["utils/ground"],
-    "utils/cuda/gpu": ["utils/cuda/common"],
-    "utils/cuda/cpu": ["utils/cuda/common"],
+    "utils/cuda/gpu": ["utils/cuda/common", "utils/ground"],
+    "utils/cuda/cpu": ["utils/cuda/common", "utils/ground"],
     "utils/cuda/cpu/trace": ["utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
     "utils/cuda": ["utils/cuda/cpu/trace", "utils/cuda/cpu", "utils/cuda/gpu", "utils/cuda/common"],
     "utils": ["utils/cuda", "utils/cuda/common"],
@@ -22,25 +24,101 @@ MAY_IMPORT = {
     "utils/lesson": ["utils/cuda", "utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
     "utils/exercises": ["kernels", "utils/lesson", "utils/cuda", "utils/cuda/common"],
     "utils/manage": ["utils/lesson", "utils/cuda/common", "utils/ground"],
-    "bench": [
-        "kernels",
-        "utils",
-        "utils/lesson",
-        "utils/cuda",
-        "utils/cuda/gpu",
-        "utils/cuda/cpu",
-        "utils/cuda/common",
-        "utils/ground",
-    ],
-    "bench/recorded": [
-        "bench",
-        "tests",
-        "kernels",
-        "utils",
-        "utils/cuda",
-        "utils/cuda/gpu",
-        "utils/cuda/cpu",
-        "utils/cuda/common",
-        "utils/ground",
-    ],
 }
+_MEASURED = [name for name in ROOMS if name not in ("utils/exercises", "utils/manage")]
+ROOMS["bench"] = _MEASURED
+ROOMS["bench/recorded"] = ["tests", "bench", *_MEASURED]  # recorders run the cases of the tests
+
+
+def files(root=ROOT) -> dict[str, Path]:
+    """The Python files of the course by the names that they are imported under."""
+    found = {}
+    for top in ("utils", "kernels", "bench", "images", "tests"):
+        for path in sorted((root / top).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            if parts[:2] != ("kernels", "template"):  # a project of its own
+                found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imported(name, path, known) -> set[str]:
+    """The files of the course that one of them imports; an import in a string, for a new process, is none."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [base])])
+            submodules = {f"{base}.{alias.name}" for alias in node.names} & known
+            found |= submodules if len(submodules) == len(node.names) else submodules | {base}
+    return found & known - {name}
+
+
+def room(path, root=ROOT) -> str:
+    """The folder of a file, from the root; of a test, `tests`."""
+    folder = path.relative_to(root).parent.as_posix()
+    return "tests" if folder.split("/")[0] == "tests" else folder
+
+
+def circles(arrows) -> list[list[str]]:
+    """The groups that lead to each other and back, each sorted. `arrows` maps each node to those it leads to."""
+
+    def reached(start):
+        seen, ahead = set(), [start]
+        while ahead:
+            new = arrows.get(ahead.pop(), set()) - seen
+            seen |= new
+            ahead += new
+        return seen
+
+    behind = {node: reached(node) for node in arrows}
+    groups = {frozenset(other for other in behind[node] if node in behind.get(other, ())) for node in arrows}
+    return sorted(sorted(group) for group in groups if group)
+
+
+def import_map(root=ROOT) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """The arrows between files, by name, and those between rooms."""
+    known = files(root)
+    between_files = {name: imported(name, path, known.keys()) for name, path in known.items()}
+    rooms = {}
+    for name, others in between_files.items():
+        here = room(known[name], root)
+        rooms.setdefault(here, set()).update({room(known[other], root) for other in others} - {here})
+    return between_files, rooms
+
+
+def broken(between_files, rooms) -> list[str]:
+    """What the map breaks, a line each; empty where every arrow is allowed and nothing goes in a circle."""
+    lines = [
+        f"{here} imports {there}: ROOMS in tests/imports.py does not allow it"
+        for here, others in sorted(rooms.items())
+        for there in sorted(others)
+        if here != "tests" and there not in ROOMS.get(here, [])
+    ]
+    lines += [f"files in a circle: {', '.join(circle)}" for circle in circles(between_files)]
+    without_tests = {here: others for here, others in rooms.items() if here != "tests"}
+    return lines + [f"rooms in a circle: {', '.join(circle)}" for circle in circles(without_tests)]
+
+
+def main(root=ROOT) -> int:
+    """Print the map and what is wrong with it; 1 where something is, else 0."""
+    between_files, rooms = import_map(root)
+    order = [name for name in ROOMS if name in rooms] + sorted(rooms.keys() - ROOMS.keys())
+    width = max(map(len, order))
+    for here in order:
+        print(f"{here:{width}}  {'imports ' + ', '.join(sorted(rooms[here])) if rooms[here] else '-'}")
+    own = {name: others for name, others in between_files.items() if not name.startswith("tests")}
+    counts = {"rooms": len(rooms), "arrows between them": sum(map(len, rooms.values()))}
+    counts |= {"files without the tests": len(own), "imports between them": sum(map(len, own.values()))}
+    print("\n" + ", ".join(f"{count} {what}" for what, count in counts.items()))
+    wrong = broken(between_files, rooms)
+    print("\n".join(wrong) or "no circle, and every arrow is allowed")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve() if sys.argv[1:] else ROOT))
