@@ -281,10 +281,15 @@ def main(record=False) -> int:
     load, recorded = os.getloadavg()[0], json.loads(BASELINE.read_text())["units"] if BASELINE.exists() else {}
     found, nvcc = measure(), toolchain.nvcc_release(toolchain.cuda_home())
     rows = [row(build, unit, recorded.get(build.name)) for build, unit in found]
-    status = print_table(rows, load, f"\n{machine()}. nvcc {nvcc}, torch {torch.__version__}, ")
+    status = print_table(rows, load, f"{machine()}. nvcc {nvcc}, torch {torch.__version__}, ")
     if record:
         units = {build.name: float(f"{build.timing.seconds / unit:.3g}") for build, unit in found if build.ours}
-        head = {"machine": f"{machine()}, {os.cpu_count()} cores", "nvcc": nvcc, "torch": torch.__version__}
+        head = {
+            "machine": f"{machine()}, {os.cpu_count()} cores",
+            "load": round(load, 1),
+            "nvcc": nvcc,
+            "torch": torch.__version__,
+        }
         write(BASELINE, json.dumps(head | {"units": units}, indent=1) + "\n")
         print(f"wrote {BASELINE.name}")
     return status
