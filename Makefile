@@ -63,7 +63,7 @@ outputs: ## run the lessons in place, to refresh the committed outputs on a mach
 
 bench: ## time every operation of kernels/ beside its peers, and fill the tables (ARGS="--only bandwidth")
 	@$(ready) bench
-	@$(PY) -m bench.measuring $(ARGS)
+	@$(PY) -m bench $(ARGS)
 
 bench-engine: ## how fast the CPU engine is, beside Python and Numba simulators
 	@$(ready) bench-engine
@@ -71,7 +71,7 @@ bench-engine: ## how fast the CPU engine is, beside Python and Numba simulators
 
 bench-build: ## how long builds take, beside stock load_inline (some minutes)
 	@$(ready) bench-build
-	@$(PY) -m bench.build
+	@$(PY) -m bench.build $(ARGS)
 
 publish: ## write the public address into notebooks and README, REPO=owner/name REF=v1.0
 	@$(any_python) -m utils.manage.publish "$(REPO)" "$(REF)"

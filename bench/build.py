@@ -1,12 +1,16 @@
 """How long it takes from a source's text to something to call, beside stock load_inline:  python -m bench.build
 
-Prints a table and ends with status 1 where a target is missed. All of it is measured in this one run, and every build
-is cold: it is the first of its source. Without a GPU nvcc and NVRTC compile and link the same for sm_90, and the
-module is loaded, but not run.
+Prints a table and ends with status 1 where a target is missed. Each target is a ratio: to stock load_inline in this
+run, or to what recorded/build.json has, in units of one compile of unit.cpp. `--record` writes that file. Seconds are
+shown for information. Every build is cold: it is the first of its source. Without a GPU nvcc and NVRTC compile and link
+the same for sm_90, and the module is loaded, but not run.
 """
 
+import argparse
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,53 +21,64 @@ from typing import NamedTuple
 import torch
 
 import kernels
-from bench.report import report
+from bench.targets import Row, print_table
 from utils.cuda.common import cxx, toolchain
 from utils.cuda.compile import load_with
 from utils.cuda.cpu.build import Builder as EngineBuilder
 from utils.cuda.gpu.nvcc import Builder, cudart_link
 from utils.cuda.kernel import compile_kernel
 from utils.ground.progress import progress
-from utils.lesson.timing import Timing, format_seconds
+from utils.ground.system import write
+from utils.lesson.timing import Timing
 
 HERE = Path(__file__).parent
 LECTURES = sorted(path.stem for path in (HERE / "lecture").glob("*.cu"))  # operations that stock load_inline builds
 ARCHITECTURE = 90  # compiled for where there is no GPU to ask
 
-# Seconds at most, or times faster at least.
-TARGETS = {
-    "lecture": 4,
-    "kernels, times": 15,
-    "kernels": 4.0,
-    "engine": 3.0,
-    "nvrtc": 0.3,
-    "nvrtc, cooperative groups": 1.2,
-    "warm": 0.050,
-}
+UNIT = HERE / "unit.cpp"  # what a compiler takes for this file is the unit of all times
+BASELINE = HERE / "recorded" / "build.json"
+
+# The targets: times faster at least than stock load_inline, and times the recorded units at most.
+FASTER = {"lecture": 4, "kernels": 15}
+MORE = 2
 
 
-class Row(NamedTuple):
-    """A line of the table. `times` is how many times faster than stock load_inline; `verdict` 'met', 'missed' or ''."""
+class Build(NamedTuple):
+    """One figure: how long a build took, how long stock load_inline took for it, and the target for that."""
 
     name: str
-    measured: str
-    times: str = ""
-    target: str = ""
-    verdict: str = ""
+    timing: Timing
+    stock: Timing | None = None
+    at_least: int | None = None  # times faster than stock
+    ours: bool = True  # otherwise a peer, which has no target
 
 
-def row(name, timing, at_most=None, stock=None, at_least=None) -> Row:
-    """A row with the targets that it has: seconds at most, times faster than `stock` at least."""
-    times = stock.seconds / timing.seconds if stock else 0.0
-    wanted, met = [], True
-    if at_most:
-        wanted.append(f"at most {format_seconds(at_most)}")
-        met &= timing.seconds <= at_most
-    if at_least:
-        wanted.append(f"at least {at_least} times")
-        met &= times >= at_least
-    verdict = ("met" if met else "missed") if wanted else ""
-    return Row(name, str(timing), f"{times:.1f} times" if stock else "", ", ".join(wanted), verdict)
+def row(build, unit, recorded=None) -> Row:
+    """The row of a Build, where one unit took `unit` seconds. `recorded` is how many units it took when recorded; no
+    target is in seconds, which depend on the machine and its load."""
+    units, targets, met = build.timing.seconds / unit, [], True
+    measured = f"{units:.3g} units"
+    if recorded:
+        measured += f" ({units / recorded:.2f} of the recorded)"
+        targets.append(f"at most {MORE} times the recorded {recorded:.3g} units")
+        met &= units <= MORE * recorded
+    if build.stock:
+        faster = build.stock.seconds / build.timing.seconds
+        measured += f", {faster:.1f} times faster than stock"
+        if build.at_least:
+            targets.append(f"at least {build.at_least} times faster")
+            met &= faster >= build.at_least
+    verdict = ("met" if met else "missed") if targets else ""
+    return Row(build.name, f"{measured}: {build.timing}", ", ".join(targets), verdict)
+
+
+def unit_seconds() -> float:
+    """How long one unit takes now: the machine and its load show in it as they do in the builds beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [toolchain.cxx_compiler(), "-std=c++17", "-O2", "-c", UNIT, "-o", Path(folder, "unit.o")]
+        start = time.perf_counter()
+        subprocess.run(command, check=True)
+        return time.perf_counter() - start
 
 
 class Source(NamedTuple):
@@ -96,7 +111,7 @@ def architecture() -> int:
 
 
 def cold(builder, source, repeat=3) -> Timing:
-    """Builds that nothing of was kept, in this process."""
+    """Builds in this process of which nothing was kept before."""
     samples = []
     for number in range(repeat):
         start = time.perf_counter()
@@ -176,10 +191,10 @@ print(time.perf_counter() - start)
 
 
 def warm(module, arguments, source, repeat=3) -> Timing:
-    """load_cuda of a source that was built before, each time in a new process. The clock starts when torch is there
+    """load_cuda of a source that was built before, each time in a new process. The clock starts when torch is imported
     and has looked for a GPU, as the set-up cell of every lesson does.
 
-    `module` has the Builder, which gets `arguments`.
+    `module` has the Builder, which takes `arguments`.
     """
     asked, samples = json.dumps([module, arguments, source]), []
     for _ in range(repeat):
@@ -193,71 +208,97 @@ def warm(module, arguments, source, repeat=3) -> Timing:
 
 
 def steps():
-    """What is measured, in order: functions that give rows."""
-    peers = {}
+    """What is measured, in order: functions that return Builds."""
+    stocks = {}
 
-    def stock_rows(name):
-        peers[name] = stock(lecture(name))
-        return [row(f"{name}, a lesson's text: stock load_inline", peers[name])]
+    def stock_builds(name):
+        stocks[name] = stock(lecture(name))
+        return [Build(f"{name}, a lesson's text: stock load_inline", stocks[name], ours=False)]
 
-    def lecture_rows(name):
+    def lecture_builds(name):
         built = cold(Builder(architecture()), lecture(name))
-        return [row(f"{name}, the same text: load_cuda", built, stock=peers[name], at_least=TARGETS["lecture"])]
+        return [Build(f"{name}, the same text: load_cuda", built, stocks[name], FASTER["lecture"])]
 
-    def kernels_rows(name):
-        built = cold(Builder(architecture()), shared(name))
-        at_least = TARGETS["kernels, times"] if name in peers else None
-        return [row(f"{name} of kernels/: load_cuda", built, TARGETS["kernels"], peers.get(name), at_least)]
+    def kernels_builds(name):
+        built, at_least = cold(Builder(architecture()), shared(name)), FASTER["kernels"]
+        return [Build(f"{name} of kernels/: load_cuda", built, stocks.get(name), at_least)]
 
-    def engine_rows(name):
-        built = cold(EngineBuilder(), shared(name))
-        return [row(f"{name} of kernels/: load_cuda, CPU engine", built, TARGETS["engine"])]
+    def engine_builds(name):
+        return [Build(f"{name} of kernels/: load_cuda, CPU engine", cold(EngineBuilder(), shared(name)))]
 
-    def nvrtc_rows():
+    def nvrtc_builds():
         asked = [(kernels.source(name), kernel) for name in kernels.names() for kernel in kernels.launched(name)]
         asked.append(((HERE / "cooperative_sum.cu").read_text(), "cooperative_sum"))
         found = nvrtc_seconds(asked)
-        rows = [row("compile_kernel, NVRTC: the first of a process", Timing((found.pop("first"),)))]
-        for name, samples in found.items():
-            target = "nvrtc, cooperative groups" if name == "cooperative_sum" else "nvrtc"
-            rows.append(row(f"compile_kernel, NVRTC: {name}", Timing(tuple(samples)), TARGETS[target]))
-        return rows
+        first = Build("compile_kernel, NVRTC: the first of a process", Timing((found.pop("first"),)))
+        return [first, *(Build(f"compile_kernel, NVRTC: {name}", Timing(tuple(took))) for name, took in found.items())]
 
-    def warm_rows():
-        rows = []
+    def warm_builds():
+        builds = []
         for of, module, arguments in (
             ("", "utils.cuda.gpu.nvcc", [architecture()]),
             (", CPU engine", "utils.cuda.cpu.build", []),
         ):
             for text, source in (("of kernels/", shared("grayscale")), ("a lesson's text", lecture("grayscale"))):
                 timing = warm(module, arguments, fresh(source, 0))
-                rows.append(row(f"grayscale, {text}: load_cuda again, in a new process{of}", timing, TARGETS["warm"]))
-        return rows
+                builds.append(Build(f"grayscale, {text}: load_cuda again, in a new process{of}", timing))
+        return builds
 
     for name in LECTURES:
-        yield lambda name=name: stock_rows(name)
-        yield lambda name=name: lecture_rows(name)
+        yield lambda name=name: stock_builds(name)
+        yield lambda name=name: lecture_builds(name)
     for name in kernels.names():
-        yield lambda name=name: kernels_rows(name)
-        yield lambda name=name: engine_rows(name)
-    yield nvrtc_rows
-    yield warm_rows
+        yield lambda name=name: kernels_builds(name)
+        yield lambda name=name: engine_builds(name)
+    yield nvrtc_builds
+    yield warm_builds
 
 
-def main() -> int:
-    """Measure and print the table; 1 where a target is missed, else 0."""
-    rows, load = [], os.getloadavg()[0]
+def measure() -> list[tuple[Build, float]]:
+    """All Builds, each with the seconds of a unit beside it."""
+    found = []
     with tempfile.TemporaryDirectory() as cache:
         os.environ["CUDA_COURSE_CACHE"] = cache
         load_with(EngineBuilder(), *fresh(shared("square"), "first"))  # the engine's own library
-        for measured in progress(list(steps()), "builds"):
-            new = measured()
-            rows += new
-            print(*(f"{line.name}: {line.measured}" for line in new), sep="\n", file=sys.stderr, flush=True)
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else f"none, compiled for sm_{ARCHITECTURE}"
-    nvcc = toolchain.nvcc_release(toolchain.cuda_home())
-    return report(rows, load, f"GPU: {gpu}. nvcc {nvcc}, torch {torch.__version__}, ")
+        before = unit_seconds()
+        for step in progress(list(steps()), "builds"):
+            builds, after = step(), unit_seconds()
+            found += [(build, (before + after) / 2) for build in builds]
+            before = after
+    return found
+
+
+def machine() -> str:
+    """The processor and the GPU, in words."""
+    cpus = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    model = re.search(r"^model name\s*: (.+)", cpus, re.MULTILINE)
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else f"no GPU, compiled for sm_{ARCHITECTURE}"
+    return f"{model[1] if model else platform.machine()}, {gpu}"
+
+
+def main(record=False) -> int:
+    """Measure and print the table; 1 where a target is missed, else 0. With `record` the units become the baseline."""
+    load, recorded = os.getloadavg()[0], json.loads(BASELINE.read_text())["units"] if BASELINE.exists() else {}
+    found, nvcc = measure(), toolchain.nvcc_release(toolchain.cuda_home())
+    rows = [row(build, unit, recorded.get(build.name)) for build, unit in found]
+    status = print_table(rows, load, f"{machine()}. nvcc {nvcc}, torch {torch.__version__}, ")
+    if record:
+        units = {build.name: float(f"{build.timing.seconds / unit:.3g}") for build, unit in found if build.ours}
+        head = {
+            "machine": f"{machine()}, {os.cpu_count()} cores",
+            "load": round(load, 1),
+            "nvcc": nvcc,
+            "torch": torch.__version__,
+        }
+        write(BASELINE, json.dumps(head | {"units": units}, indent=1) + "\n")
+        print(f"wrote {BASELINE.name}")
+    return status
 
 
 if __name__ == "__main__":
-    sys.exit(nvrtc_main() if "--nvrtc" in sys.argv else main())
+    if "--nvrtc" in sys.argv:
+        nvrtc_main()
+    else:
+        parser = argparse.ArgumentParser(prog="python -m bench.build", description=__doc__.splitlines()[0])
+        parser.add_argument("--record", action="store_true", help="keep what is measured as the baseline")
+        sys.exit(main(parser.parse_args().record))

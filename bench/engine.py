@@ -10,12 +10,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
 import kernels
-from bench.report import report
+from bench.targets import Row, print_table
 from utils import compile_kernel
 from utils.ground.progress import waiting
 from utils.ground.system import cxx_compiler
@@ -24,7 +23,7 @@ from utils.lesson.timing import Timing, format_seconds, measure
 
 HERE = Path(__file__).parent
 
-# The targets: of "times faster" at least so much, of all others at most. Times in seconds, memory in bytes.
+# The targets: "faster than" is how many times at least, all others are limits. Times in seconds, memory in bytes.
 TARGETS = {
     "faster than Numba": 5_000,
     "faster than Python": 1_000,
@@ -37,15 +36,6 @@ TARGETS = {
 }
 
 
-class Row(NamedTuple):
-    """A line of the table. `verdict` is 'met', 'missed', 'skipped' or, where there is no target, empty."""
-
-    name: str
-    measured: str
-    target: str = ""
-    verdict: str = ""
-
-
 def at_most(name, timing, target) -> Row:
     """The row of a time that has a target, a key of TARGETS."""
     limit = TARGETS[target]
@@ -54,7 +44,7 @@ def at_most(name, timing, target) -> Row:
 
 
 def times_faster(name, engine, peer, target) -> Row:
-    """The row that compares two `Timing`s: by their best, and in brackets by the quartiles that lie farthest apart."""
+    """The row that compares two `Timing`s: by their best, and in brackets by the quartiles that are farthest apart."""
     (engine_low, engine_high), (peer_low, peer_high) = engine.spread, peer.spread
     measured = f"{peer.seconds / engine.seconds:,.0f} times (quartiles {peer_low / engine_high:,.0f} "
     measured += f"and {peer_high / engine_low:,.0f})"
@@ -76,8 +66,8 @@ def random_image(height, width):
     return torch.randint(0, 256, (3, height, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
-def a_pixel(timing, size) -> Timing:
-    """The time of one pixel of a picture of this size."""
+def per_pixel(timing, size) -> Timing:
+    """The time per pixel of a picture of this size."""
     return Timing(tuple(sample / (size[0] * size[1]) for sample in timing.samples))
 
 
@@ -90,14 +80,14 @@ def numba_run(height, width) -> dict:
 
 
 def grayscale(size=(1066, 1600), peers_size=(150, 225)) -> list[Row]:
-    """Time a pixel of the engine and of the two simulators, which get a smaller picture: they are slow."""
-    small, big, of = random_image(*peers_size), random_image(*size), "grayscale, a pixel: "
+    """Times per pixel of the engine and of the two simulators, which get a smaller picture: they are slow."""
+    small, big, of = random_image(*peers_size), random_image(*size), "grayscale, per pixel: "
     to_grayscale = kernels.load("grayscale").rgb_to_grayscale
     n, threads = small[0].numel(), 256
     out = torch.zeros(n, dtype=torch.uint8)
-    python = a_pixel(measure(blk_kernel, rgb2grey_bk, cdiv(n, threads), threads, small.flatten(), out, n), peers_size)
+    python = per_pixel(measure(blk_kernel, rgb2grey_bk, cdiv(n, threads), threads, small.flatten(), out, n), peers_size)
     torch.testing.assert_close(to_grayscale(small).flatten(), out, rtol=0, atol=1)  # they may round differently
-    engine = a_pixel(measure(to_grayscale, big), size)
+    engine = per_pixel(measure(to_grayscale, big), size)
     numba = numba_run(*peers_size)
 
     rows = [Row(f"{of}the engine, {size[0]} x {size[1]}", str(engine))]
@@ -107,7 +97,7 @@ def grayscale(size=(1066, 1600), peers_size=(150, 225)) -> list[Row]:
         reason = f"not run, Numba cannot be imported: {numba['lacking']}"
         rows.append(Row(name, reason, f"{TARGETS['faster than Numba']:,} times slower", "skipped"))
     else:
-        peer = a_pixel(Timing((numba["seconds"],)), peers_size)
+        peer = per_pixel(Timing((numba["seconds"],)), peers_size)
         rows.append(Row(name, str(peer)))
         rows.append(times_faster("the engine beside Numba's simulator", engine, peer, "faster than Numba"))
     return [*rows, times_faster("the engine beside plain Python", engine, python, "faster than Python")]
@@ -186,7 +176,7 @@ def compile_seconds(source, name, cache) -> float:
 
 
 def compiling(repeat=3) -> list[Row]:
-    """compile_kernel in new processes: with no runtime library yet, cold (a source it never saw), and warm."""
+    """compile_kernel in new processes: with no runtime library yet, cold (a source that was never built), and warm."""
     first, source = kernels.source("square"), kernels.source("matmul")
     with tempfile.TemporaryDirectory() as cache:
         runtime = Timing((compile_seconds(first, "square_kernel", cache),))
@@ -196,7 +186,7 @@ def compiling(repeat=3) -> list[Row]:
             cold.append(compile_seconds(new, "matmul_kernel", cache))
             warm.append(compile_seconds(new, "matmul_kernel", cache))
     return [
-        Row("compile_kernel: the first of a machine, with the engine's own library", str(runtime)),
+        Row("compile_kernel: the first on a machine, with the engine's own library", str(runtime)),
         at_most("compile_kernel: cold, in a new process", Timing(tuple(cold)), "cold"),
         at_most("compile_kernel: warm, in a new process", Timing(tuple(warm)), "warm"),
     ]
@@ -216,7 +206,7 @@ def tracing(size=128) -> list[Row]:
     of = f"trace of the naive matmul, {size} x {size} x {size}: "
     return [
         at_most(f"{of}time", timing, "trace"),
-        Row(f"{of}speed", f"{accesses / timing.seconds / 1e6:.1f} million accesses a second, of {accesses:,}"),
+        Row(f"{of}speed", f"{accesses / timing.seconds / 1e6:.1f} million accesses per second, of {accesses:,}"),
     ]
 
 
@@ -256,12 +246,12 @@ SECTIONS = [grayscale, matmul, compiling, tracing, launches]
 
 def main() -> int:
     """Run all sections and print the table; 1 where a target is missed, else 0."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # this is about the CPU, also where there is a GPU
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # this is about the CPU, even where there is a GPU
     rows, load = [], os.getloadavg()[0]
     for number, section in enumerate(SECTIONS, 1):
         with waiting(f"{number} of {len(SECTIONS)}: {section.__name__}"):
             rows += section()
-    return report(rows, load)
+    return print_table(rows, load)
 
 
 if __name__ == "__main__":

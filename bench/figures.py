@@ -1,15 +1,12 @@
-"""Draws the figures that the README shows: `python bench/figures.py`."""
+"""Draws the README's picture of a trace, images/trace_transpose.png:  python -m bench.figures"""
 
-import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+import torch
 
-import torch  # noqa: E402  the line above finds the course
+from utils.cuda.kernel import Tracer
 
-from utils.cuda.kernel import Tracer  # noqa: E402
-
+IMAGES = Path(__file__).parents[1] / "images"
 TRANSPOSE = """
 __global__ void transpose(const float* x, float* out, int n) {
     int c = blockIdx.x * 32 + threadIdx.x;
@@ -23,7 +20,7 @@ def main():
     n = 128
     x, out = torch.randn(n, n), torch.empty(n, n)
     trace = Tracer(TRANSPOSE, "transpose")[(n // 32, n // 8), (32, 8)](x, out, n, outputs=[out])
-    trace.plot().savefig(HERE.parent / "images" / "trace_transpose.png", dpi=80)
+    trace.plot().savefig(IMAGES / "trace_transpose.png", dpi=80)
 
 
 if __name__ == "__main__":

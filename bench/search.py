@@ -1,8 +1,8 @@
 """Which tile sizes are best for matmul_fast and matmul_narrow of kernels/ on this GPU:  python -m bench.search
 
-Compiles and times the choices of the template's sizes below that a block has room for, beside PyTorch's `@` in the same
-run, and prints the best of each size of product. What is best on an H200 stands in the launchers. Every product is
-compared with one in float64 before its time counts. Takes many minutes, and needs a GPU.
+Compiles and times those choices of the template's sizes that a block has room for, beside PyTorch's `@` in the same
+run, and prints the best of each size of product. The launchers take what is best on an H200. Every product is compared
+with one in float64 before its time counts. Takes many minutes, and needs a GPU.
 """
 
 import itertools
@@ -13,7 +13,8 @@ from multiprocessing import get_context
 import torch
 
 import kernels
-from bench import measuring as bench
+from bench.measuring import row
+from bench.operations import product
 from utils.cuda.kernel import compile_kernel
 from utils.ground.progress import progress
 from utils.lesson.simulator import cdiv
@@ -50,7 +51,7 @@ def pipelined(sizes):
 
 def queues(w):
     """Every (WIDTH, ROWS, STAGES, THREADS, STEPS, SPAN) of matmul_narrow_kernel that an SM has room for, and whose
-    blocks have enough of m on its way."""
+    blocks have enough of m in flight."""
     room = torch.cuda.get_device_properties("cuda").shared_memory_per_block_optin
     for rows, stages, threads, span, steps in itertools.product(
         (2, 3, 4, 6), (2, 3), (128, 256, 384, 512), (32, 64, 128), (384, 896)
@@ -78,7 +79,7 @@ def narrow(sizes):
 
 
 def build(made, sizes):
-    made(sizes)  # which leaves it in the cache
+    made(sizes)  # the build stays in the cache
 
 
 def best(chosen, made, h, k, w):
@@ -88,7 +89,7 @@ def best(chosen, made, h, k, w):
             built.result()
 
     def seconds(name, run):
-        return bench.row(bench.product(name, run, h, k, w))["seconds"]
+        return row(product(name, run, h, k, w))["seconds"]
 
     def of(sizes):
         kernel, launch = made(sizes)

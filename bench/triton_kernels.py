@@ -1,4 +1,4 @@
-"""The operations of kernels/ in Triton, as peers: `bench.measuring` times them on a GPU.
+"""The operations of kernels/ in Triton, as peers: `python -m bench` times them on a GPU.
 
 The functions take contiguous tensors on a GPU, each of fewer than 2^31 elements: offsets are 32-bit. The first call
 with new sizes tries which tiles are the fastest.
@@ -41,7 +41,7 @@ def square_kernel(x, out, n, BLOCK: tl.constexpr):
 @triton.autotune(configs=tried("BLOCK", BLOCKS), key=["n"])
 @triton.jit
 def grayscale_kernel(x, out, n, BLOCK: tl.constexpr):
-    """A program computes BLOCK of n pixels from uint8 planes, which lie n apart. The sum is cut to whole levels."""
+    """A program computes BLOCK of n pixels from uint8 planes that are n apart. The sum is cut to whole levels."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n  # guard
     r, g, b = tl.load(x + i, mask=mask), tl.load(x + i + n, mask=mask), tl.load(x + i + 2 * n, mask=mask)

@@ -19,7 +19,7 @@ def test_the_traced_kernel_prints_what_is_shown(capsys):
 
 def test_the_figures_about_counts_and_bugs():
     launches = json.loads((ROOT / "bench/recorded/nsight.json").read_text())["launches"]
-    differences = json.loads((ROOT / "tests/nsight/differences.json").read_text()).values()
+    differences = json.loads((ROOT / "bench/recorded/nsight_differences.json").read_text()).values()
     differing = [d for d in differences if any(count.startswith("global") for count in d["counts"])]
     found = json.loads((ROOT / "bench/recorded/corpus.json").read_text())["cases"]
     bugs = [case for name, case in found.items() if not name.startswith("clean_")]

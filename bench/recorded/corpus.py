@@ -1,10 +1,10 @@
-"""Who finds which bug of the corpus: `python3 bench/recorded/corpus.py` on a machine with an NVIDIA GPU.
+"""Who finds which bug of tests/corpus, with a GPU:  python -m bench.recorded.corpus
 
-Traces every case on the engine, builds one program of all cases with nvcc, and runs each case, the mended ones too,
-under compute-sanitizer's memcheck, racecheck, initcheck and synccheck, one process a case and tool. Writes found.json
-and README.md beside this file. Needs torch, pandas, g++, nvcc and compute-sanitizer, no network, and some minutes.
-`--minutes 8` is when it starts nothing more; what was not run is called so in the table. `--table` writes README.md
-anew from found.json, without a GPU.
+Traces every case on the engine, builds one program of all cases with nvcc, and runs each case, the fixed ones too,
+under compute-sanitizer's memcheck, racecheck, initcheck and synccheck, one process per case and tool. Writes
+corpus.json and corpus.md. Needs torch, pandas, g++, nvcc and compute-sanitizer, no network, and some minutes. After
+`--minutes 8` it starts nothing more; the table says what was not run. `--page` writes only corpus.md, from
+corpus.json, without a GPU.
 """
 
 import argparse
@@ -13,19 +13,17 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1]))
+from tests.corpus.cases import CASES, KINDS, MAX_STEPS, ORDERS, answer, false_alarms
+from tests.launches import build
+from utils.ground.system import write
 
-from tests.corpus.cases import CASES, KINDS, MAX_STEPS, ORDERS, answer, false_alarms  # noqa: E402  found by the line above
-from tests.launches import build  # noqa: E402
-
-FOUND, README = HERE / "corpus.json", HERE / "corpus.md"
+HERE = Path(__file__).parent
+FOUND, PAGE = HERE / "corpus.json", HERE / "corpus.md"
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TIMEOUT = 60  # seconds, after which a program counts as hanging; others take a few
 AT_ONCE = 8
@@ -34,12 +32,12 @@ _START = time.monotonic()
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = argparse.ArgumentParser(prog="python -m bench.recorded.corpus", description=__doc__.splitlines()[0])
     options.add_argument("--minutes", type=float, default=8.0, help="start nothing more after so many minutes")
-    options.add_argument("--table", action="store_true", help="only write README.md anew from found.json")
+    options.add_argument("--page", action="store_true", help=f"only write {PAGE.name}, from what was recorded")
     options = options.parse_args()
-    if options.table:
-        README.write_text(table(json.loads(FOUND.read_text())))
+    if options.page:
+        write(PAGE, page(json.loads(FOUND.read_text())))
         return
     deadline = _START + 60 * options.minutes
     found = {"machine": machine(), "cases": {}}
@@ -49,9 +47,9 @@ def main():
         program = on_nvcc(folder)
         on_engine(found)
         under_sanitizer(found, program, deadline)
-    FOUND.write_text(json.dumps(found, indent=1) + "\n")
-    README.write_text(table(found))
-    print(f"wrote {FOUND} and {README}")
+    write(FOUND, json.dumps(found, indent=1) + "\n")
+    write(PAGE, page(found))
+    print(f"wrote {FOUND.name} and {PAGE.name}")
 
 
 def say(text):
@@ -77,7 +75,7 @@ def machine():
 
 
 def on_engine(found):
-    """Fill in each case's 'engine': what the trace says in every order of threads and blocks."""
+    """Fill in each case's 'engine': what the trace reports in every order of threads and blocks."""
     import torch
 
     import utils.cuda.kernel
@@ -104,10 +102,10 @@ def on_engine(found):
 
 
 def traced(launch, judge):
-    """What `judge` says of the problems that a launch meets, a list for each order."""
+    """What `judge` makes of the problems of a launch, a list for each order."""
     try:
         return judge([launch.trace(order=order, max_steps=MAX_STEPS).problems for order in ORDERS])
-    except Exception as error:  # say it in the table; the other cases go on
+    except Exception as error:  # the table shows it; the other cases go on
         return {"result": "fails", "line": None, "says": f"{type(error).__name__}: {error}"}
 
 
@@ -176,7 +174,7 @@ def sanitized(program, name, tool, deadline):
 
 # ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)    ========= ERROR SUMMARY: 3 errors
 _SUMMARY = re.compile(r"^=+ (?:RACECHECK|ERROR) SUMMARY: (\d+)", re.MULTILINE)
-# What a tool says first of a problem. Errors of the CUDA calls are memcheck's too, but name no place in a kernel.
+# How a tool begins to report a problem. Errors of the CUDA calls are memcheck's too, but name no place in a kernel.
 _REPORT = re.compile(
     r"^=+ ((?:Error: |Warning: )?(?:Invalid|Uninitialized|Barrier|Divergent|Potential|Race)\b.*)$", re.MULTILINE
 )
@@ -198,26 +196,26 @@ def read(output, name, hung=False):
     return {"result": "nothing", "line": None, "says": ""}
 
 
-# ---- the table ------------------------------------------------------------------------------------------------------
+# ---- the page -------------------------------------------------------------------------------------------------------
 
 _HEAD = """# Who finds which bug
 
-Each case is a small kernel with a planted bug, as learners write it, and its mended twin: one file, `cases.py` has the
-launches. The engine is `kernel.trace` on a CPU, in {orders} orders of blocks and threads; a bug counts as found by it
-only if kind and line (of a race both lines), block and thread are right in every order. The others are NVIDIA's
-compute-sanitizer {sanitizer} on an {gpu}, kernels built by nvcc {nvcc} with `-O3 -lineinfo`. This page is written by
-`sanitize.py`, the full answers are in `found.json`.
+Each case is a small kernel with a planted bug, as learners write it, and its fixed twin, both in one file;
+[cases.py](../../tests/corpus/cases.py) has the launches. The engine is `kernel.trace` on a CPU, in {orders} orders of
+blocks and threads; a bug counts as found by it only if kind and line (of a race both lines), block and thread are right
+in every order. The others are NVIDIA's compute-sanitizer {sanitizer} on an {gpu}; nvcc {nvcc} built the kernels with
+`-O3 -lineinfo`. This page is written by [corpus.py](corpus.py); [corpus.json](corpus.json) has the full answers.
 
 A number is the line that was named. *elsewhere* means a line that has nothing to do with the bug, *found* a report that
-names no line of the kernel; both count as found. *fails* means that the tool said nothing, but CUDA stopped the kernel
-with an error, and *hangs* that nothing had come after {timeout} s. The tools have different aims: initcheck is about
-global memory that the host never wrote and racecheck about shared memory, and none looks for what a kernel forgot to
-write.
+names no line of the kernel; both count as found. *fails* means that the tool reported nothing, but CUDA stopped the
+kernel with an error, and *hangs* that there was no result after {timeout} s. The tools have different aims: initcheck
+is about global memory that the host never wrote and racecheck about shared memory, and none looks for what a kernel
+forgot to write.
 """
 
 
-def table(found):
-    """README.md's text from what is in found.json."""
+def page(found):
+    """The text of corpus.md, from what is in corpus.json."""
     cases, where = found["cases"], found["machine"]
     columns = ("engine", *TOOLS)
     head = _HEAD.format(
@@ -232,7 +230,7 @@ def table(found):
     for name, entry in bugs.items():
         lines = ", ".join(map(str, entry["lines"])) if len(entry["lines"]) < 4 else _range(entry["lines"])
         cells = [_cell(entry[column]["bug"], entry["marked"]) for column in columns]
-        parts.append(_row(f"[{name}]({name}.cu)", entry["kind"].replace("_", " "), lines or "-", *cells))
+        parts.append(_row(_link(name), entry["kind"].replace("_", " "), lines or "-", *cells))
     parts += ["", "## How many of each kind were found\n", _row("kind", "cases", *columns)]
     parts.append(_row(*["---"] * (2 + len(columns))))
     for kind in (*KINDS, "all"):
@@ -240,15 +238,19 @@ def table(found):
         hits = [sum(entry[column]["bug"]["result"] == "found" for entry in chosen) for column in columns]
         parts.append(_row(kind.replace("_", " "), len(chosen), *hits))
     parts += ["", "## Alarms on sound kernels\n"]
-    parts.append(f"{len(bugs)} mended twins, and {len(cases) - len(bugs)} kernels that only look wrong.\n")
+    parts.append(f"{len(bugs)} fixed twins, and {len(cases) - len(bugs)} kernels that only look wrong.\n")
     parts += [_row("case", *columns), _row(*["---"] * (1 + len(columns)))]
     for name, entry in cases.items():
         cells = [_cell(entry[column]["sound"], []) for column in columns]
         if any(cell != "-" for cell in cells):
-            parts.append(_row(f"[{name}]({name}.cu)" + (", mended" if entry["kind"] else ""), *cells))
+            parts.append(_row(_link(name) + (", fixed" if entry["kind"] else ""), *cells))
     alarms = [sum(entry[column]["sound"]["result"] == "found" for entry in cases.values()) for column in columns]
     parts.append(_row("all alarms", *alarms))
     return "\n".join(parts) + "\n"
+
+
+def _link(name):
+    return f"[{name}](../../tests/corpus/{name}.cu)"
 
 
 def _row(*cells):

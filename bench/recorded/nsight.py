@@ -1,36 +1,32 @@
-"""Counts every launch of cases.py under Nsight Compute: `python3 bench/recorded/nsight.py` on a machine with a GPU.
+"""Counts every launch of tests/nsight under Nsight Compute, with a GPU:  python -m bench.recorded.nsight
 
 Builds one program of all launches with nvcc, runs it once under ncu, reads the memory instructions off the machine
-code (SASS) with cuobjdump, and writes counters.json and README.md beside this file. Needs torch, numpy, nvcc, ncu and
-cuobjdump, no network, and about a minute. `--table` writes README.md anew from counters.json and differences.json; the
-engine runs the launches that differ, and no GPU is needed.
+code (SASS) with cuobjdump, and writes nsight.json and nsight.md. Needs torch, numpy, nvcc, ncu and cuobjdump, no
+network, and about a minute. `--page` writes only nsight.md, from nsight.json and nsight_differences.json; the engine
+runs the launches that differ, and no GPU is needed.
 
-differences.json is written by hand: {"launch": {"counts": ["global_load_requests", ...], "reason": "..."}}, each count
-in which the engine differs from Nsight Compute, and why, by the instructions of the machine code (LDG, LDS, ...).
+nsight_differences.json is written by hand: {"launch": {"counts": ["global_load_requests", ...], "reason": "..."}}, each
+count in which the engine differs from Nsight Compute, and why, by the instructions of the machine code (LDG, LDS, ...).
 """
 
+import argparse
 import csv
 import hashlib
 import json
-import os
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1]))
+from bench.recorded.ncu import machine, number, run, under_ncu
+from tests.launches import build
+from tests.nsight.cases import LAUNCHES
+from utils.ground.system import write
 
-from tests.launches import build  # noqa: E402  the line above finds it
-from tests.nsight.cases import LAUNCHES  # noqa: E402
-
-COUNTERS = HERE / "nsight.json"
-DIFFERENCES = HERE.parents[1] / "tests" / "nsight" / "differences.json"
-README = HERE / "nsight.md"
+HERE = Path(__file__).parent
+RECORDING, DIFFERENCES, PAGE = HERE / "nsight.json", HERE / "nsight_differences.json", HERE / "nsight.md"
 
 
 class Count(NamedTuple):
@@ -70,7 +66,7 @@ COMPARED = [name for name, count in COUNTS.items() if count.compared]
 
 
 def engine_counts(launch):
-    """The engine's figures for a launch, by the names of COUNTS, and the Trace that they are from."""
+    """The engine's figures for a launch, by the names of COUNTS, and the Trace that they come from."""
     trace = launch.trace()
     table = trace.requests
     counts = {}
@@ -113,49 +109,23 @@ def memory_instructions(sass):
 
 
 def profiled(text):
-    """One dictionary a launch, in their order, from ncu's wide CSV ('raw' page): its columns, the units left out."""
+    """One dictionary per launch, in their order, from ncu's wide CSV ('raw' page): its columns, without the units."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     rows = list(csv.DictReader(lines))
     return [row for row in rows if row["ID"].strip()]  # the row of units has no ID
 
 
-def number(text):
-    return round(float(text.replace(",", "")))
-
-
-def run(*command, timeout, **more):
-    """What a command prints; RuntimeError with all of it if it fails."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-        **more,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stdout[-4000:]}")
-    return done.stdout
-
-
 def record():
+    """Count every launch and write both files."""
     began = time.perf_counter()
 
     def step(text):
         print(f"{time.perf_counter() - began:6.1f} s  {text}", flush=True)
 
-    asked = "--query-gpu=name,driver_version,compute_cap"
-    gpu, driver, capability = run("nvidia-smi", asked, "--format=csv,noheader", timeout=30).splitlines()[0].split(", ")
-    versions = {
-        "gpu": gpu,
-        "compute_capability": capability,
-        "driver": driver,
-        "ncu": run("ncu", "--version", timeout=30).split("Version ")[-1].split()[0],
-        "nvcc": re.search(r"V([\d.]+)", run("nvcc", "--version", timeout=30))[1],
-    }
-    step(f"{gpu}: building {len(LAUNCHES)} launches")
+    found = machine() | {"nvcc": re.search(r"V([\d.]+)", run("nvcc", "--version", timeout=30))[1]}
+    step(f"{found['gpu']}: building {len(LAUNCHES)} launches")
     with tempfile.TemporaryDirectory() as folder:
-        program = build(LAUNCHES, folder, arch=f"sm_{capability.replace('.', '')}")
+        program = build(LAUNCHES, folder, arch=f"sm_{found['compute_capability'].replace('.', '')}")
         step("running them once without ncu")
         run(program, "all", timeout=60)
         step("asking ncu which metrics it has")
@@ -165,17 +135,12 @@ def record():
         if missing:
             step(f"it does not have {', '.join(missing)}")
         step("running them under ncu")
-        log = Path(folder) / "ncu.csv"
-        options = ["--clock-control", "none", "--cache-control", "none", "--print-units", "base", "--page", "raw"]
-        options += ["--print-kernel-base", "mangled", "--csv", "--log-file", log]
-        options += ["--metrics", ",".join(metric for metric, _ in metrics if metric not in missing)]
-        try:
-            run("ncu", *options, program, "all", timeout=150, env={**os.environ, "TMPDIR": folder})
-        except RuntimeError as error:
-            raise RuntimeError(f"{error}\n{log.read_text()[-4000:] if log.exists() else ''}") from None
-        rows = profiled(log.read_text())
+        asked = ",".join(metric for metric, _ in metrics if metric not in missing)
+        options = ["--cache-control", "none", "--page", "raw", "--print-kernel-base", "mangled", "--metrics", asked]
+        log = under_ncu([program, "all"], *options, folder=folder)
+        rows = profiled(log)
         if len(rows) != len(LAUNCHES):
-            raise RuntimeError(f"ncu saw {len(rows)} kernels, not {len(LAUNCHES)}:\n{log.read_text()[-4000:]}")
+            raise RuntimeError(f"ncu saw {len(rows)} kernels, not {len(LAUNCHES)}:\n{log[-4000:]}")
         step("reading the machine code")
         instructions = memory_instructions(run("cuobjdump", "-sass", program, timeout=60))
     launches = {}
@@ -183,23 +148,21 @@ def record():
         counters = {}
         for name, count in COUNTS.items():
             if there := [metric for metric in count.metrics if metric not in missing]:
-                counters[name] = sum(number(row[metric]) for metric in there)
+                counters[name] = sum(round(number(row[metric])) for metric in there)
         launches[launch.name] = {
             "fingerprint": fingerprint(launch),
             "counters": counters,
             "sass": instructions[row["Kernel Name"]],
         }
-    write(COUNTERS, versions | {"launches": launches})
-    step(f"wrote {COUNTERS.name}")
-    README.write_text(readme())
-    step(f"wrote {README.name}")
+    write(RECORDING, as_text(found | {"launches": launches}))
+    write(PAGE, page())
+    step(f"wrote {RECORDING.name} and {PAGE.name}")
 
 
-def write(path, content):
-    """JSON with one launch's counters on a line, so that a change is seen as such."""
+def as_text(content):
+    """JSON with the counters of a launch on one line, so that a change is easy to see."""
     text = json.dumps(content, indent=1)
-    text = re.sub(r"\{[^{}]*\}", lambda found: re.sub(r"\s*\n\s*", " ", found[0]), text)
-    path.write_text(text + "\n")
+    return re.sub(r"\{[^{}]*\}", lambda found: re.sub(r"\s*\n\s*", " ", found[0]), text) + "\n"
 
 
 # ---- the page -------------------------------------------------------------------------------------------------------
@@ -219,25 +182,26 @@ _COLUMNS = {
 _PAGE = """\
 # The engine's counts beside Nsight Compute's
 
-Written by `bench/recorded/nsight.py`; change that, not this page.
+Written by [nsight.py](nsight.py); change that, not this page.
 
-The {launches} launches of [cases.py](cases.py) ran on an {gpu} (compute capability {compute_capability}, driver
-{driver}), built by nvcc {nvcc} and counted by Nsight Compute {ncu}. `tests/nsight/test_nsight.py` runs each of
-them on the CPU engine and adds up `Trace.requests`. Compared, to the last digit, are the requests and sectors of loads
-and stores in global memory, and the wavefronts of loads and stores in shared memory. {verdict}
+The {launches} launches of [tests/nsight](../../tests/nsight/cases.py) ran on an {gpu} (compute capability
+{compute_capability}, driver {driver}), built by nvcc {nvcc} and counted by Nsight Compute {ncu}.
+`tests/nsight/test_nsight.py` runs each of them on the CPU engine and adds up `Trace.requests`. Compared, to the last
+digit, are the requests and sectors of loads and stores in global memory, and the wavefronts of loads and stores in
+shared memory. {verdict}
 
 A *request* is one instruction of one warp, a *sector* 32 bytes of global memory that a request touches, a *wavefront*
 one pass over the 32 banks of shared memory. The engine counts the source as it is written; nvcc may merge, split, move
-or drop accesses, and where it does the figures differ. `counters.json` also holds each kernel's memory instructions as
-they stand in the machine code (SASS), and what is recorded and not compared: atomics and bank conflicts.
+or drop accesses, and where it does the figures differ. [nsight.json](nsight.json) also holds the memory instructions of
+each kernel's machine code (SASS), and what is recorded and not compared: atomics and bank conflicts.
 
-To repeat it, on a machine with an NVIDIA GPU, nvcc, ncu and cuobjdump, and the right to read the GPU's counters:
+To repeat it, on a machine with an NVIDIA GPU, nvcc, ncu and cuobjdump, and permission to read the GPU's counters:
 
-    python3 bench/recorded/nsight.py
+    python -m bench.recorded.nsight
 
 ## Nsight Compute's counts
 
-A column without a word about the memory is global memory. Bold is what the engine counts differently, as said below.
+A column that names no memory is about global memory. Bold is what the engine counts differently, as explained below.
 
 {table}
 
@@ -247,9 +211,9 @@ A column without a word about the memory is global memory. Bold is what the engi
 """
 
 
-def readme():
-    """The text of README.md, from counters.json, differences.json and the engine's counts of what differs."""
-    recorded = json.loads(COUNTERS.read_text())
+def page():
+    """The text of nsight.md, from nsight.json, nsight_differences.json and the engine's counts of what differs."""
+    recorded = json.loads(RECORDING.read_text())
     differences = json.loads(DIFFERENCES.read_text()) if DIFFERENCES.exists() else {}
     table = ["| launch | " + " | ".join(_COLUMNS) + " |", "|---" * (len(_COLUMNS) + 1) + "|"]
     for name, entry in recorded["launches"].items():
@@ -280,9 +244,9 @@ def readme():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--table"]:
-        README.write_text(readme())
-    elif not sys.argv[1:]:
-        record()
+    parser = argparse.ArgumentParser(prog="python -m bench.recorded.nsight", description=__doc__.splitlines()[0])
+    parser.add_argument("--page", action="store_true", help=f"only write {PAGE.name}, from what was recorded")
+    if parser.parse_args().page:
+        write(PAGE, page())
     else:
-        sys.exit(__doc__)
+        record()

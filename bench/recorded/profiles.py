@@ -1,28 +1,26 @@
-"""Records Nsight Compute's full report of three kernels, on a machine with a GPU: `python bench/recorded/profiles.py`.
+"""Records Nsight Compute's full report of three kernels, with a GPU:  python -m bench.recorded.profiles
 
-The kernels are square, the naive and the tiled matrix product. Writes profiles.json beside this file: the GPU, the
-versions, and for each kernel its launch and every metric of every section, with its unit. Needs ncu (of the CUDA
-Toolkit), the right to read the GPU's counters, no network, and about a minute.
+The kernels are square, the naive and the tiled matrix product. Writes profiles.json: the GPU, the versions, and for
+each kernel its launch and every metric of every section, with its unit. Needs ncu (of the CUDA Toolkit), permission to
+read the GPU's counters, no network, and about a minute.
 """
 
 import csv
 import io
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1]))
+from bench.recorded.ncu import machine, number, under_ncu
+from utils.ground.system import write
 
-PROFILES = HERE / "profiles.json"
+PROFILES = Path(__file__).with_suffix(".json")
 KERNELS = {"square_kernel": "square", "matmul_kernel": "matmul", "matmul_tiled_kernel": "matmul_tiled"}  # operations
 
 
 def launch():
-    """Launch each of the kernels once. This is the program that ncu watches: it calls this script with `--launch`."""
+    """Launch each of the kernels once. `python -m bench.recorded.profiles --launch`, which ncu watches, does it."""
     import torch
 
     import kernels
@@ -44,10 +42,10 @@ def parsed(text) -> dict:
     """What ncu's 'details' page says, from its CSV text: for each kernel by its name, `block` and `grid` as ncu writes
     them, and `sections`, which map a section's name to its metrics, a metric to its value and unit.
 
-    A value is a number, or text where it is none. The advice that ncu adds, its rules, is left out.
+    A value is a number, or text. The advice that ncu adds, its rules, is left out.
     """
     lines = text.splitlines(keepends=True)
-    table = next(number for number, line in enumerate(lines) if line.startswith('"ID"'))  # behind ncu's own messages
+    table = next(number for number, line in enumerate(lines) if line.startswith('"ID"'))  # after ncu's own messages
     found = {}
     for row in csv.DictReader(io.StringIO("".join(lines[table:]))):
         if not row["Metric Name"]:
@@ -59,54 +57,22 @@ def parsed(text) -> dict:
     return found
 
 
-def number(text):
-    """'1,234.5' as a number; text that is none as it is."""
-    try:
-        value = float(text.replace(",", ""))
-    except ValueError:
-        return text
-    return int(value) if value.is_integer() else value
-
-
-def run(*command, **more) -> str:
-    """What a command prints. RuntimeError with all of it if it fails."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, **more)
-    if done.returncode:
-        raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
-    return done.stdout
-
-
 def record() -> dict:
     """Run ncu; what profiles.json holds."""
     import torch
 
-    asked = run("nvidia-smi", "--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader")
-    gpu, driver, capability = asked.splitlines()[0].split(", ")
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "details.csv"
-        options = ["--clock-control", "none", "--set", "full", "--csv", "--page", "details", "--print-units", "base"]
-        options += ["--kernel-name", f"regex:^({'|'.join(KERNELS)})$", "--log-file", log]
-        try:
-            run("ncu", *options, sys.executable, __file__, "--launch", env={**os.environ, "TMPDIR": folder})
-        except RuntimeError as error:
-            raise RuntimeError(f"{error}\n{log.read_text()[-4000:] if log.exists() else ''}") from None
-        launches = parsed(log.read_text())
+        program = [sys.executable, "-m", "bench.recorded.profiles", "--launch"]
+        chosen = ["--kernel-name", f"regex:^({'|'.join(KERNELS)})$"]
+        launches = parsed(under_ncu(program, "--set", "full", "--page", "details", *chosen, folder=folder))
     if list(launches) != list(KERNELS):
         raise RuntimeError(f"ncu reported {', '.join(launches) or 'nothing'}, not {', '.join(KERNELS)}")
-    return {
-        "gpu": gpu,
-        "compute_capability": capability,
-        "driver": driver,
-        "ncu": run("ncu", "--version").split("Version ")[-1].split()[0],
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "launches": launches,
-    }
+    return machine() | {"torch": torch.__version__, "cuda": torch.version.cuda, "launches": launches}
 
 
 if __name__ == "__main__":
     if "--launch" in sys.argv:
         launch()
     else:
-        PROFILES.write_text(json.dumps(record(), indent=1) + "\n")
+        write(PROFILES, json.dumps(record(), indent=1) + "\n")
         print(f"wrote {PROFILES.name}")

@@ -1,8 +1,8 @@
 """Compiles every kernel of the course with nvcc and keeps what each needs:  python -m bench.recorded.resources
 
-Writes resources.json beside this file: for each kernel and architecture the registers of a thread, the bytes of static
-shared memory of a block, and the bytes of stack and of spilled registers of a thread, as ptxas tells them. Needs nvcc
-and no GPU. tests/nvcc/test_nvcc.py compiles the same way and fails for a spill that is not in the file.
+Writes resources.json: for each kernel and architecture the registers per thread, the bytes of static shared memory per
+block, and the bytes of stack and of spilled registers per thread, as ptxas reports them. Needs nvcc and no GPU.
+tests/nvcc/test_nvcc.py compiles the same way and fails for a spill that is not in the file.
 """
 
 import json
@@ -47,18 +47,18 @@ class Needs(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """What became of a source: nvcc's log where it refused (else empty), and what its kernels need."""
+    """The result for a source: nvcc's log where it refused (otherwise empty), and what its kernels need."""
 
     log: str
     needs: list[Needs]
 
 
 def compile_all(sources, nvcc=None) -> list[Compiled]:
-    """Compile sources side by side, for all architectures each, warnings being errors. The order is kept."""
+    """Compile sources side by side, each for all architectures, with warnings as errors. The order is kept."""
     nvcc = nvcc or cuda_home() / "bin" / "nvcc"
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         done = list(pool.map(lambda source: _compile(source, nvcc), sources))
-    seen, told_apart = Counter(), []
+    seen, numbered = Counter(), []
     for compiled in done:
         for kernel in {(n.file, n.kernel) for n in compiled.needs}:
             seen[kernel] += 1
@@ -67,12 +67,12 @@ def compile_all(sources, nvcc=None) -> list[Compiled]:
             n._replace(kernel=f"{n.kernel} ({number})") if (number := numbers[n.file, n.kernel]) > 1 else n
             for n in compiled.needs
         ]
-        told_apart.append(compiled._replace(needs=needs))
-    return told_apart
+        numbered.append(compiled._replace(needs=needs))
+    return numbered
 
 
 def _compile(source: Source, nvcc) -> Compiled:
-    """The kernels of one source, without what speaks of torch, as utils.load_cuda gives them to nvcc."""
+    """The kernels of one source, without what uses torch, as utils.load_cuda passes them to nvcc."""
     code = split(source.text).device if cxx.uses_torch(source.text) else source.text
     code = f'#include <cuda_runtime.h>\n#include <cstdint>\n#line 1 "cuda_src"\n{code}\n'
     for i, instance in enumerate(source.instances):
@@ -89,14 +89,14 @@ def _compile(source: Source, nvcc) -> Compiled:
 
 
 def _needs(file, log) -> list[Needs]:
-    """What ptxas told. A function that was not inlined is told of with the kernel whose code it follows."""
+    """What ptxas reports. A function that was not inlined counts with the kernel whose code it follows."""
     found = []
     entries = re.split(r"Compiling entry function '(\S+)' for '(\w+)'", log)
     names = _readable(entries[1::3])
-    for symbol, arch, told in zip(entries[1::3], entries[2::3], entries[3::3], strict=True):
-        registers = re.search(r"Used (\d+) registers", told)
-        shared = re.search(r"(\d+) bytes smem", told)
-        frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", told)
+    for symbol, arch, report in zip(entries[1::3], entries[2::3], entries[3::3], strict=True):
+        registers = re.search(r"Used (\d+) registers", report)
+        shared = re.search(r"(\d+) bytes smem", report)
+        frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
         summed = [sum(map(int, column)) for column in zip(*frames, strict=True)]
         found.append(Needs(file, names[symbol], arch, int(registers[1]), int(shared[1]) if shared else 0, *summed))
     return sorted(found)
@@ -112,7 +112,7 @@ def _readable(symbols) -> dict[str, str]:
 
 
 def missing(source, compiled) -> list[str]:
-    """The kernels of a source of which no code was made, on one architecture or on all: templates without instances."""
+    """The kernels of a source without code for one architecture or for all: templates without instances."""
     made = {(re.split(r"[< ]", n.kernel.split("::")[-1])[0], n.arch) for n in compiled.needs}
     return [name for name in cxx.kernels(source.text) if not {(name, arch) for arch in ARCHITECTURES} <= made]
 
@@ -121,20 +121,20 @@ def missing(source, compiled) -> list[str]:
 
 
 def write(needs, release):
-    """Keep what the kernels need, a line each, and the nvcc that said so."""
+    """Keep what the kernels need, one line per kernel, and the nvcc that reported it."""
     lines = ",\n".join(json.dumps(n._asdict()) for n in needs)
     RESOURCES.write_text(f'{{"nvcc": "{release}", "needs": [\n{lines}\n]}}\n')
 
 
 def read() -> tuple[str, dict]:
-    """The nvcc that was recorded with, and the recorded Needs by their keys."""
+    """The nvcc of the recording, and the recorded Needs by their keys."""
     recorded = json.loads(RESOURCES.read_text())
     needs = [Needs(**entry) for entry in recorded["needs"]]
     return recorded["nvcc"], {n.key: n for n in needs}
 
 
 def new_spills(needs, recorded) -> list[str]:
-    """A sentence for each kernel that spills more than it did."""
+    """A sentence for each kernel that spills more than was recorded."""
     found = []
     for n in needs:
         before = recorded.get(n.key, n._replace(spill_stores=0, spill_loads=0))
@@ -149,7 +149,7 @@ def new_spills(needs, recorded) -> list[str]:
 
 
 def table(needs, recorded, release="", recorded_release="") -> list[str]:
-    """The lines of a table, a kernel each. Where a figure was another when recorded, that stands in brackets."""
+    """The lines of a table, one per kernel, with the recorded figure in brackets where it was different."""
     rows = [["", *ARCHITECTURES, "shared", "stack", "spilled"]]
     file = None
     by_kernel = {}
@@ -168,7 +168,7 @@ def table(needs, recorded, release="", recorded_release="") -> list[str]:
         rows.append([f"  {kernel}", *registers, *most])
     first, *widths = [max(map(len, column)) for column in zip(*(row for row in rows if len(row) > 1), strict=True)]
     lines = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], widths)]).rstrip() for row in rows]
-    words = "registers of a thread by architecture; bytes of shared memory of a block, of stack and spilled of a thread"
+    words = "registers per thread by architecture; bytes of shared memory per block, of stack and of spills per thread"
     version = f"nvcc {release}" if release == recorded_release else f"nvcc {release} (recorded: {recorded_release})"
     return [f"{version}: {words}", *lines]
 

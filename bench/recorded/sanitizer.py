@@ -1,8 +1,8 @@
-"""Every kernel of kernels/ under NVIDIA's compute-sanitizer: `python -m bench.recorded.sanitizer`, with a GPU.
+"""Every kernel of kernels/ under NVIDIA's compute-sanitizer, with a GPU:  python -m bench.recorded.sanitizer
 
 memcheck looks for accesses outside of a tensor, racecheck for races in shared memory, each on the launches that
-tests/kernels/launches.py lists. Ends non-zero if one of them finds something. Needs compute-sanitizer (of the CUDA
-Toolkit), no network, and about a minute.
+tests/kernels/launches.py lists. Prints what they find, keeps nothing, and ends with a status above zero if one of
+them finds something. Needs compute-sanitizer (of the CUDA Toolkit), no network, and about a minute.
 """
 
 import os
@@ -14,7 +14,7 @@ TOOLS = ("memcheck", "racecheck")
 
 
 def launch_all():
-    """Launch every kernel with all of its sizes. This is the program that compute-sanitizer watches."""
+    """Launch every kernel with all of its sizes. compute-sanitizer watches this program."""
     import torch
 
     import kernels
@@ -43,7 +43,7 @@ def main() -> int:
     program = [sys.executable, "-m", "bench.recorded.sanitizer", "--launch"]
     # Each tensor in memory of its own: torch's would hide a step from one into the next.
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    # cuda-bindings asks the driver for functions that it may not have: such answers are no error of a kernel.
+    # cuda-bindings asks the driver for functions that it may not have: such answers are not errors of a kernel.
     options = ["--error-exitcode", "1", "--report-api-errors", "no"]
     running = {
         tool: subprocess.Popen(["compute-sanitizer", "--tool", tool, *options, *program], env=environment)

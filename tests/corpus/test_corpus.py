@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.recorded.corpus import FOUND, README, table
+from bench.recorded.corpus import FOUND, PAGE, page
 from tests.corpus.cases import CASES, KINDS, MAX_STEPS, ORDERS, answer, false_alarms
 from utils.cuda.cpu import module as engine
 
@@ -60,9 +60,9 @@ def test_every_file_is_a_case_and_marks_its_bug():
     assert not any("BUG" in case.launch.source for case in CLEAN)
 
 
-def test_the_table_is_the_one_that_the_script_writes():
+def test_the_page_is_the_one_that_the_program_writes():
     found = json.loads(FOUND.read_text())
-    assert README.read_text() == table(found)
+    assert PAGE.read_text() == page(found)
     for case in CASES:  # measured on these very sources
         assert found["cases"][case.name]["lines"] == list(case.lines), case.name
     assert set(found["cases"]) == {case.name for case in CASES}

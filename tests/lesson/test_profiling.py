@@ -1,9 +1,7 @@
-"""The timeline and the roofline are drawn from the right numbers, and what Nsight Compute prints is read."""
+"""The timeline and the roofline are drawn from the right numbers."""
 
-import importlib.util
 import json
 import os
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,10 +12,9 @@ from matplotlib.text import Text
 import kernels
 from tests.figures import clean, drawn  # noqa: F401  clean runs by itself
 from utils import compile_kernel
-from utils.lesson import plots, profiling
+from utils.lesson import plots
+from utils.lesson.figures import nsight_counters
 from utils.lesson.profiling import Bar, bars_of, counted, short, show_roofline, show_trace
-
-ROOT = Path(profiling.__file__).parents[2]
 
 
 def readable():
@@ -196,53 +193,9 @@ def test_a_roofline_needs_numbers_above_0(peak, bandwidth, kernels):
 
 
 def test_a_trace_is_counted_under_the_names_of_the_recording():
-    recorded = json.loads((ROOT / "images" / "nsight_counters.json").read_text())["launches"]
+    recorded = nsight_counters()["launches"]
     copy = compile_kernel(kernels.source("copy"), "copy_kernel")
     assert counted(copy.trace[4, 256](torch.rand(1024), torch.empty(1024), 1024)) == recorded["copy_float"]
     padded = compile_kernel(kernels.source("transpose"), "transpose_padded_kernel")
     found = counted(padded.trace[(4, 2), (32, 32)](torch.rand(64, 128), torch.empty(128, 64), 64, 128))
     assert found == recorded["transpose_32x33"] and found["shared_load_wavefronts"] == 256
-
-
-# ---- bench/recorded/profiles.py --------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def recorder():
-    spec = importlib.util.spec_from_file_location("record_profiles", ROOT / "images" / "record_profiles.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-# The columns are Nsight Compute's; the values are made up for this test.
-HEAD = (
-    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",'
-)
-HEAD += '"CC","Section Name","Metric Name","Metric Unit","Metric Value","Rule Name","Rule Type","Rule Description"\n'
-
-
-def line(kernel, section, metric, unit, value, rule=""):
-    words = ["0", "1", "python", "host", kernel, "1", "7", "(256, 1, 1)", "(5, 1, 1)", "0", "9.0"]
-    return ",".join(f'"{word}"' for word in [*words, section, metric, unit, value, rule, "", rule]) + "\n"
-
-
-def test_a_details_page_is_read(recorder):
-    text = "==PROF== Connected to process 1\n" + HEAD
-    text += line("square_kernel(const float *, float *, unsigned long)", "Occupancy", "Achieved Occupancy", "%", "81.5")
-    text += line(
-        "square_kernel(const float *, float *, unsigned long)", "Occupancy", "", "", "", "advice,\nin two lines"
-    )
-    text += line("square_kernel(const float *, float *, unsigned long)", "Launch Statistics", "Threads", "", "1,280")
-    text += line("matmul_kernel", "Launch Statistics", "Cluster Scheduling Policy", "", "PolicySpread")
-    sections = {"Occupancy": {"Achieved Occupancy": [81.5, "%"]}, "Launch Statistics": {"Threads": [1280, ""]}}
-    other = {"Launch Statistics": {"Cluster Scheduling Policy": ["PolicySpread", ""]}}
-    launch = {"block": "(256, 1, 1)", "grid": "(5, 1, 1)"}
-    assert recorder.parsed(text) == {
-        "square_kernel": launch | {"sections": sections},
-        "matmul_kernel": launch | {"sections": other},
-    }
-
-
-def test_the_kernels_that_are_profiled_are_the_courses(recorder):
-    assert all(f"void {name}(" in kernels.source(operation) for name, operation in recorder.KERNELS.items())

@@ -4,21 +4,21 @@ import json
 
 import pytest
 
-from bench.recorded.nsight import COMPARED, COUNTERS, DIFFERENCES, README, engine_counts, fingerprint, readme
+from bench.recorded.nsight import COMPARED, DIFFERENCES, PAGE, RECORDING, engine_counts, fingerprint, page
 from tests.nsight.cases import LAUNCHES
 
-if not COUNTERS.exists():
-    pytest.skip("no counters yet: run bench/recorded/nsight.py on a GPU", allow_module_level=True)
+if not RECORDING.exists():
+    pytest.skip("no counters yet: run `python -m bench.recorded.nsight` on a GPU", allow_module_level=True)
 
-RECORDED = json.loads(COUNTERS.read_text())["launches"]
+RECORDED = json.loads(RECORDING.read_text())["launches"]
 DIFFER = json.loads(DIFFERENCES.read_text()) if DIFFERENCES.exists() else {}
 
 
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.name)
 def test_counts_are_those_of_nsight_compute(launch):
-    assert launch.name in RECORDED, "a new launch: run bench/recorded/nsight.py on a GPU"
+    assert launch.name in RECORDED, "a new launch: run `python -m bench.recorded.nsight` on a GPU"
     recorded = RECORDED[launch.name]
-    assert fingerprint(launch) == recorded["fingerprint"], "it changed: run bench/recorded/nsight.py on a GPU"
+    assert fingerprint(launch) == recorded["fingerprint"], "it changed: run `python -m bench.recorded.nsight` on a GPU"
     engine, trace = engine_counts(launch)
     assert not trace.problems, trace.problems
     measured = recorded["counters"]
@@ -49,4 +49,4 @@ def test_one_launch_in_ten_at_most_differs_in_global_memory():
 
 
 def test_the_page_is_what_the_script_writes():
-    assert README.read_text() == readme(), "run `python bench/recorded/nsight.py --table`"
+    assert PAGE.read_text() == page(), "run `python -m bench.recorded.nsight --page`"

@@ -213,7 +213,7 @@ def _rate(value) -> str:
 
 
 def counted(trace) -> dict:
-    """The totals of a `kernel.trace` under the names of recorded/lesson_counters.json: requests and sectors of global
+    """The totals of a `kernel.trace` under the names of `figures.nsight_counters`: requests and sectors of global
     memory, wavefronts of shared memory, each for loads and stores."""
     table, totals = trace.requests, {}
     for space, columns in {"global": ("requests", "sectors"), "shared": ("wavefronts",)}.items():

@@ -1,5 +1,9 @@
-"""How long something takes, on the CPU and on the GPU, and how much faster it is than something else."""
+"""How long something takes, on the CPU and on the GPU, and how much faster it is than something else.
 
+`measure` takes a function and its arguments; `measure_fresh` times short kernels, as the benchmark does.
+"""
+
+import itertools
 import math
 import statistics
 import time
@@ -10,17 +14,31 @@ from typing import Any
 import pandas as pd
 import torch
 
+from utils.cuda.common.toolchain import device
+from utils.ground.errors import CourseError
+
 TARGET = 0.5  # seconds that all samples together should take
 LONG = 1.0  # seconds from which one run is enough
 MOST_SAMPLES = 200
 
+# Of `measure_fresh` on a GPU:
+SAMPLES, BUDGET = 30, 2.0  # that many samples, or as many as fit into so many seconds
+LAUNCHES, REPLAYED = 4, 20  # a sample is the mean of 4 launches from Python, or of 20 in a CUDA graph
+ALONE = 10e-3  # seconds from which one launch is a sample
+SHORT = 200e-6  # seconds: what takes less is launched by a CUDA graph, as the time of a launch from Python would show
+
+
+class GraphError(CourseError):
+    """A CUDA graph cannot launch what is to be measured."""
+
 
 @dataclass(frozen=True)
 class Timing:
-    """What `measure` found: every sample in seconds, in the order they were taken."""
+    """What `measure` found: every sample in seconds, in the order they were taken; `graph`: a CUDA graph launched."""
 
     samples: tuple[float, ...]
     device: str = "cpu"
+    graph: bool = False
 
     def __post_init__(self):
         if not self.samples:
@@ -69,8 +87,8 @@ def measure(f: Callable, *args: Any, repeat: int | None = None, **kwargs: Any) -
     device, and the only wait for the GPU comes after the last sample. Otherwise it is the time by `time.perf_counter`;
     if CUDA is in use nevertheless, every sample waits for the GPU.
 
-    A launch from Python has a price of its own, however short the kernel is. Times near that of squaring one element
-    say how fast Python launches, not how fast the kernel is.
+    A launch from Python takes time of its own, however short the kernel is. Times near that of squaring one element
+    say how fast Python launches, not how fast the kernel is: `measure_fresh` times short kernels.
 
     Raises TypeError when `f` cannot be called and ValueError when `repeat` is below 1; what `f` raises passes through.
     """
@@ -86,7 +104,7 @@ def measure(f: Callable, *args: Any, repeat: int | None = None, **kwargs: Any) -
     del result
     if device is not None:
         with torch.cuda.device(device):
-            if repeat is None:  # the first run may have loaded libraries: let the second one tell the length
+            if repeat is None:  # the first run may have loaded libraries: the second one shows the length
                 second, _ = _by_clock(f, args, kwargs)
                 repeat = max(1, min(MOST_SAMPLES, int(TARGET / second)))
             return Timing(_by_events(f, args, kwargs, repeat), "cuda")
@@ -98,6 +116,68 @@ def measure(f: Callable, *args: Any, repeat: int | None = None, **kwargs: Any) -
     while not samples or (sum(samples) + min(samples) < TARGET and len(samples) < MOST_SAMPLES):
         samples.append(_by_clock(f, args, kwargs)[0])
     return Timing(tuple(samples))
+
+
+def measure_fresh(f: Callable, inputs: Callable) -> Timing:
+    """Time `f(*inputs())`, where each launch takes other inputs than the one before, and finds none in a GPU's cache.
+
+    `inputs` returns a new tuple of tensors at each call. On a GPU a sample is the mean of several launches, and what
+    takes less than 200 µs is launched by a CUDA graph: the time of a launch from Python would show in the result.
+    Raises GraphError where no graph can launch `f`.
+    """
+    return measure_by_turns(f, input_sets(inputs))
+
+
+def input_sets(inputs: Callable) -> list[tuple]:
+    """Different results of `inputs()`: at least two, and together four times as large as the GPU's L2 cache."""
+    sets = [inputs(), inputs()]
+    if device().type == "cuda":
+        size = sum(x.nbytes for x in sets[0])
+        l2 = torch.cuda.get_device_properties(device()).L2_cache_size
+        sets += [inputs() for _ in range(math.ceil(4 * l2 / size) - 2)]
+    return sets
+
+
+def measure_by_turns(f: Callable, sets: list[tuple], verify: Callable | None = None) -> Timing:
+    """Time `f(*inputs)` as `measure_fresh` does, with the inputs of `sets` by turns.
+
+    Where a CUDA graph launched, `verify(replay)` is called at the end: `replay()` launches the graph once more, and
+    returns the inputs and the result of its last launch. Raises GraphError, and whatever `verify` raises.
+    """
+    turns = itertools.cycle(sets)
+
+    def run(launches=1):
+        for _ in range(launches):
+            inputs = next(turns)
+            out = f(*inputs)
+        return inputs, out
+
+    launches, repeat, replay = 1, 5, None
+    if device().type == "cuda":
+        once = measure(run, repeat=len(sets)).seconds
+        at_once = REPLAYED if once < SHORT else LAUNCHES
+        launches = 1 if once > ALONE else -(-at_once // len(sets)) * len(sets)
+        repeat = max(5, min(SAMPLES, int(BUDGET / (launches * once))))
+        replay = captured(lambda: run(launches)) if once < SHORT else None
+    timing = measure(replay or (lambda: run(launches)), repeat=repeat)
+    if replay and verify:
+        verify(replay)
+    samples = tuple(seconds / launches for seconds in timing.samples)
+    return Timing(samples, device().type, graph=replay is not None)
+
+
+def captured(run: Callable) -> Callable:
+    """A function that replays the launches of `run()` as a CUDA graph, without Python, and returns what `run` did. Its
+    tensors stay in the same memory, and each replay writes them again. Raises GraphError where capturing fails."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            last = run()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # PyTorch's generator and allocator are not to be used after this
+        raise GraphError(f"no CUDA graph can launch it: {str(error).splitlines()[0]}") from None
+    return lambda: graph.replay() or last  # from its tensors `measure` sees that the time is a GPU's
 
 
 def speed_table(timings: dict) -> pd.DataFrame:

@@ -110,7 +110,7 @@ def outputs(wanted: Iterable[str] = (), root: Path = ROOT) -> int:
         else:
             write(path, nbformat.writes(result.notebook) + "\n")
 
-    # with COURSE_RECORD, bench.measuring.recorded keeps what is measured on a GPU
+    # with COURSE_RECORD, lesson.figures.recorded keeps what is measured on a GPU
     results = run_lessons(paths, keep, root, COURSE_RECORD="1")
     if any(result.device.startswith("CPU") for result in results):
         print("note: these outputs come from a machine without a GPU; the committed ones should come from one with.")

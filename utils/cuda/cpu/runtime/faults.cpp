@@ -284,5 +284,5 @@ std::string fault_message(const char* kernel, const Worker& w) {
 
 }  // namespace cuda_on_cpu
 
-// Called when the guard has been loaded (guard/__init__.py).
+// Called when the guard has been loaded (guard.py).
 extern "C" void cuda_on_cpu_set_guard(const cuda_on_cpu::Guard* loaded) { cuda_on_cpu::guard = loaded; }

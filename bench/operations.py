@@ -1,0 +1,210 @@
+"""What the benchmark times: every operation of kernels/ and its peers, their inputs, and the results that are right."""
+
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import torch
+
+import kernels
+from utils.cuda.common.toolchain import device
+
+__all__ = ["GROUPS", "Group", "Operation", "product"]
+
+LARGE = 2**28  # floats in an array that is read at the full speed of the memory
+
+
+class Operation(NamedTuple):
+    """One line of a table."""
+
+    name: str
+    run: Callable  # takes the inputs
+    inputs: Callable  # returns fresh random ones, a tuple
+    right: Callable  # of a slice and the inputs: the right values of these rows, and how far the result may be off
+    bytes: int  # read and written, at least
+    flops: int = 0
+    of: str = ""  # the operation of kernels/ that this is about; a peer of all of them has none
+
+
+class Group(NamedTuple):
+    """One table."""
+
+    operations: Callable  # yields those of a size; the others are compared with the first
+    sizes: Callable  # returns those that are measured on this device
+    heading: str  # with {0} for the size
+    counts: str  # 'bytes' or 'flops': what the rate is of
+    against: dict  # the columns that compare: name, and how the row begins that all are divided by ("": the first row)
+
+
+# ---- what is measured -----------------------------------------------------------------------------------------------
+
+
+def floats(*shapes):
+    return lambda: tuple(torch.randn(shape, device=device()) for shape in shapes)
+
+
+def levels(*shape):
+    return lambda: (torch.randint(0, 256, shape, dtype=torch.uint8, device=device()),)
+
+
+def kernel(name, function, *more):
+    """A call of a function of kernels/, which is built at the first one; `more` follows the inputs."""
+    built = cache(lambda: getattr(kernels.load(name), function))
+    return lambda *inputs: built()(*inputs, *more)
+
+
+def tritons(name, title="Triton") -> list[tuple]:
+    """An operation's line in Triton, from bench/triton_kernels.py; none without a GPU or without Triton."""
+    if device().type == "cpu" or not find_spec("triton"):
+        return []
+    from bench import triton_kernels
+
+    return [(name, title, getattr(triton_kernels, name))]
+
+
+def bandwidth(side):
+    """Copy, square, grayscale and transpose of squares: all of them only move memory."""
+    from torchvision.transforms.v2.functional import rgb_to_grayscale
+
+    square, planes = floats((side, side)), levels(3, side, side)
+    target = cache(lambda: torch.empty(side, side, device=device()))
+    kinds = {  # inputs, what is right, and bytes per element
+        "copy": (square, same, 8),
+        "square": (square, squares, 8),
+        "grayscale": (planes, grey_levels, 4),
+        "transpose": (square, flipped, 8),
+    }
+    for name, title, run, *others in (
+        ("copy", "PyTorch, `out.copy_(x)`", lambda x: target().copy_(x)),
+        ("copy", "4 bytes per thread", kernel("copy", "copy")),
+        ("copy", "16 bytes per thread", kernel("copy", "copy_vector")),
+        *tritons("copy"),
+        ("square", "PyTorch, `torch.square(x)`", torch.square),
+        ("square", "4 bytes per thread", kernel("square", "square")),
+        *tritons("square"),
+        ("grayscale", "torchvision", lambda x: rgb_to_grayscale(x)[0]),
+        ("grayscale", "1 byte per thread", kernel("grayscale", "rgb_to_grayscale")),
+        ("grayscale", "1 byte per thread, blocks of 16 x 16", kernel("grayscale", "rgb_to_grayscale_2d")),
+        (
+            "grayscale",
+            "1 byte per thread, `(h, w, 3)`",
+            kernel("grayscale", "rgb_to_grayscale_hwc"),
+            levels(side, side, 3),
+        ),
+        ("grayscale", "16 bytes per thread", kernel("grayscale", "rgb_to_grayscale_vector")),
+        *tritons("grayscale"),
+        ("transpose", "PyTorch, `x.t().contiguous()`", lambda x: x.t().contiguous()),
+        *(("transpose", way, kernel("transpose", f"transpose_{way}")) for way in TRANSPOSES),
+        *tritons("transpose"),
+    ):
+        inputs, right, size = kinds[name]
+        yield Operation(f"{name}: {title}", run, *(others or [inputs]), right, size * side * side, of=name)
+
+
+TRANSPOSES = ("naive", "tiled", "padded", "swizzled", "fast")
+LADDER = [  # what each rung adds, its operation and function, and the width of its tiles where it takes one
+    ("uncoalesced: a warp takes a column", "matmul", "matmul_uncoalesced"),
+    ("coalesced: one element per thread", "matmul", "matmul"),
+    ("tiles in shared memory, 16 wide", "matmul_tiled", "matmul_tiled"),
+    ("tiles as wide as the launch requests, 16", "matmul_tiled", "matmul_dynamic", 16),
+    ("tiles as wide as the compiler knows, 8", "matmul_tiled", "matmul_template", 8),
+    ("tiles as wide as the compiler knows, 16", "matmul_tiled", "matmul_template", 16),
+    ("tiles as wide as the compiler knows, 32", "matmul_tiled", "matmul_template", 32),
+    ("8 elements of a column per thread", "matmul_registers", "matmul_column"),
+    ("8 x 8 elements per thread", "matmul_registers", "matmul_square"),
+    ("16 bytes per load", "matmul_registers", "matmul_vector"),
+    ("no bank conflicts", "matmul_registers", "matmul_banks"),
+    ("64 x 32 elements per warp", "matmul_registers", "matmul_warp"),
+    ("the next tiles in flight meanwhile", "matmul_fast", "matmul_fast"),
+]
+
+
+def matmul(side):
+    """Products of square float32 matrices, from the naive kernel to the fastest, beside PyTorch's and Triton's."""
+    yield product("PyTorch, `m @ n`", torch.matmul, side, side, side)
+    for title, name, function, *tile in LADDER:
+        yield product(f"{title}, `{function}`", kernel(name, function, *tile), side, side, side, name)
+    for _, title, run in tritons("matmul", "Triton, `tl.dot`"):
+        yield product(title, run, side, side, side)
+
+
+def narrow(h, k=784, w=10):
+    """A product of few columns, as of digits and weights: the time goes into reading m (h, k)."""
+    yield Operation("reading m alone: PyTorch, `m.sum()`", torch.sum, floats((h, k)), total, 4 * h * k)
+    if device().type == "cuda" and room() > 6 * 4 * LARGE:
+        yield Operation(f"reading {LARGE:,} floats: PyTorch, `x.sum()`", torch.sum, floats((LARGE,)), total, 4 * LARGE)
+    yield product("PyTorch, `m @ n`", torch.matmul, h, k, w)
+    for title, name in (
+        ("coalesced: one element per thread", "matmul"),
+        ("made for large products", "matmul_fast"),
+        ("made for few columns", "matmul_narrow"),
+    ):
+        yield product(f"{title}, `{name}`", kernel(name, name), h, k, w, name)
+
+
+def product(name, run, h, k, w, of="") -> Operation:
+    """An Operation that multiplies float32 m (h, k) and n (k, w)."""
+    return Operation(name, run, floats((h, k), (k, w)), products, 4 * (h * k + k * w + h * w), 2 * h * k * w, of)
+
+
+def room() -> int:
+    """Bytes of the GPU's memory."""
+    return torch.cuda.get_device_properties(device()).total_memory
+
+
+def sides(wanted, on_a_cpu) -> list[int]:
+    """The sides of squares that the GPU has room for: 64 bytes per element hold all that is made of them. Where there
+    is too little for any, the smallest is tried."""
+    if device().type == "cpu":
+        return [on_a_cpu]
+    return [side for side in wanted if 64 * side * side < room()] or wanted[:1]
+
+
+GROUPS = {
+    "bandwidth": Group(
+        bandwidth, lambda: sides([4096, 8192, 16384], 2048)[-1:], "{0} x {0}", "bytes", {"of the copy": ""}
+    ),
+    "matmul": Group(matmul, lambda: sides([4096, 8192], 256), "{0} x {0} @ {0} x {0}", "flops", {"of `@`": ""}),
+    "narrow": Group(
+        narrow, lambda: [50_000], "{0} x 784 @ 784 x 10", "bytes", {"of `m.sum()`": "", "of `@`": "PyTorch"}
+    ),
+}
+
+
+# ---- what is right --------------------------------------------------------------------------------------------------
+
+
+def same(rows, x):
+    return x[rows], 0.0
+
+
+def flipped(rows, x):
+    return x[:, rows].t(), 0.0
+
+
+def squares(rows, x):
+    exact = x[rows].double().square()
+    return exact, 1e-7 * exact  # half a unit in the last place of a float32 is 6e-8 of it
+
+
+def grey_levels(rows, x):
+    """Lesson 01's sum, for either layout, cut to a whole level: up to 1 below what float64 says. torchvision and the
+    kernels sum in float32, whose roundings come to less than 1e-4 of a level."""
+    red, green, blue = (x[rows][..., i] if x.shape[-1] == 3 else x[i, rows] for i in range(3))
+    exact = 0.2989 * red.double() + 0.5870 * green.double() + 0.1140 * blue.double()
+    return exact - 0.5, 0.5 + 1e-4
+
+
+def total(rows, x):
+    """In float64. x is random about 0, so the sum is small, and a single element that is left out shows. In a float32
+    sum by parts, up to 256 roundings follow each other, each by up to 2^-24: added up at random they reach 16 times
+    2^-24 of the norm of x. Four times as much is allowed."""
+    return x.sum(dtype=torch.float64)[None][rows], 4 * 16 * 2.0**-24 * x.norm()
+
+
+def products(rows, m, n):
+    """In float64. Roundings of a float32 sum go up and down at random, so the error grows with the root of the sum of
+    squares, and with the root of the number of steps. TF32, which keeps 10 bits of the 23, exceeds the bound."""
+    bound = 1e-6 * (m.shape[1] + 1) ** 0.5 * (m[rows].square() @ n.square()).sqrt() + 1e-12
+    return m[rows].double() @ n.double(), bound

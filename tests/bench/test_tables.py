@@ -1,0 +1,175 @@
+"""The benchmark's tables: rates and ratios, where they are filled in, and what the pages say of recorded figures."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from bench import tables
+from tests.bench.setting import GPU, made_up, run
+from utils.lesson import figures
+from utils.lesson.timing import format_seconds
+
+pytestmark = pytest.mark.usefixtures("on_the_engine")
+
+
+def square_products(size, roof=None, **seconds):
+    counts = {"bytes": 12 * size**2, "flops": 2 * size**3}
+    return {"size": size, "rows": [made_up(name, took, **counts) for name, took in seconds.items()], "roof": roof}
+
+
+def test_rates_and_ratios_of_one_size():
+    rows = [made_up("copy", 0.002, bytes=8e9), made_up("slow", 0.04, bytes=4e9)]
+    assert tables.table("bandwidth", GPU | {"bandwidth": {"size": 16384, "rows": rows}}).splitlines() == [
+        "| 16,384 x 16,384 | time | GB/s | of the copy |",
+        "|---|---|---|---|",
+        "| copy | 2.00 ms (2.00 ms to 4.00 ms) | 4,000 | 1.00 |",
+        "| slow | 40.0 ms (40.0 ms to 80.0 ms) | 100 | 0.025 |",
+        "",
+        "NVIDIA Fake, torch 9.9, CUDA 99.0. Median of 30 samples and, in brackets, the quartiles. "
+        "GB/s counts what must be read and written.",
+    ]
+
+
+def test_two_sizes_stand_side_by_side_below_the_roof():
+    roof = {"peak": 10e12, "peak_is": "so many lanes", "copied": 6e9}  # memory limits 500 cubed to 500 / 6 * 6e9
+    parts = [square_products(500, roof, at=0.001, ours=0.002), square_products(20_000, roof, at=2.0, ours=8.0)]
+    parts[1]["rows"][1] |= {"samples": 5}
+    assert tables.table("matmul", GPU | {"matmul": parts}).splitlines() == [
+        "| n x n @ n x n | n = 500: TFLOP/s | of `@` | of the roof | n = 20,000: TFLOP/s | of `@` | of the roof |",
+        "|---|---|---|---|---|---|---|",
+        "| at | 0.250 | 1.00 | 0.50 | 8.00 | 1.00 | 0.80 |",
+        "| ours | 0.125 | 0.50 | 0.25 | 2.00 | 0.25 | 0.20 |",
+        "",
+        "NVIDIA Fake, torch 9.9, CUDA 99.0. Median of 5 to 30 samples. TFLOP/s counts 2 n³ operations, in float32 "
+        "without TF32. Half of the samples of each row lie within 100.0 % of its median. The roof "
+        "is the lower of two: 10.0 TFLOP/s (so many lanes), and 83 and 3,333 FLOP per byte x 6 GB/s, "
+        "as a copy reached in the same run.",
+    ]
+
+
+def test_without_a_roof_there_is_no_column_of_it():
+    text = tables.table("matmul", {"device": "CPU", "torch": "9.9", "matmul": [square_products(100, at=0.002)]})
+    assert text.startswith("| 100 x 100 @ 100 x 100 | time | TFLOP/s | of `@` |\n")
+    assert "| 0.00100 | 1.00 |" in text and "roof" not in text and "Median of 30" in text
+
+
+def test_an_unknown_roof_is_said_to_be_one():
+    parts = [square_products(100, {"unknown": "nobody knows"}, at=0.002)]
+    text = tables.table("matmul", GPU | {"matmul": parts})
+    assert "of the roof" not in text and text.endswith(" The roof is not known: nobody knows.")
+
+
+def test_each_group_has_the_versions_it_was_measured_with():
+    found = {"device": "NVIDIA Fake", "torch": "9.8"}  # what a file of before had at its top
+    parts = [square_products(size, at=0.002) | {"versions": {"torch": "9.9", "cuda": "99.0"}} for size in (10, 20)]
+    rows = [made_up("copy", 0.002, bytes=8e9)]
+    found |= {"matmul": parts, "bandwidth": {"size": 5, "rows": rows}}
+    assert "NVIDIA Fake, torch 9.9, CUDA 99.0. " in tables.table("matmul", found)
+    assert "NVIDIA Fake, torch 9.8. " in tables.table("bandwidth", found)
+
+
+def test_a_terminal_gets_straight_columns_and_a_foot_of_its_width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    rows = [made_up("copy", 0.002, bytes=8e9), made_up("slow", 0.04, bytes=4e9)]
+    found = GPU | {"bandwidth": {"size": 16384, "rows": rows}}
+    lines, _, foot = tables.table("bandwidth", found, aligned=True).partition("\n\n")
+    assert lines.splitlines() == [
+        "| 16,384 x 16,384 |                         time |  GB/s | of the copy |",
+        "|-----------------|------------------------------|-------|-------------|",
+        "| copy            | 2.00 ms (2.00 ms to 4.00 ms) | 4,000 |        1.00 |",
+        "| slow            | 40.0 ms (40.0 ms to 80.0 ms) |   100 |       0.025 |",
+    ]
+    assert max(map(len, foot.splitlines())) <= 60
+    assert foot.replace("\n", " ") == tables.table("bandwidth", found).splitlines()[-1]
+
+
+def test_the_foot_says_what_a_graph_launched():
+    rows = [made_up("sum", 0.02, bytes=4e9), made_up("short", 1e-5, bytes=4e4, graph=True)]
+    text = tables.table("narrow", GPU | {"narrow": {"size": 50_000, "rows": rows}})
+    assert text.startswith("| 50,000 x 784 @ 784 x 10 | time | GB/s | of `m.sum()` |\n")
+    rule = (
+        "What takes less than 200 µs was launched by a CUDA graph, since the time of a launch from Python would show."
+    )
+    assert text.endswith(rule)
+    rows.append(made_up("PyTorch, `m @ n`", 0.01, bytes=1e9))
+    assert " | 200 | 1.00 | 2.00 |\n" in tables.table("narrow", GPU | {"narrow": {"size": 50_000, "rows": rows}})
+
+
+# ---- filling --------------------------------------------------------------------------------------------------------
+
+ROOT = tables.ROOT
+PAGES = [path for path in (ROOT / "README.md", *(ROOT / "notebooks").glob("*.ipynb"))]
+PAGES = [path for path in PAGES if "<!-- bench:" in path.read_text()]
+DEVICE = re.search(r"<!-- bench:[^>]*-->.*?\n\n(.+?), torch ", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+FILE = figures.file_of(DEVICE)  # `make bench` fills the pages from the file of its GPU
+RECORDED = json.loads(FILE.read_text())
+
+
+def test_files_without_markers_stay_as_they_are(tmp_path):
+    text = json.dumps({"cells": [{"source": "| no table |"}]}, indent=3)
+    (tmp_path / "notebooks" / "01.ipynb").write_text(text)
+    assert tables.fill(RECORDED) == []
+    assert (tmp_path / "notebooks" / "01.ipynb").read_text() == text
+
+
+def test_markers_without_figures_stay_as_they_are(tmp_path):
+    text = "<!-- bench:narrow -->\nnothing yet\n<!-- /bench:narrow -->\n"
+    (tmp_path / "README.md").write_text(text)
+    assert tables.fill({key: RECORDED[key] for key in RECORDED if key != "narrow"}) == []
+    assert (tmp_path / "README.md").read_text() == text
+
+
+def test_the_recorded_figures_are_those_of_the_pages(monkeypatch, tmp_path, capsys):
+    assert ROOT / "README.md" in PAGES
+    shutil.copy(FILE, tmp_path / "bench" / "recorded")
+    for path in PAGES:
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.write_text(re.sub(r"\| (?:copy: PyTorch|reading m).*?\|(?=\n|\\n)", "| gone |", path.read_text()))
+        assert copy.read_text() != path.read_text()
+    assert run(monkeypatch, "--fill", FILE.name) == 0
+    for path in PAGES:
+        assert (tmp_path / path.relative_to(ROOT)).read_text() == path.read_text(), path.name
+    named = re.findall(rf"(\S+\.ipynb) prints figures of {FILE.name}", capsys.readouterr().out)
+    asking = [path for path in PAGES[1:] if 'benchmark(\\"H200\\")' in path.read_text()]
+    assert named == sorted(str(path.relative_to(ROOT)) for path in asking)
+
+
+def test_what_the_pages_say_of_the_recorded_figures_holds():
+    """Lesson 10 puts into words what its tables show; another recording may ask for other words."""
+    for size in tables.parts_of(RECORDED["matmul"]):
+        rates = {row["name"]: row["flops"] / row["seconds"] for row in size["rows"]}
+        assert max(rates, key=rates.get).endswith("`matmul_fast`")  # ahead of the library's
+    reading, *_, narrow = (row["bytes"] / row["seconds"] for row in RECORDED["narrow"]["rows"])
+    assert narrow > 0.9 * reading
+    lessons = RECORDED["lessons"]
+    orders, tiles, ladder = (lessons[name] for name in ("orders of products", "tiles", "ladder"))
+    as_it_is, _, _, down, _ = orders.values()
+    assert sorted(orders.values())[-1] == as_it_is and 0.85 * as_it_is < down < 0.92 * as_it_is
+    names, rates = list(tiles), list(tiles.values())
+    assert min(rates[-2:]) > max(0.99 * max(rates), *rates[:-2]) and min(tiles, key=tiles.get) == names[0]
+    assert rates[-3] < 0.97 * rates[-1]
+    *steps, library = ladder.values()
+    assert steps == sorted(steps) and steps[-2] < library < steps[-1]
+    pieces, _ = lessons["pieces of a narrow product"]
+    short, long = pieces.values()
+    assert all(long[rows] < short[rows] for rows in long) and min(long, key=long.get) == "6 rows"
+
+
+def test_figures_that_stand_in_the_text_are_the_recorded_ones():
+    def text(lesson):
+        (path,) = (ROOT / "notebooks").glob(f"{lesson}_*.ipynb")
+        return "".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
+
+    took = {row["name"]: format_seconds(row["seconds"]) for row in RECORDED["bandwidth"]["rows"]}
+    ours = "grayscale: 1 byte per thread"
+    words = f"torchvision {took['grayscale: torchvision']}, our kernel {took[ours]}"
+    assert f"{words}, and {took[ours + ', blocks of 16 x 16']} with blocks of 16 x 16" in text("03")
+    curves = RECORDED["lessons"]["softmax curves"]
+    last = {way: f"{round(rates[-1], -1):,.0f}" for way, rates in curves.items()}
+    words = f"Triton {last['Triton']} GB/s, CUDA C++ {last['CUDA C++']}, PyTorch and `torch.compile` "
+    assert f"{words}1,900, Numba {last['Numba']}." in text("11")
+    assert {round(curves[way][-1], -2) for way in ("PyTorch", "torch.compile")} == {1900}
+    launch = [8 * 4096 * w / rate / 1e3 for w, rate in zip(curves["w"], curves["CUDA C++"], strict=True) if w <= 5120]
+    assert 53 <= min(launch) and max(launch) < 77 and "between 53 and 77 µs at every size up to 5,120" in text("11")
