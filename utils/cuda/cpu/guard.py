@@ -19,7 +19,7 @@ from utils.ground.system import cxx_compiler
 
 __all__ = ["building", "guard_tensors"]
 
-_SOURCES = [Path(__file__).parent / name for name in ("guard.cpp", "guard.h")]
+_SOURCES = [Path(__file__).parent / "guard" / name for name in ("guard.cpp", "guard.h")]
 _loaded = None  # the library, once it serves torch
 _failed = False  # to build or to load it
 
