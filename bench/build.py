@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,8 +28,8 @@ from utils.cuda.compile import load_with
 from utils.cuda.cpu.build import Builder as EngineBuilder
 from utils.cuda.gpu.nvcc import Builder, cudart_link
 from utils.cuda.kernel import compile_kernel
+from utils.ground import system
 from utils.ground.progress import progress
-from utils.ground.system import write
 from utils.lesson.timing import Timing
 
 HERE = Path(__file__).parent
@@ -75,7 +76,7 @@ def row(build, unit, recorded=None) -> Row:
 def unit_seconds() -> float:
     """How long one unit takes now: the machine and its load show in it as they do in the builds beside it."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [toolchain.cxx_compiler(), "-std=c++17", "-O2", "-c", UNIT, "-o", Path(folder, "unit.o")]
+        command = [system.cxx_compiler(), "-std=c++17", "-O2", "-c", UNIT, "-o", Path(folder, "unit.o")]
         start = time.perf_counter()
         subprocess.run(command, check=True)
         return time.perf_counter() - start
@@ -245,13 +246,13 @@ def steps():
         return builds
 
     for name in LECTURES:
-        yield lambda name=name: stock_builds(name)
-        yield lambda name=name: lecture_builds(name)
+        yield f"{name} by stock load_inline", lambda name=name: stock_builds(name)
+        yield f"{name} by load_cuda", lambda name=name: lecture_builds(name)
     for name in kernels.names():
-        yield lambda name=name: kernels_builds(name)
-        yield lambda name=name: engine_builds(name)
-    yield nvrtc_builds
-    yield warm_builds
+        yield f"{name} of kernels/", lambda name=name: kernels_builds(name)
+        yield f"{name} on the CPU engine", lambda name=name: engine_builds(name)
+    yield "compile_kernel with NVRTC", nvrtc_builds
+    yield "load_cuda again", warm_builds
 
 
 def measure() -> list[tuple[Build, float]]:
@@ -261,9 +262,9 @@ def measure() -> list[tuple[Build, float]]:
         os.environ["CUDA_COURSE_CACHE"] = cache
         load_with(EngineBuilder(), *fresh(shared("square"), "first"))  # the engine's own library
         before = unit_seconds()
-        for step in progress(list(steps()), "builds"):
-            builds, after = step(), unit_seconds()
-            found += [(build, (before + after) / 2) for build in builds]
+        for _, build in progress(list(steps()), "builds", name=itemgetter(0)):
+            builds, after = build(), unit_seconds()
+            found += [(one, (before + after) / 2) for one in builds]
             before = after
     return found
 
@@ -290,7 +291,7 @@ def main(record=False) -> int:
             "nvcc": nvcc,
             "torch": torch.__version__,
         }
-        write(BASELINE, json.dumps(head | {"units": units}, indent=1) + "\n")
+        system.write(BASELINE, json.dumps(head | {"units": units}, indent=1) + "\n")
         print(f"wrote {BASELINE.name}")
     return status
 

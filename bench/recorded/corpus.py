@@ -201,7 +201,7 @@ def read(output, name, hung=False):
 _HEAD = """# Who finds which bug
 
 Each case is a small kernel with a planted bug, as learners write it, and its fixed twin, both in one file;
-[cases.py](../../tests/corpus/cases.py) has the launches. The engine is `kernel.trace` on a CPU, in {orders} orders of
+[cases](../../tests/corpus/cases) has the launches. The engine is `kernel.trace` on a CPU, in {orders} orders of
 blocks and threads; a bug counts as found by it only if kind and line (of a race both lines), block and thread are right
 in every order. The others are NVIDIA's compute-sanitizer {sanitizer} on an {gpu}; nvcc {nvcc} built the kernels with
 `-O3 -lineinfo`. This page is written by [corpus.py](corpus.py); [corpus.json](corpus.json) has the full answers.

@@ -184,7 +184,7 @@ _PAGE = """\
 
 Written by [nsight.py](nsight.py); change that, not this page.
 
-The {launches} launches of [tests/nsight](../../tests/nsight/cases.py) ran on an {gpu} (compute capability
+The {launches} launches of [tests/nsight](../../tests/nsight/cases) ran on an {gpu} (compute capability
 {compute_capability}, driver {driver}), built by nvcc {nvcc} and counted by Nsight Compute {ncu}.
 `tests/nsight/test_nsight.py` runs each of them on the CPU engine and adds up `Trace.requests`. Compared, to the last
 digit, are the requests and sectors of loads and stores in global memory, and the wavefronts of loads and stores in

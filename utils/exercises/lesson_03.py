@@ -4,6 +4,7 @@ import re
 
 import torch
 
+from utils.cuda.common import cxx
 from utils.exercises.exercise import Kernel, Question, given, once, poison, uses_name
 from utils.lesson.simulator import cdiv
 
@@ -12,7 +13,7 @@ _SIZES = (1, 17, 255, 256, 1009)
 
 def _in_32_bits(expression):
     """A kernel around the expression, which does not compile if its value has more than 4 bytes."""
-    expression = re.sub(r"//.*|/\*[\s\S]*?\*/", "", expression).strip().rstrip(";")
+    expression = cxx.code(expression).strip().rstrip(";")
     bare = re.sub(r"\bfloat\((x\[[^\]]*\])\)|\(float\)\s*(x\[[^\]]*\])", r"\1\2", expression)  # no 64 bits in that
     words = [word for word in re.findall(r"(?<![\w.])[A-Za-z_]\w*", bare) if word not in ("x", "i", "n")]
     if words:

@@ -5,6 +5,7 @@ from random import randint, uniform
 
 import torch
 
+from utils.cuda.common import cxx
 from utils.exercises.exercise import Function, Kernel, Question, given, poison
 from utils.exercises.lesson_07 import factors
 from utils.lesson.simulator import cdiv
@@ -39,7 +40,7 @@ def _wrong_order(place_of):
 
 def _no_copy_in_flight(source):
     """Follow the source: is no copy in flight at any sum? Then why that is slow, otherwise ""."""
-    code = re.sub(r"//.*|/\*[\s\S]*?\*/", "", source)
+    code = cxx.code(source)
     if "__pipeline_memcpy_async" not in code:
         return "no copy is under way while a tile is added: begin each with __pipeline_memcpy_async"
     copies = "|".join(["__pipeline_memcpy_async", *re.findall(r"\bauto\s+(\w+)\s*=\s*\[", code)])

@@ -146,11 +146,10 @@ def _fault_of_the_cut(log, parts, cuda_src):
     for name in re.findall(r'identifier "(?:\w+::)*(\w+)" is undefined', log):
         if name in parts.host_names:
             return f"a kernel needs {name}, which is a function of the host"
-    lines = cuda_src.splitlines()
+    of_cuda = {token.line for token in cxx.tokens(cuda_src) if re.fullmatch(r"<<<|cuda[A-Z]\w*|__\w+__", token.text)}
     for number, message in re.findall(r"^cuda_src:(\d+):\d+: error: (.*)", log, re.MULTILINE):
-        line = lines[int(number) - 1] if int(number) <= len(lines) else ""
         misspelt = re.search(r"['‘](?!cuda|__)\w+['’] was not declared", message)
-        if not misspelt and re.search(r"<<<|\bcuda[A-Z]\w*|\b__\w+__\b", line):
+        if not misspelt and int(number) in of_cuda:
             return f"a C++ compiler reads line {number} otherwise than nvcc"
     return ""
 

@@ -1,14 +1,15 @@
-"""What a trace reads out of the learner's C++ text. Every pattern over C++ that this room needs is here."""
+"""What a trace reads out of the learner's C++ text."""
 
 import re
+from itertools import pairwise
+
+from utils.cuda.common import cxx
 
 __all__ = ["array_dimensions", "array_of_line", "kernel_parameter", "waits_between", "without_comment"]
 
-_PARAMETER = re.compile(r"(?:.*::)?(\w+)(?:<.*>)?#(\d+)")  # the runtime's name of a tensor: the kernel's, and a number
-
 
 def array_dimensions(type_name) -> tuple[int, ...]:
-    """(16, 17) of 'float [16][17]', nothing of a type that is not an array."""
+    """(16, 17) of the compiler's 'float [16][17]', nothing of a type that is not an array."""
     return tuple(int(n) for n in re.findall(r"\[(\d+)\]", type_name))
 
 
@@ -18,34 +19,49 @@ def array_of_line(source, line_text, type_name):
     `type_name` is 'float [17]' for a row of `float tile[16][17]`. Returns the array's name and how many dimensions it
     has before those of `type_name`; None and 0 if the source does not show it.
     """
-    code = re.sub(r"//.*", "", source)
-    element = re.escape(type_name.strip("'").split("[")[0].strip())
-    least = len(array_dimensions(type_name))
-    found = []
-    for name in dict.fromkeys(re.findall(r"\b([A-Za-z_]\w*)\s*\[", line_text)):
-        declared = re.search(rf"\b{element}\b[^;(){{}}=]*?\b{name}\s*((?:\[[^\]]*\]\s*)+)", code)
-        if declared and declared[1].count("[") >= least:
-            found.append((name, declared[1].count("[") - least))
+    element = [token.text for token in cxx.tokens(type_name.strip("'").partition("[")[0])]
+    least, part = len(array_dimensions(type_name)), cxx.tokens(source)
+    indexed = {token.text for token, after in pairwise(cxx.tokens(line_text)) if after.text == "["}
+    dimensions = {name: _declared_dimensions(part, name, element) for name in indexed if name.isidentifier()}
+    found = [(name, count - least) for name, count in dimensions.items() if count >= least]
     return found[0] if len(found) == 1 else (None, 0)
+
+
+def _declared_dimensions(part, name, element) -> int:
+    """How many dimensions the array has that is declared with this name and element type; 0 without one."""
+    for k, (token, after) in enumerate(pairwise(part)):
+        if (token.text, after.text) != (name, "["):
+            continue
+        first = next((b + 1 for b in range(k - 1, -1, -1) if part[b].text in (*";(){}=",)), 0)
+        words = [before.text for before in part[first:k]]
+        if not any(words[i : i + len(element)] == element for i in range(len(words))):
+            continue
+        count, at = 0, k + 1
+        while at < len(part) and part[at].text == "[" and (closes := cxx.matching(part, at)) is not None:
+            count, at = count + 1, closes + 1
+        return count
+    return 0
 
 
 def waits_between(source, first, last) -> bool:
     """Whether a line between those two has a `__syncthreads`."""
-    return any("__syncthreads" in line.partition("//")[0] for line in source.splitlines()[first : last - 1])
+    return any(token.text == "__syncthreads" and first < token.line < last for token in cxx.tokens(source))
 
 
 def without_comment(line_text):
     """A line without the comment at its end; a comment alone stays."""
-    return re.sub(r"\s*//[^\"]*$", "", line_text) or line_text
+    part = cxx.tokens(line_text)
+    return line_text[: part[-1].end] if part else line_text
 
 
 def kernel_parameter(region, kernels):
     """What a kernel calls the tensor that the runtime calls 'square_kernel<float>#1': the name of its second parameter.
 
-    `kernels` is what `kernels_of` finds in the source. Returns `region` itself where it is not such a name.
+    `kernels` is what `cxx.kernels` finds in the source. Returns `region` itself where it is not such a name.
     """
-    place = _PARAMETER.fullmatch(region or "")
-    kernel = place and kernels.get(place[1])
-    if not kernel or int(place[2]) >= len(kernel.names):
+    name, _, number = (region or "").rpartition("#")
+    asked = cxx.instance(name)
+    kernel = asked and kernels.get(asked[0])
+    if not kernel or not number.isdigit() or int(number) >= len(kernel.names):
         return region
-    return kernel.names[int(place[2])] or f"argument {int(place[2]) + 1}"
+    return kernel.names[int(number)] or f"argument {int(number) + 1}"
