@@ -209,7 +209,7 @@ def warm(module, arguments, source, repeat=3) -> Timing:
 
 
 def steps():
-    """What is measured, in order: functions that return Builds."""
+    """What is measured, in order: names, and functions that return Builds."""
     stocks = {}
 
     def stock_builds(name):

@@ -73,7 +73,7 @@ def test_units_are_measured_before_and_after_each_step(monkeypatch, tmp_path, ca
     monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
     monkeypatch.setattr(build, "load_with", lambda *_: None)
     monkeypatch.setattr(build, "unit_seconds", iter([0.1, 0.3, 0.5]).__next__)
-    monkeypatch.setattr(build, "steps", lambda: [two_builds, two_builds])
+    monkeypatch.setattr(build, "steps", lambda: [("one", two_builds), ("two", two_builds)])
     found = [(one.name, round(unit, 3)) for one, unit in build.measure()]
     assert found == [("a", 0.2), ("b", 0.2), ("a", 0.4), ("b", 0.4)]
     assert capsys.readouterr() == ("", "")  # how far it has come is shown by `progress` alone

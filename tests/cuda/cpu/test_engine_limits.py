@@ -14,7 +14,8 @@ import utils
 import utils.cuda.compile
 from tests.cuda.cpu.limits import CORES, HANGS, SOURCE, cases, kilobytes, needs_proc
 from utils import compile_kernel
-from utils.cuda.kernel import MAX_STEPS, Tracer
+from utils.cuda.cpu.trace.run import MAX_STEPS
+from utils.cuda.kernel import Tracer
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
