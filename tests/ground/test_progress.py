@@ -331,9 +331,8 @@ print("done")
 def seen_environment():
     """This process's environment, in which bars are shown."""
     hidden = ("PYTEST", "COURSE_HEADLESS")
-    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)} | {
-        "PYTHONPATH": str(ROOT)
-    }
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)} | {"PYTHONPATH": path}
 
 
 def logged(code):
@@ -430,6 +429,8 @@ def test_a_log_of_what_failed():
 
 def test_a_forked_process_begins_anew():
     status, text = on_a_terminal("""
+import warnings
+warnings.simplefilter("ignore")  # from Python 3.12 on, about a fork beside threads
 hold, held = threading.Event(), threading.Event()
 def holder():
     with bar_hidden():
