@@ -104,7 +104,7 @@ def _lanes_outside(site, problems):
 
 
 def _cost(site):
-    """Sectors or wavefronts: each is one transfer of up to 32 times a few bytes."""
+    """Sectors (of 32 bytes) in global memory, wavefronts (over 32 banks) in shared memory."""
     return site.sectors if site.space == "global" else site.wavefronts
 
 
