@@ -36,7 +36,7 @@ def measure_and_print(only) -> None:
     rows = {group: kind.operations(kind.sizes()[0]) for group, kind in GROUPS.items()}
     groups = [group for group in groups if not of or any(operation.of == of for operation in rows[group])]
     if not groups:
-        raise Refused(f"--only takes {', '.join(dict.fromkeys([*GROUPS, *kernels.names()]))}, and not {only!r}")
+        raise Refused(f"--only takes {', '.join(dict.fromkeys([*GROUPS, *kernels.names()]))}, not {only!r}")
     gpu = torch.cuda.get_device_name() if device().type == "cuda" else f"CPU, {platform.machine()}"
     found, written = {"device": gpu}, False
     path, kept = figures.file_of(gpu), device().type == "cuda" and not of

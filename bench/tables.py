@@ -39,20 +39,20 @@ def table(group, found, aligned=False) -> str:
         if "peak" in (part.get("roof") or {}):
             peers["of the roof"] = min(roofs_of(part))
         columns += [[title, *(_ratio(rate / of) for rate in rates.values())] for title, of in peers.items() if of]
-    foot, rule = _foot(kind, parts, found), ["---"] * len(columns)
+    footer, rule = _footer(kind, parts, found), ["---"] * len(columns)
     if aligned:
         columns = [_padded(column, str.rjust if i else str.ljust) for i, column in enumerate(columns)]
         rule = ["-" * (len(column[0]) + 2) for column in columns]
-        foot = textwrap.fill(foot, shutil.get_terminal_size().columns)
+        footer = textwrap.fill(footer, shutil.get_terminal_size().columns)
     first, *others = ("| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True))
-    return "\n".join([first, f"|{'|'.join(rule)}|", *others, "", foot])
+    return "\n".join([first, f"|{'|'.join(rule)}|", *others, "", footer])
 
 
 def _padded(column, pad) -> list[str]:
     return [pad(cell, max(map(len, column))) for cell in column]
 
 
-def _foot(kind, parts, found) -> str:
+def _footer(kind, parts, found) -> str:
     """The text below a table: the device, how it was measured, and what was counted."""
     rows = [row for part in parts for row in part["rows"]]
     samples, (unit, _, counted) = [row["samples"] for row in rows], UNITS[kind.counts]

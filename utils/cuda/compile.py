@@ -123,7 +123,7 @@ def _check_names(cuda_src, cpp_src, funcs):
     called = cxx.called(cuda_src) | cxx.called(cpp_src)
     for name in funcs:
         if not str(name).isidentifier():
-            raise ValueError(f"{name!r} is no function name")
+            raise ValueError(f"{name!r} is not a function name")
         if name in called:
             continue
         both = [*cxx.functions(cuda_src), *cxx.functions(cpp_src)]

@@ -22,7 +22,7 @@ _OPTIONS = {
     "--verbose": r"--verbose",
 }
 # What compilers say about a name that is not declared: g++; clang++; NVRTC.
-_NOT_MET = re.compile(r"was not declared|undeclared identifier|is undefined")
+_UNDECLARED = re.compile(r"was not declared|undeclared identifier|is undefined")
 
 
 @magics_class
@@ -51,8 +51,8 @@ class CudaMagics(Magics):
             made, left_out = _kernels(f"// %%cuda\n{cell}", options, verbose="--verbose" in line.split())
         except (CourseError, ValueError, KeyboardInterrupt) as error:
             # Between the learner's cell and the compiler are only IPython's frames and ours: the message is what helps.
-            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            error._render_traceback_ = said.splitlines
+            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            error._render_traceback_ = text.splitlines
             raise
         self.shell.push(made)
         shown = [f"{name}<...>" if isinstance(kernel, Template) else name for name, kernel in made.items()]
@@ -154,7 +154,7 @@ def _kernels(source, options, verbose):
 
 def _hidden(error, names):
     """The kernels that an #if or a namespace hides from the compiler, if the error is about nothing else."""
-    lines = {line for _, line, said in error.errors if _NOT_MET.search(said)}
+    lines = {line for _, line, message in error.errors if _UNDECLARED.search(message)}
     if any(which != "name" or line not in lines for which, line, _ in error.errors):
         return []
     return [name for line, name in enumerate(names, 1) if line in lines]

@@ -135,13 +135,13 @@ def make_venv(venv=VENV):
     if venv.is_dir() and any(venv.iterdir()):
         of_venv = {"bin", "lib", "lib64", "include", "share", "etc", "pyvenv.cfg", ".gitignore", "course-installed"}
         if not (venv / "pyvenv.cfg").is_file() and {path.name for path in venv.iterdir()} - of_venv:
-            raise SetUpError(f"{venv} is there and is not a Python environment", f"mv '{venv}' '{venv}.old'")
+            raise SetUpError(f"{venv} exists but is not a Python environment", f"mv '{venv}' '{venv}.old'")
         say(f"{venv.name} is incomplete: making it again")
     elif venv.exists() and not venv.is_dir():
         raise SetUpError(f"{venv} is a file", f"mv '{venv}' '{venv}.old'")
     done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)])
     if done.returncode:
-        raise SetUpError(f"`{sys.executable} -m venv {venv}` ended with {done.returncode}; what it said is above")
+        raise SetUpError(f"`{sys.executable} -m venv {venv}` ended with {done.returncode}; its output is above")
 
 
 def pip(arguments, venv=VENV, scratch=None, keep=True):
@@ -156,7 +156,7 @@ def pip(arguments, venv=VENV, scratch=None, keep=True):
         if scratch:
             shutil.rmtree(str(scratch), ignore_errors=True)
     if done.returncode:
-        wrong = "`pip install {}` ended with {}; what it said is above".format(" ".join(arguments), done.returncode)
+        wrong = "`pip install {}` ended with {}; its output is above".format(" ".join(arguments), done.returncode)
         raise SetUpError(wrong, "if pip could not reach the network, wait until it can")
 
 
@@ -169,7 +169,7 @@ def install():
     scratch, keep = plan_space()
     for note in filter(None, notes):
         say("note: " + note)
-    say(f"this once, a download of {WHEELS_GB} GB and a few minutes; later runs use what is there")
+    say(f"only this once: a download of {WHEELS_GB} GB and a few minutes; later runs reuse it")
     stamp = VENV / "course-installed"
     with contextlib.suppress(OSError):
         stamp.unlink()
@@ -183,7 +183,7 @@ def install():
     command = [str(venv_python()), "-c", "import torch, torchvision; print(torch.__version__)"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        raise SetUpError("PyTorch is installed but does not start; what it said is above", f"rm -r '{VENV}'")
+        raise SetUpError("PyTorch is installed but does not start; its output is above", f"rm -r '{VENV}'")
     version = python_version(venv_python())
     fresh = stamp.with_name("course-installed.new")
     fresh.write_text(key(version) + "\n")
@@ -245,7 +245,7 @@ def main(arguments):
             sys.exit(str(refusal))
         sys.exit(f"set-up stopped: {refusal}" + ("\nThen run the same command again." if refusal.fix else ""))
     except KeyboardInterrupt:
-        sys.exit("\nset-up interrupted: the same command goes on from here.")
+        sys.exit("\nset-up interrupted: the same command continues from here.")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ IN_USE = 3600  # seconds after its last use during which a build is never remove
 PAUSE = 600  # seconds between two checks of the total size
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FULL_SAID = re.compile(r"^.*(?:No space left on device|Disk quota exceeded|File size limit exceeded).*$", re.MULTILINE)
+_DISK_FULL = re.compile(r"^.*(?:No space left on device|Disk quota exceeded|File size limit exceeded).*$", re.MULTILINE)
 
 
 def hashed(*parts) -> str:
@@ -87,7 +87,7 @@ def _filled(folder, build) -> str:
     place.mkdir()
     try:
         log = build(place)
-        if full := _FULL_SAID.search(log):
+        if full := _DISK_FULL.search(log):
             raise OSError(errno.ENOSPC, full[0])
         commands = place / "commands.txt"
         commands.write_text(commands.read_text().replace(place.name, folder.name))
@@ -174,13 +174,13 @@ class Entry(NamedTuple):
 def _limit() -> float:
     """How many bytes the cache may hold. Raises ToolchainError if the environment variable is not a number."""
     __tracebackhide__ = True
-    said = os.environ.get("CUDA_COURSE_CACHE_LIMIT") or LIMIT
+    setting = os.environ.get("CUDA_COURSE_CACHE_LIMIT") or LIMIT
     try:
-        limit = float(said)
+        limit = float(setting)
     except ValueError:
         limit = -1
     if not limit >= 0:
-        wrong = f"CUDA_COURSE_CACHE_LIMIT={said!r} is not a number of gigabytes, such as 2 or 0.5"
+        wrong = f"CUDA_COURSE_CACHE_LIMIT={setting!r} is not a number of gigabytes, such as 2 or 0.5"
         raise ToolchainError(wrong, "unset CUDA_COURSE_CACHE_LIMIT")
     return limit * 1e9
 

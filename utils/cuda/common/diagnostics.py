@@ -37,7 +37,7 @@ _DIAGNOSTIC = re.compile(
 )
 # Where the template or macro that contains an error was used. g++ says so before the error, the others after it.
 _USED_BEFORE = re.compile(r"^(\S[^:\n]*):(\d+):\d+:   (?:recursively )?required (?:from|by)", re.MULTILINE)
-_USED_BEHIND = re.compile(
+_USED_AFTER = re.compile(
     r"^(\S[^:\n]*):(\d+):\d+: note: (?:in instantiation of .* requested here|in expansion of macro)", re.MULTILINE
 )
 # One of the engine's names that a compiler suggests for an unknown one.
@@ -96,7 +96,7 @@ def _errors(log, sources):
             int(error["line"] or error["nvcc_line"]),
             _OUR_NAME.sub("", error["message"]).strip(),
         )
-        used = _USED_BEFORE.findall(before) + _USED_BEHIND.findall(behind)
+        used = _USED_BEFORE.findall(before) + _USED_AFTER.findall(behind)
         used += [(file or error["file"], at) for at, file in _USED_NVCC.findall(behind)]
         used = [(Path(file).name, int(at)) for file, at in used if Path(file).name in sources]
         if reason := _NO_FIT.search(behind):
@@ -111,7 +111,7 @@ def _errors(log, sources):
             lines = sources[which].rstrip().splitlines() or [""]
             if line > len(lines):  # what is missing at the end is reported on a line after it
                 line = len(lines)
-                message += " (met behind the last line: look for a `}`, `)` or `;` that is missing)"
+                message += " (found after the last line: look for a `}`, `)` or `;` that is missing)"
             if "__shared__" in lines[line - 1] and _NOT_CONSTANT.search(message):
                 settled.add((which, line))
                 errors = [e for e in errors if e[:2] != (which, line)]

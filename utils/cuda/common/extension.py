@@ -101,13 +101,13 @@ def compiled(build, say) -> str:
     if "cuda_course: pybind11 is needed" in log:
         say("a type that only pybind11 brings to Python: once more with it")
         log = build(["-DCUDA_COURSE_PYBIND"])
-    if _asks_for_more_of_torch(log):
+    if _needs_all_of_torch(log):
         say("the smaller torch headers do not suffice: once more with all of torch")
         log = build(["-DCUDA_COURSE_WHOLE_TORCH"])
     return log
 
 
-def _asks_for_more_of_torch(log) -> bool:
+def _needs_all_of_torch(log) -> bool:
     """Whether a compiler lacks a name that only torch's full headers have (a misspelt name is in none of them)."""
     import torch
 

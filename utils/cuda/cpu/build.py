@@ -215,11 +215,11 @@ def expected_seconds() -> int:
 
 
 # A kernel that calls one of these would end Python. The runtime's versions end only the kernel.
-_HOST_ALONE = ["-Wl,--wrap=exit,--wrap=_Exit,--wrap=quick_exit,--wrap=abort"] if sys.platform == "linux" else []
+_HOST_ONLY = ["-Wl,--wrap=exit,--wrap=_Exit,--wrap=quick_exit,--wrap=abort"] if sys.platform == "linux" else []
 
 
 def _link_runtime():
-    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ALONE]
+    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ONLY]
 
 
 def _compile_and_link(commands, link, say) -> str:

@@ -70,8 +70,8 @@ class Module:
         self.path = path
         self.library = ctypes.CDLL(path)
         guard.guard_tensors(self.library)
-        told = [f"cuda_on_cpu_{what}_{number}" for what in ("signature", "parameters", "launch")]
-        signature, parameters, self._launch = (getattr(self.library, name) for name in told)
+        names = [f"cuda_on_cpu_{what}_{number}" for what in ("signature", "parameters", "launch")]
+        signature, parameters, self._launch = (getattr(self.library, name) for name in names)
         for function in (signature, parameters, self._launch):
             function.restype = ctypes.c_char_p
         self.signature = signature().decode()

@@ -45,7 +45,7 @@ def translate(source: str, kernels: bool = True) -> str:
     _check_kernels(marked)
     in_kernels, in_bodies = _bodies(marked), _bodies(cxx.declarations(source))
     edits = []  # (start, end, replacement), none inside another
-    plain = _functions_that_are_no_kernels(source, marked)
+    plain = _non_kernel_functions(source, marked)
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -107,7 +107,7 @@ def _is_inside(token, spans):
     return any(start < token.start < end for start, end in spans)
 
 
-def _functions_that_are_no_kernels(source, marked):
+def _non_kernel_functions(source, marked):
     """Names of the functions that return void and are not marked `__global__`."""
     plain = {function.name for function in cxx.functions(source) if function.returns.endswith("void")}
     return plain - {kernel.name for kernel in marked}

@@ -60,7 +60,7 @@ class Builder:
         try:
             parts = self._parts(cuda_src)
             log = self.quick(name, parts, cpp_src, funcs, folder, opt, say)
-            if not log or not (why := _fault_of_the_cut(log, parts, cuda_src)):
+            if not log or not (why := _cut_fault(log, parts, cuda_src)):
                 return log
         except NotSplit as reason:
             why = str(reason)
@@ -135,7 +135,7 @@ class Builder:
         return ""
 
 
-def _fault_of_the_cut(log, parts, cuda_src):
+def _cut_fault(log, parts, cuda_src):
     """Why errors may come from cutting the source rather than from the source; empty if it is certainly the source."""
     if not parts.host:
         return ""

@@ -67,7 +67,7 @@ stddef.h stdint.h stdio.h stdlib.h string.h""".split()
 
 # NVRTC returns the mangled name of every kernel requested. The name of this one contains the type of the learner's
 # kernel and the sizes of its parameters, even if the learner's own name, being extern "C", does not.
-_BEHIND = """
+_AFTER = """
 namespace {}  // what the source lacks at its end, a `;` for instance, is missed here
 #line 1 "behind"
 template <class, unsigned long long...> struct cuda_course_kernel {};
@@ -76,7 +76,7 @@ __host__ __device__ cuda_course_kernel<void (*)(A...), sizeof(A)...> cuda_course
 template <class> __global__ void cuda_course_signature() {}
 #line 1 "name"
 """
-_ASKED = "using cuda_course_asked_{number} = decltype(&{name});\n"
+_REQUEST = "using cuda_course_asked_{number} = decltype(&{name});\n"
 
 
 def modules(source, names, options=(), verbose=False) -> "list[Module]":
@@ -149,8 +149,8 @@ class Module:
             (error,) = start(function.handle, *blocks, *threads, shared_bytes, stream, pointers, *extra)
         if error != driver.CUresult.CUDA_SUCCESS:
             raise RuntimeError(
-                failures.message(_said(error))
-                or f"{_said(error)}: {self.name}[{tuple(blocks)}, {tuple(threads)}, {shared_bytes}]{_advice(error)}"
+                failures.message(_text(error))
+                or f"{_text(error)}: {self.name}[{tuple(blocks)}, {tuple(threads)}, {shared_bytes}]{_advice(error)}"
             )
 
     def _function(self, device):
@@ -178,7 +178,7 @@ class _Function:
             most = _result(driver.cuDeviceGetAttribute(limit, _result(driver.cuCtxGetDevice())))
             most -= _result(driver.cuFuncGetAttribute(static, self.handle))
             raise RuntimeError(
-                f"{_said(error)}: {shared_bytes} bytes of dynamic shared memory are more than the {most} that {name} "
+                f"{_text(error)}: {shared_bytes} bytes of dynamic shared memory are more than the {most} that {name} "
                 "may have"
             )
         self.shared_bytes = shared_bytes
@@ -213,11 +213,11 @@ def _result(answer):
     __tracebackhide__ = True
     error, *values = answer
     if int(error):
-        raise RuntimeError(failures.message(_said(error)) or _said(error))
+        raise RuntimeError(failures.message(_text(error)) or _text(error))
     return values[0] if values else None
 
 
-def _said(error):
+def _text(error):
     if isinstance(error, nvrtc.nvrtcResult):
         return f"NVRTC: {nvrtc.nvrtcGetErrorString(error)[1].decode()}"
     words = driver.cuGetErrorString(error)[1]
@@ -259,7 +259,7 @@ def build(source, names, folder, options) -> str:
     """
     (folder / "cuda.cu").write_text(source)
     (folder / "commands.txt").write_text(f"nvrtc {' '.join(options)} cuda.cu  # {', '.join(names)}\n")
-    text = _BEFORE + source + _BEHIND + "".join(_ASKED.format(number=n, name=name) for n, name in enumerate(names))
+    text = _BEFORE + source + _AFTER + "".join(_REQUEST.format(number=n, name=name) for n, name in enumerate(names))
     headers = [header.encode() for header in _EMPTY_HEADERS]
     create = nvrtc.nvrtcCreateProgram
     program = _result(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
@@ -273,7 +273,7 @@ def build(source, names, folder, options) -> str:
         if int(error):
             log = b" " * _result(nvrtc.nvrtcGetProgramLogSize(program))
             _result(nvrtc.nvrtcGetProgramLog(program, log))
-            return log.decode(errors="replace").strip("\0 \n") or _said(error)
+            return log.decode(errors="replace").strip("\0 \n") or _text(error)
         mangled, typed = (
             [_result(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
             for expressions in (kernels, signatures)
