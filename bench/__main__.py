@@ -1,13 +1,13 @@
-"""Times the course's operations beside their peers, and fills the tables of README and lessons with the figures.
+"""Times the course's operations beside their peers, and fills the figures into the tables of README and lessons.
 
     python -m bench                    measure everything on this machine
-    python -m bench --only matmul      measure that table alone
-    python -m bench --only transpose   show the figures of that operation of kernels/ and of its peers; write nothing
-    python -m bench --fill h200.json   fill the tables from a file that was measured before
+    python -m bench --only matmul      measure only that table
+    python -m bench --only transpose   show the figures of that operation in kernels/ and of its peers; write nothing
+    python -m bench --fill h200.json   fill the tables from a file recorded earlier
 
-Every result is verified before its time is taken, and again afterwards, on inputs that were not seen before. On a GPU
-the figures go to bench/recorded/, to a file named after the device. Without one the CPU engine is timed: its tables are
-printed, and kept nowhere.
+Every result is verified before it is timed, and again afterwards, on new inputs. On a GPU the figures go to
+bench/recorded/, into a file named after the device. Without one the CPU engine is timed: its tables are printed and not
+saved.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from utils.lesson import figures
 
 
 def measure_and_print(only) -> None:
-    """Measure all groups, the one that is named, or what concerns an operation of kernels/. Whole groups from a GPU are
+    """Measure all groups, the one named, or what concerns one operation in kernels/. Complete groups from a GPU are
     written as soon as they are measured, and filled in even if a later one fails."""
     groups, of = ([only], "") if only in GROUPS else (list(GROUPS), only)
     rows = {group: kind.operations(kind.sizes()[0]) for group, kind in GROUPS.items()}
     groups = [group for group in groups if not of or any(operation.of == of for operation in rows[group])]
     if not groups:
-        raise Refused(f"--only takes {', '.join(dict.fromkeys([*GROUPS, *kernels.names()]))}, and not {only!r}")
+        raise Refused(f"--only takes {', '.join(dict.fromkeys([*GROUPS, *kernels.names()]))}, not {only!r}")
     gpu = torch.cuda.get_device_name() if device().type == "cuda" else f"CPU, {platform.machine()}"
     found, written = {"device": gpu}, False
     path, kept = figures.file_of(gpu), device().type == "cuda" and not of
@@ -68,7 +68,7 @@ def fill_and_print(path, found) -> None:
 
 
 def writable(*folders) -> None:
-    """Raise Refused where the figures or the pages could not be written."""
+    """Raise Refused if the figures or the pages could not be written."""
     for folder in (*folders, tables.ROOT, tables.ROOT / "notebooks"):
         if not os.access(folder, os.W_OK):
             raise Refused(f"nothing can be written to {folder}", "run this in a copy of the course that is yours")

@@ -1,9 +1,9 @@
-"""How long it takes from a source's text to something to call, beside stock load_inline:  python -m bench.build
+"""How long it takes to get from source text to something callable, beside stock load_inline:  python -m bench.build
 
-Prints a table and ends with status 1 where a target is missed. Each target is a ratio: to stock load_inline in this
-run, or to what recorded/build.json has, in units of one compile of unit.cpp. `--record` writes that file. Seconds are
-shown for information. Every build is cold: it is the first of its source. Without a GPU nvcc and NVRTC compile and link
-the same for sm_90, and the module is loaded, but not run.
+Prints a table and exits with status 1 if a target is missed. Each target is a ratio: to stock load_inline in this run,
+or to what recorded/build.json has, in units of one compile of unit.cpp. `--record` writes that file. Seconds are shown
+for information. Every build is cold: the first one of its source. Without a GPU, nvcc and NVRTC compile and link for
+sm_90 all the same, and the module is loaded, but not run.
 """
 
 import argparse
@@ -34,12 +34,12 @@ from utils.lesson.timing import Timing
 
 HERE = Path(__file__).parent
 LECTURES = sorted(path.stem for path in (HERE / "lecture").glob("*.cu"))  # operations that stock load_inline builds
-ARCHITECTURE = 90  # compiled for where there is no GPU to ask
+ARCHITECTURE = 90  # the target if there is no GPU
 
-UNIT = HERE / "unit.cpp"  # what a compiler takes for this file is the unit of all times
+UNIT = HERE / "unit.cpp"  # the time to compile this file is the unit of all times
 BASELINE = HERE / "recorded" / "build.json"
 
-# The targets: times faster at least than stock load_inline, and times the recorded units at most.
+# The targets: at least this many times faster than stock load_inline, and at most this many times the recorded units.
 FASTER = {"lecture": 4, "kernels": 15}
 MORE = 2
 
@@ -55,7 +55,7 @@ class Build(NamedTuple):
 
 
 def row(build, unit, recorded=None) -> Row:
-    """The row of a Build, where one unit took `unit` seconds. `recorded` is how many units it took when recorded; no
+    """The row of a Build, when one unit took `unit` seconds. `recorded` is how many units it took when recorded; no
     target is in seconds, which depend on the machine and its load."""
     units, targets, met = build.timing.seconds / unit, [], True
     measured = f"{units:.3g} units"
@@ -74,7 +74,7 @@ def row(build, unit, recorded=None) -> Row:
 
 
 def unit_seconds() -> float:
-    """How long one unit takes now: the machine and its load show in it as they do in the builds beside it."""
+    """How long one unit takes now: the machine and its load affect it as they do the builds measured beside it."""
     with tempfile.TemporaryDirectory() as folder:
         command = [system.cxx_compiler(), "-std=c++17", "-O2", "-c", UNIT, "-o", Path(folder, "unit.o")]
         start = time.perf_counter()
@@ -91,7 +91,7 @@ class Source(NamedTuple):
 
 
 def lecture(name) -> Source:
-    """An operation as a lesson writes it, in one text."""
+    """An operation as in a lesson, in one text."""
     text = (HERE / "lecture" / f"{name}.cu").read_text()
     declared = [function for function in cxx.functions(text) if function.returns == "torch::Tensor"]
     return Source(text, "".join(f"{function.signature};\n" for function in declared), [f.name for f in declared])
@@ -103,7 +103,7 @@ def shared(name) -> Source:
 
 
 def fresh(source, number) -> Source:
-    """The same source under another hash."""
+    """The same source with a different hash."""
     return source._replace(cuda_src=f"{source.cuda_src}// {number}\n")
 
 
@@ -112,7 +112,7 @@ def architecture() -> int:
 
 
 def cold(builder, source, repeat=3) -> Timing:
-    """Builds in this process of which nothing was kept before."""
+    """Builds in this process without anything cached."""
     samples = []
     for number in range(repeat):
         start = time.perf_counter()
@@ -123,7 +123,7 @@ def cold(builder, source, repeat=3) -> Timing:
 
 
 def stock(source) -> Timing:
-    """One build by torch's load_inline, as its manual writes it, for one architecture."""
+    """One build by torch's load_inline, as in its manual, for one architecture."""
     from torch.utils.cpp_extension import load_inline
 
     home = toolchain.use_cuda_toolkit()
@@ -147,7 +147,7 @@ def stock(source) -> Timing:
 
 
 def nvrtc_seconds(sources) -> dict:
-    """Run `nvrtc_main` in a new process: how long each kernel took, its name as the key, and 'first' for the first."""
+    """Run `nvrtc_main` in a new process: how long each kernel took, by name, and 'first' for the first."""
     command = [sys.executable, "-m", "bench.build", "--nvrtc"]
     done = subprocess.run(command, cwd=HERE.parent, input=json.dumps(sources), capture_output=True, text=True)
     if done.returncode:
@@ -156,7 +156,7 @@ def nvrtc_seconds(sources) -> dict:
 
 
 def nvrtc_main():
-    """Compile each (source, kernel) of standard input with NVRTC, the first one twice; print seconds as JSON."""
+    """Compile each (source, kernel) from standard input with NVRTC, the first one twice; print seconds as JSON."""
     sources, found = json.load(sys.stdin), {}
     real = architecture()
 
@@ -192,7 +192,7 @@ print(time.perf_counter() - start)
 
 
 def warm(module, arguments, source, repeat=3) -> Timing:
-    """load_cuda of a source that was built before, each time in a new process. The clock starts when torch is imported
+    """load_cuda of a source that was built before, each time in a new process. The clock starts once torch is imported
     and has looked for a GPU, as the set-up cell of every lesson does.
 
     `module` has the Builder, which takes `arguments`.
@@ -209,7 +209,7 @@ def warm(module, arguments, source, repeat=3) -> Timing:
 
 
 def steps():
-    """What is measured, in order: names, and functions that return Builds."""
+    """What is measured, in order: pairs of a name and a function that returns Builds."""
     stocks = {}
 
     def stock_builds(name):
@@ -256,7 +256,7 @@ def steps():
 
 
 def measure() -> list[tuple[Build, float]]:
-    """All Builds, each with the seconds of a unit beside it."""
+    """All Builds, each with the seconds of a unit measured beside it."""
     found = []
     with tempfile.TemporaryDirectory() as cache:
         os.environ["CUDA_COURSE_CACHE"] = cache
@@ -278,7 +278,7 @@ def machine() -> str:
 
 
 def main(record=False) -> int:
-    """Measure and print the table; 1 where a target is missed, else 0. With `record` the units become the baseline."""
+    """Measure and print the table; 1 if a target is missed, otherwise 0. `record` makes the units the baseline."""
     load, recorded = os.getloadavg()[0], json.loads(BASELINE.read_text())["units"] if BASELINE.exists() else {}
     found, nvcc = measure(), toolchain.nvcc_release(toolchain.cuda_home())
     rows = [row(build, unit, recorded.get(build.name)) for build, unit in found]

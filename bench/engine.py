@@ -1,6 +1,6 @@
 """How fast CUDA on the CPU is, beside Numba's CUDA simulator, the lessons' Python and plain C:  python -m bench.engine
 
-Prints a table and ends with status 1 where a target is missed. All of it is measured in this one run.
+Prints a table and exits with status 1 if a target is missed. Everything is measured in this one run.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ from utils.lesson.timing import Timing, format_seconds, measure
 
 HERE = Path(__file__).parent
 
-# The targets: "faster than" is how many times at least, all others are limits. Times in seconds, memory in bytes.
+# The targets: "faster than" is a minimum factor, all others are upper limits. Times in seconds, memory in bytes.
 TARGETS = {
     "faster than Numba": 5_000,
     "faster than Python": 1_000,
@@ -37,14 +37,14 @@ TARGETS = {
 
 
 def at_most(name, timing, target) -> Row:
-    """The row of a time that has a target, a key of TARGETS."""
+    """The row of a time with a target, a key of TARGETS."""
     limit = TARGETS[target]
     verdict = "met" if timing.seconds <= limit else "missed"
     return Row(name, str(timing), f"at most {format_seconds(limit)}", verdict)
 
 
 def times_faster(name, engine, peer, target) -> Row:
-    """The row that compares two `Timing`s: by their best, and in brackets by the quartiles that are farthest apart."""
+    """The row that compares two `Timing`s: by their best and, in brackets, by the quartiles that are farthest apart."""
     (engine_low, engine_high), (peer_low, peer_high) = engine.spread, peer.spread
     measured = f"{peer.seconds / engine.seconds:,.0f} times (quartiles {peer_low / engine_high:,.0f} "
     measured += f"and {peer_high / engine_low:,.0f})"
@@ -67,7 +67,7 @@ def random_image(height, width):
 
 
 def per_pixel(timing, size) -> Timing:
-    """The time per pixel of a picture of this size."""
+    """The time per pixel for a picture of this size."""
     return Timing(tuple(sample / (size[0] * size[1]) for sample in timing.samples))
 
 
@@ -80,7 +80,7 @@ def numba_run(height, width) -> dict:
 
 
 def grayscale(size=(1066, 1600), peers_size=(150, 225)) -> list[Row]:
-    """Times per pixel of the engine and of the two simulators, which get a smaller picture: they are slow."""
+    """Times per pixel for the engine and the two simulators, which get a smaller picture because they are slow."""
     small, big, of = random_image(*peers_size), random_image(*size), "grayscale, per pixel: "
     to_grayscale = kernels.load("grayscale").rgb_to_grayscale
     n, threads = small[0].numel(), 256
@@ -132,7 +132,7 @@ def plain_c(folder):
 
 
 def matmul(size=512) -> list[Row]:
-    """Square matrices through the naive kernel, the tiled one, and the naive one's loops in C."""
+    """Products of square matrices by the naive kernel, the tiled one, and the naive one's loops in C."""
     m, n, out = matrices(size)
     reference = m.double() @ n.double()
 
@@ -176,7 +176,7 @@ def compile_seconds(source, name, cache) -> float:
 
 
 def compiling(repeat=3) -> list[Row]:
-    """compile_kernel in new processes: with no runtime library yet, cold (a source that was never built), and warm."""
+    """compile_kernel in new processes: with no runtime library yet, cold (a source never built before), and warm."""
     first, source = kernels.source("square"), kernels.source("matmul")
     with tempfile.TemporaryDirectory() as cache:
         runtime = Timing((compile_seconds(first, "square_kernel", cache),))
@@ -211,7 +211,7 @@ def tracing(size=128) -> list[Row]:
 
 
 def memory() -> int:
-    """Bytes of memory that this process holds (VmRSS). Linux only."""
+    """This process's resident memory in bytes (VmRSS). Linux only."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -245,7 +245,7 @@ SECTIONS = [grayscale, matmul, compiling, tracing, launches]
 
 
 def main() -> int:
-    """Run all sections and print the table; 1 where a target is missed, else 0."""
+    """Run all sections and print the table; 1 if a target is missed, otherwise 0."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # this is about the CPU, even where there is a GPU
     rows, load = [], os.getloadavg()[0]
     for number, section in enumerate(SECTIONS, 1):

@@ -1,6 +1,6 @@
-"""How the benchmark times: each result is compared with its reference before and after, on inputs that are new then.
+"""How the benchmark times: each result is compared with its reference before and after, each time on new inputs.
 
-`measured` is what a table is made of, as JSON: size, versions, and a row per operation.
+`measured` returns what a table is made of, as JSON: size, versions, and a row per operation.
 """
 
 from contextlib import closing
@@ -16,11 +16,11 @@ from utils.lesson.timing import GraphError, Timing, input_sets, measure_by_turns
 
 __all__ = ["Refused", "WrongResult", "measured", "row", "verify"]
 
-ROWS = 2048  # that are compared at once: the reference takes eight bytes per element
+ROWS = 2048  # compared at once: the reference takes eight bytes per element
 
 
 class WrongResult(CourseError):
-    """An operation computes something else than its reference: then no time is taken."""
+    """An operation's result differs from its reference: then no time is reported."""
 
 
 class Refused(CourseError):
@@ -39,7 +39,7 @@ def copies(inputs) -> tuple:
 
 def compare(operation, launch) -> None:
     """Launch an operation on memory that held something else, and compare with its reference. `launch` returns the
-    inputs, copies of them from before, and the result. Raises WrongResult."""
+    inputs, earlier copies of them, and the result. Raises WrongResult."""
     out = launch()[-1]
     out.fill_(float("nan") if out.is_floating_point() else 173)
     del out  # the allocator gives the same memory to the next result
@@ -60,7 +60,7 @@ def compare(operation, launch) -> None:
 
 def row(operation) -> dict:
     """The figures of an operation: name, bytes, flops, seconds (the median), quartiles, number of samples. Raises
-    WrongResult, and Refused where the GPU has no room for it or a CUDA graph cannot launch it."""
+    WrongResult, and Refused if the GPU has no room for it or a CUDA graph cannot launch it."""
     try:
         sets = input_sets(operation.inputs)
         verify(operation, sets[0])
@@ -79,7 +79,7 @@ def row(operation) -> dict:
 
 
 def timed(operation, sets) -> Timing:
-    """Times of one run, the inputs by turns. What a CUDA graph launched is compared, too. Raises WrongResult."""
+    """Times of one run, with the inputs in turn. What a CUDA graph launched is compared, too. Raises WrongResult."""
 
     def compare_replayed(replay):
         def launch():
@@ -94,7 +94,7 @@ def timed(operation, sets) -> Timing:
 
 def measured(group, size, of="") -> dict:
     """The figures of a group on this machine: its size, the versions, a row per operation and, for products on a GPU,
-    the roof. With `of`, an operation of kernels/: its rows, the peers', and the first."""
+    the roof. With `of`, an operation in kernels/: only its rows, its peers' and the first."""
     chosen = [each for i, each in enumerate(GROUPS[group].operations(size)) if not of or not i or each.of in (of, "")]
     tf32, precision = torch.backends.cuda.matmul.allow_tf32, torch.get_float32_matmul_precision()
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -109,7 +109,7 @@ def measured(group, size, of="") -> dict:
     return {"size": size, "versions": versions(), "rows": rows, **limits}
 
 
-# Float32 results of an SM per clock, by compute capability: CUDA C++ Programming Guide, "Arithmetic Instructions"; for
+# Float32 results per SM and clock, by compute capability: CUDA C++ Programming Guide, "Arithmetic Instructions"; for
 # 8.7 and from 10.0 on, _ConvertSMVer2Cores in Common/helper_cuda.h of https://github.com/NVIDIA/cuda-samples
 LANES = {(7, 5): 64, (8, 0): 64} | dict.fromkeys([(8, 6), (8, 7), (8, 9), (9, 0)], 128)
 LANES |= dict.fromkeys([(10, 0), (10, 3), (11, 0), (12, 0), (12, 1)], 128)
@@ -129,7 +129,7 @@ def roof() -> dict:
 
 
 def max_clock(gpu) -> tuple[float, str]:
-    """The highest clock of the SMs in Hz, and who reports it; 0 where nothing does."""
+    """The highest clock of the SMs in Hz, and what reports it; 0 if nothing does."""
     if getattr(gpu, "clock_rate", 0):
         return gpu.clock_rate * 1e3, "torch"
     clock = nvidia_smi(gpu, "clocks.max.sm")

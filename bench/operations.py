@@ -1,4 +1,4 @@
-"""What the benchmark times: every operation of kernels/ and its peers, their inputs, and the results that are right."""
+"""What the benchmark times: every operation in kernels/ and its peers, their inputs, and the correct results."""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,7 +12,7 @@ from utils.cuda.common.toolchain import device
 
 __all__ = ["GROUPS", "Group", "Operation", "product"]
 
-LARGE = 2**28  # floats in an array that is read at the full speed of the memory
+LARGE = 2**28  # floats in an array large enough to be read at full memory speed
 
 
 class Operation(NamedTuple):
@@ -20,21 +20,21 @@ class Operation(NamedTuple):
 
     name: str
     run: Callable  # takes the inputs
-    inputs: Callable  # returns fresh random ones, a tuple
-    right: Callable  # of a slice and the inputs: the right values of these rows, and how far the result may be off
+    inputs: Callable  # returns fresh random inputs, a tuple
+    right: Callable  # of a slice and the inputs: the correct values of these rows, and how far the result may be off
     bytes: int  # read and written, at least
     flops: int = 0
-    of: str = ""  # the operation of kernels/ that this is about; a peer of all of them has none
+    of: str = ""  # the operation in kernels/ that this is about; empty for a peer of all of them
 
 
 class Group(NamedTuple):
     """One table."""
 
-    operations: Callable  # yields those of a size; the others are compared with the first
-    sizes: Callable  # returns those that are measured on this device
+    operations: Callable  # yields the operations for a size; the others are compared with the first
+    sizes: Callable  # returns the sizes that are measured on this device
     heading: str  # with {0} for the size
-    counts: str  # 'bytes' or 'flops': what the rate is of
-    against: dict  # the columns that compare: name, and how the row begins that all are divided by ("": the first row)
+    counts: str  # 'bytes' or 'flops': what the rate counts
+    against: dict  # the comparing columns: name, and how the row that all are divided by begins ("": the first row)
 
 
 # ---- what is measured -----------------------------------------------------------------------------------------------
@@ -49,13 +49,13 @@ def levels(*shape):
 
 
 def kernel(name, function, *more):
-    """A call of a function of kernels/, which is built at the first one; `more` follows the inputs."""
+    """A call of a function in kernels/, which is built at the first call; `more` follows the inputs."""
     built = cache(lambda: getattr(kernels.load(name), function))
     return lambda *inputs: built()(*inputs, *more)
 
 
 def tritons(name, title="Triton") -> list[tuple]:
-    """An operation's line in Triton, from bench/triton_kernels.py; none without a GPU or without Triton."""
+    """An operation's line for Triton, from bench/triton_kernels.py; none without a GPU or without Triton."""
     if device().type == "cpu" or not find_spec("triton"):
         return []
     from bench import triton_kernels
@@ -64,12 +64,12 @@ def tritons(name, title="Triton") -> list[tuple]:
 
 
 def bandwidth(side):
-    """Copy, square, grayscale and transpose of squares: all of them only move memory."""
+    """Copy, square, grayscale and transpose of square arrays: all of them only move data."""
     from torchvision.transforms.v2.functional import rgb_to_grayscale
 
     square, planes = floats((side, side)), levels(3, side, side)
     target = cache(lambda: torch.empty(side, side, device=device()))
-    kinds = {  # inputs, what is right, and bytes per element
+    kinds = {  # inputs, the correct result, and bytes per element
         "copy": (square, same, 8),
         "square": (square, squares, 8),
         "grayscale": (planes, grey_levels, 4),
@@ -130,7 +130,7 @@ def matmul(side):
 
 
 def narrow(h, k=784, w=10):
-    """A product of few columns, as of digits and weights: the time goes into reading m (h, k)."""
+    """A product with few columns, as of digits and weights: the time goes into reading m (h, k)."""
     yield Operation("reading m alone: PyTorch, `m.sum()`", torch.sum, floats((h, k)), total, 4 * h * k)
     if device().type == "cuda" and room() > 6 * 4 * LARGE:
         yield Operation(f"reading {LARGE:,} floats: PyTorch, `x.sum()`", torch.sum, floats((LARGE,)), total, 4 * LARGE)
@@ -154,8 +154,8 @@ def room() -> int:
 
 
 def sides(wanted, on_a_cpu) -> list[int]:
-    """The sides of squares that the GPU has room for: 64 bytes per element hold all that is made of them. Where there
-    is too little for any, the smallest is tried."""
+    """The sides of squares that the GPU has room for: 64 bytes per element suffice for everything. If there is too
+    little room for any, the smallest is tried."""
     if device().type == "cpu":
         return [on_a_cpu]
     return [side for side in wanted if 64 * side * side < room()] or wanted[:1]
@@ -172,7 +172,7 @@ GROUPS = {
 }
 
 
-# ---- what is right --------------------------------------------------------------------------------------------------
+# ---- correct results ------------------------------------------------------------------------------------------------
 
 
 def same(rows, x):
@@ -189,22 +189,22 @@ def squares(rows, x):
 
 
 def grey_levels(rows, x):
-    """Lesson 01's sum, for either layout, cut to a whole level: up to 1 below what float64 says. torchvision and the
-    kernels sum in float32, whose roundings come to less than 1e-4 of a level."""
+    """Lesson 01's sum, for either layout, truncated to a whole level: up to 1 below the float64 value. torchvision and
+    the kernels sum in float32, whose rounding errors come to less than 1e-4 of a level."""
     red, green, blue = (x[rows][..., i] if x.shape[-1] == 3 else x[i, rows] for i in range(3))
     exact = 0.2989 * red.double() + 0.5870 * green.double() + 0.1140 * blue.double()
     return exact - 0.5, 0.5 + 1e-4
 
 
 def total(rows, x):
-    """In float64. x is random about 0, so the sum is small, and a single element that is left out shows. In a float32
-    sum by parts, up to 256 roundings follow each other, each by up to 2^-24: added up at random they reach 16 times
-    2^-24 of the norm of x. Four times as much is allowed."""
+    """In float64. x is random around 0, so the sum is small, and a single missing element shows. In a float32 sum by
+    parts, up to 256 roundings follow each other, each by up to 2^-24: added up at random they reach 16 times 2^-24 of
+    the norm of x. Four times as much is allowed."""
     return x.sum(dtype=torch.float64)[None][rows], 4 * 16 * 2.0**-24 * x.norm()
 
 
 def products(rows, m, n):
-    """In float64. Roundings of a float32 sum go up and down at random, so the error grows with the root of the sum of
-    squares, and with the root of the number of steps. TF32, which keeps 10 bits of the 23, exceeds the bound."""
+    """In float64. A float32 sum rounds up and down at random, so the error grows with the root of the sum of squares,
+    and with the root of the number of steps. TF32, which keeps 10 bits of the 23, exceeds the bound."""
     bound = 1e-6 * (m.shape[1] + 1) ** 0.5 * (m[rows].square() @ n.square()).sqrt() + 1e-12
     return m[rows].double() @ n.double(), bound

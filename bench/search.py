@@ -1,8 +1,8 @@
-"""Which tile sizes are best for matmul_fast and matmul_narrow of kernels/ on this GPU:  python -m bench.search
+"""Which tile sizes are best for matmul_fast and matmul_narrow in kernels/ on this GPU:  python -m bench.search
 
 Compiles and times those choices of the template's sizes that a block has room for, beside PyTorch's `@` in the same
-run, and prints the best of each size of product. The launchers take what is best on an H200. Every product is compared
-with one in float64 before its time counts. Takes many minutes, and needs a GPU.
+run, and prints the best for each size of product. The launchers use what is best on an H200. Every product is compared
+with one in float64 before its time counts. Takes many minutes and needs a GPU.
 """
 
 import itertools
@@ -20,15 +20,15 @@ from utils.ground.progress import progress
 from utils.lesson.simulator import cdiv
 
 SHARED = 48 * 1024  # bytes of static shared memory that a block may have
-REGISTERS = 65536  # of an SM
-AHEAD = 16 * 1024  # bytes that a block copies ahead, at least: fewer do not keep the memory busy
-SHOWN = 8  # of the best
+REGISTERS = 65536  # per SM
+AHEAD = 16 * 1024  # minimum bytes that a block copies ahead: fewer do not keep the memory busy
+SHOWN = 8  # how many of the best
 PRODUCTS = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (512, 512, 512)]
 NARROW = [(50_000, 784, 10), (1_000_000, 256, 4), (100_000, 1024, 16)]
 
 
 def tiles():
-    """Every (BH, BW, BK, TH, TW, STAGES) of matmul_pipelined_kernel that fits together and into a block."""
+    """Every (BH, BW, BK, TH, TW, STAGES) of matmul_pipelined_kernel that is consistent and fits into a block."""
     sides, parts = (64, 128, 256), ((4, 8), (8, 8), (8, 16), (16, 8))
     for bh, bw, bk, (th, tw), stages in itertools.product(sides, sides, (8, 16), parts, (2, 3, 4)):
         threads = bh // th * (bw // tw)
@@ -40,7 +40,7 @@ def tiles():
 
 
 def pipelined(sizes):
-    """The kernel with these sizes, and the launch that it needs for a product of h x w, with w a multiple of 4."""
+    """The kernel with these sizes, and its launch for a product of h x w, with w a multiple of 4."""
     bh, bw, _, th, tw, _ = sizes
     name = f"matmul_pipelined_kernel<{', '.join(map(str, sizes))}, true>"
     return compile_kernel(kernels.source("matmul_fast"), name), lambda h, w: (
@@ -83,7 +83,7 @@ def build(made, sizes):
 
 
 def best(chosen, made, h, k, w):
-    """Seconds of each choice for a product of (h, k) by (k, w), the fastest first, and those of `@`."""
+    """Seconds for each choice for a product of (h, k) by (k, w), the fastest first, and those for `@`."""
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as others:
         for built in progress([others.submit(build, made, sizes) for sizes in chosen], "compiling"):
             built.result()

@@ -1,4 +1,4 @@
-"""The tables of the benchmark: how figures become Markdown, and how tables get into README and lessons."""
+"""The benchmark's tables: how figures become Markdown, and how tables get into README and lessons."""
 
 import json
 import shutil
@@ -13,15 +13,15 @@ from utils.lesson.timing import SHORT, format_seconds
 __all__ = ["fill", "parts_of", "table"]
 
 ROOT = Path(__file__).parents[1]
-UNITS = {  # what a rate counts: its unit, how many of these per second that is, and the words for a table's foot
+UNITS = {  # what a rate counts: its unit, how many of these per second that is, and the words for a table's footer
     "bytes": ("GB/s", 1e9, "what must be read and written"),
     "flops": ("TFLOP/s", 1e12, "2 n³ operations, in float32 without TF32"),
 }
 
 
 def table(group, found, aligned=False) -> str:
-    """The figures of a group as a Markdown table; `found` is what a GPU's file holds. Several sizes are side by side,
-    without times. `aligned` is for a terminal: its cells are padded, and the foot is as wide as the terminal."""
+    """The figures of a group as a Markdown table; `found` is the content of a GPU's file. Several sizes are side by
+    side, without times. `aligned` is for a terminal: cells are padded, and the footer is as wide as the terminal."""
     kind, parts = GROUPS[group], parts_of(found[group])
     alone, (unit, scale, _) = len(parts) == 1, UNITS[kind.counts]
     heading = kind.heading.format(f"{parts[0]['size']:,}" if alone else "n")
@@ -39,20 +39,20 @@ def table(group, found, aligned=False) -> str:
         if "peak" in (part.get("roof") or {}):
             peers["of the roof"] = min(roofs_of(part))
         columns += [[title, *(_ratio(rate / of) for rate in rates.values())] for title, of in peers.items() if of]
-    foot, rule = _foot(kind, parts, found), ["---"] * len(columns)
+    footer, rule = _footer(kind, parts, found), ["---"] * len(columns)
     if aligned:
         columns = [_padded(column, str.rjust if i else str.ljust) for i, column in enumerate(columns)]
         rule = ["-" * (len(column[0]) + 2) for column in columns]
-        foot = textwrap.fill(foot, shutil.get_terminal_size().columns)
+        footer = textwrap.fill(footer, shutil.get_terminal_size().columns)
     first, *others = ("| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True))
-    return "\n".join([first, f"|{'|'.join(rule)}|", *others, "", foot])
+    return "\n".join([first, f"|{'|'.join(rule)}|", *others, "", footer])
 
 
 def _padded(column, pad) -> list[str]:
     return [pad(cell, max(map(len, column))) for cell in column]
 
 
-def _foot(kind, parts, found) -> str:
+def _footer(kind, parts, found) -> str:
     """The text below a table: the device, how it was measured, and what was counted."""
     rows = [row for part in parts for row in part["rows"]]
     samples, (unit, _, counted) = [row["samples"] for row in rows], UNITS[kind.counts]
@@ -77,7 +77,7 @@ def _foot(kind, parts, found) -> str:
 
 
 def parts_of(figures) -> list[dict]:
-    """A part for each size that was measured: a file has a list of them, or a single one."""
+    """A part for each measured size: a file has a list of them, or a single one."""
     return figures if isinstance(figures, list) else [figures]
 
 

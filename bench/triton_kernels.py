@@ -1,7 +1,7 @@
 """The operations of kernels/ in Triton, as peers: `python -m bench` times them on a GPU.
 
-The functions take contiguous tensors on a GPU, each of fewer than 2^31 elements: offsets are 32-bit. The first call
-with new sizes tries which tiles are the fastest.
+The functions take contiguous tensors on a GPU, each with fewer than 2^31 elements: offsets are 32-bit. The first call
+with new sizes tries out which tiles are fastest.
 
 What it uses is described in Triton's documentation: https://triton-lang.org/main/python-api/triton.language.html
 """
@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCKS = [(1024, 4), (2048, 4), (4096, 8), (8192, 8)]  # elements of a program, and warps
+BLOCKS = [(1024, 4), (2048, 4), (4096, 8), (8192, 8)]  # elements per program, and warps
 SIDES = [(32, 4), (64, 4), (64, 8), (128, 8)]
 TILES = [(64, 64, 16, 4), (128, 64, 16, 4), (128, 128, 16, 8), (128, 128, 32, 8)]  # BH, BW, BK and warps
 
@@ -22,7 +22,7 @@ def tried(name, sizes):
 @triton.autotune(configs=tried("BLOCK", BLOCKS), key=["n"])
 @triton.jit
 def copy_kernel(x, out, n, BLOCK: tl.constexpr):
-    """A program copies BLOCK of n elements."""
+    """Each program copies BLOCK of n elements."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n  # guard
     tl.store(out + i, tl.load(x + i, mask=mask), mask=mask)
@@ -31,7 +31,7 @@ def copy_kernel(x, out, n, BLOCK: tl.constexpr):
 @triton.autotune(configs=tried("BLOCK", BLOCKS), key=["n"])
 @triton.jit
 def square_kernel(x, out, n, BLOCK: tl.constexpr):
-    """A program squares BLOCK of n elements."""
+    """Each program squares BLOCK of n elements."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n  # guard
     v = tl.load(x + i, mask=mask)
@@ -41,7 +41,7 @@ def square_kernel(x, out, n, BLOCK: tl.constexpr):
 @triton.autotune(configs=tried("BLOCK", BLOCKS), key=["n"])
 @triton.jit
 def grayscale_kernel(x, out, n, BLOCK: tl.constexpr):
-    """A program computes BLOCK of n pixels from uint8 planes that are n apart. The sum is cut to whole levels."""
+    """Each program computes BLOCK of n pixels from uint8 planes n apart. The sum is truncated to whole levels."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n  # guard
     r, g, b = tl.load(x + i, mask=mask), tl.load(x + i + n, mask=mask), tl.load(x + i + 2 * n, mask=mask)
@@ -51,7 +51,7 @@ def grayscale_kernel(x, out, n, BLOCK: tl.constexpr):
 @triton.autotune(configs=tried("SIDE", SIDES), key=["h", "w"])
 @triton.jit
 def transpose_kernel(x, out, h, w, SIDE: tl.constexpr):
-    """A program transposes SIDE x SIDE elements of x (h, w)."""
+    """Each program transposes SIDE x SIDE elements of x (h, w)."""
     block, across = tl.program_id(0), tl.cdiv(w, SIDE)
     r = block // across * SIDE + tl.arange(0, SIDE)
     c = block % across * SIDE + tl.arange(0, SIDE)
@@ -65,7 +65,7 @@ def transpose_kernel(x, out, h, w, SIDE: tl.constexpr):
 )
 @triton.jit
 def matmul_kernel(m, n, out, h, w, k, BH: tl.constexpr, BW: tl.constexpr, BK: tl.constexpr):
-    """A program computes BH x BW elements of out (h, w) = m (h, k) @ n (k, w), in steps of BK along k."""
+    """Each program computes BH x BW elements of out (h, w) = m (h, k) @ n (k, w), in steps of BK along k."""
     down, across = tl.cdiv(h, BH), tl.cdiv(w, BW)
     block = tl.program_id(0)
     block_r, block_c = tl.swizzle2d(block // across, block % across, down, across, 8)  # 8 neighbours share columns of n
@@ -82,7 +82,7 @@ def matmul_kernel(m, n, out, h, w, k, BH: tl.constexpr, BW: tl.constexpr, BK: tl
 
 
 def each(kernel, x, out):
-    """`out`, whose elements a kernel computes BLOCK at a time."""
+    """Returns `out`, whose elements a kernel computes BLOCK at a time."""
     n = out.numel()
     kernel[lambda tile: (triton.cdiv(n, tile["BLOCK"]),)](x, out, n)
     return out
@@ -115,5 +115,5 @@ def matmul(m, n):
     (h, k), w = m.shape, n.shape[1]
     out = torch.empty(h, w, device=m.device)
     grid = lambda tile: (triton.cdiv(h, tile["BH"]) * triton.cdiv(w, tile["BW"]),)  # noqa: E731, as Triton writes it
-    matmul_kernel[grid](m, n, out, h, w, k, enable_fp_fusion=True)  # products and sums in one instruction, as nvcc's
+    matmul_kernel[grid](m, n, out, h, w, k, enable_fp_fusion=True)  # products and sums in one instruction, as with nvcc
     return out

@@ -23,18 +23,18 @@ cuda_begin = (folder / "cuda_begin.h").read_text()
 
 @cache
 def _paths():
-    """Every operation's `.cu` file by its name, in the order of a listing: a ladder from its first step to its last."""
+    """Every operation's `.cu` file by name, in listing order: a ladder from its first step to its last."""
     found = sorted(path for path in [*folder.glob("*.cu"), *folder.glob("*/*.cu")] if path.with_suffix(".cpp").exists())
     return {path.stem.lstrip("0123456789_"): path for path in found}
 
 
 def names():
-    """The operations there are, sorted, the steps of a ladder in their order."""
+    """The names of all operations, sorted, with the steps of a ladder in order."""
     return list(_paths())
 
 
 def path(name):
-    """The `.cu` file of an operation; its `.cpp` is beside it. Raises ValueError for a name that is no operation's."""
+    """The `.cu` file of an operation; its `.cpp` is beside it. Raises ValueError for an unknown name."""
     if name not in _paths():
         raise ValueError(f"there is no kernel {name!r}: the course has {', '.join(names())}")
     return _paths()[name]
@@ -51,13 +51,13 @@ def host(name):
 
 
 def functions(name):
-    """The functions that `name.cpp` offers to Python, in the order of the file."""
+    """The functions that `name.cpp` offers to Python, in file order."""
     text = path(name).with_suffix(".cpp").read_text()
     return [function.name for function in cxx.functions(text) if function.returns == "at::Tensor"]
 
 
 def launched(name):
-    """The kernels that the launchers of `name.cu` start, as `compile_kernel` takes them: templates with arguments."""
+    """The kernels that the launchers of `name.cu` launch, named as for `compile_kernel`: templates with arguments."""
     return list(dict.fromkeys(launch.kernel for launch in cxx.launches(source(name))))
 
 
@@ -65,7 +65,7 @@ def launched(name):
 def load(name, opt=True, verbose=False):
     """Build operation `name` with `utils.load_cuda`: a module with every function of the .cpp.
 
-    The same name gives the same module again for as long as the process lives.
+    Within a process, the same name always gives the same module.
     """
     from utils import load_cuda
 
@@ -73,7 +73,7 @@ def load(name, opt=True, verbose=False):
 
 
 def _pasted(file, seen):
-    """The file's text with our own headers in the place of their includes, each where it is first asked for."""
+    """The file's text with our own headers in place of their includes, each where it is first included."""
 
     def paste(include):
         header = (file.parent / include[1]).resolve()

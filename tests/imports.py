@@ -2,7 +2,7 @@
 
 A room is a folder of Python files. Prints every room with the rooms that it imports, then what breaks the rules: an
 arrow that ROOMS does not list, and rooms or files that import each other in a circle. Imports inside functions count
-like those at the top of a file. FOLDER is another checkout of the course, for a map of what it was.
+like those at the top of a file. FOLDER is another checkout of the course, to print its map instead.
 """
 
 import ast
@@ -31,18 +31,18 @@ ROOMS["bench/recorded"] = ["tests", "bench", *_MEASURED]  # recorders run the ca
 
 
 def files(root=ROOT) -> dict[str, Path]:
-    """The Python files of the course by the names that they are imported under."""
+    """The Python files of the course by import name."""
     found = {}
     for top in ("utils", "kernels", "bench", "images", "tests"):
         for path in sorted((root / top).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
-            if parts[:2] != ("kernels", "template"):  # a project of its own
+            if parts[:2] != ("kernels", "template"):  # a separate project
                 found[".".join(parts).removesuffix(".__init__")] = path
     return found
 
 
 def imported(name, path, known) -> set[str]:
-    """The files of the course that one of them imports; an import in a string, for a new process, is none."""
+    """The files of the course that one of them imports; an import in a string, for a new process, does not count."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -59,13 +59,13 @@ def imported(name, path, known) -> set[str]:
 
 
 def room(path, root=ROOT) -> str:
-    """The folder of a file, from the root; of a test, `tests`."""
+    """A file's folder, relative to the root; for a test, `tests`."""
     folder = path.relative_to(root).parent.as_posix()
     return "tests" if folder.split("/")[0] == "tests" else folder
 
 
 def circles(arrows) -> list[list[str]]:
-    """The groups that lead to each other and back, each sorted. `arrows` maps each node to those it leads to."""
+    """The groups of nodes that lead to each other, each sorted. `arrows` maps each node to those it leads to."""
 
     def reached(start):
         seen, ahead = set(), [start]
@@ -92,7 +92,7 @@ def import_map(root=ROOT) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 def broken(between_files, rooms) -> list[str]:
-    """What the map breaks, a line each; empty where every arrow is allowed and nothing goes in a circle."""
+    """The rules that the map breaks, one line each; empty if every arrow is allowed and there is no circle."""
     lines = [
         f"{here} imports {there}: ROOMS in tests/imports.py does not allow it"
         for here, others in sorted(rooms.items())
@@ -105,7 +105,7 @@ def broken(between_files, rooms) -> list[str]:
 
 
 def main(root=ROOT) -> int:
-    """Print the map and what is wrong with it; 1 where something is, else 0."""
+    """Print the map and what is wrong with it; 1 if anything is, otherwise 0."""
     between_files, rooms = import_map(root)
     order = [name for name in ROOMS if name in rooms] + sorted(rooms.keys() - ROOMS.keys())
     width = max(map(len, order))

@@ -1,4 +1,4 @@
-"""The rooms of the course: who may import whom, how large a file may be, and that each room says what it is for."""
+"""The rooms of the course: which may import which, how long a file may be, and that each room says what it is for."""
 
 import ast
 

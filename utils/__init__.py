@@ -1,4 +1,4 @@
-"""What the lessons import. Importing this package is quick: a name's module, and torch, are loaded when first used."""
+"""What the lessons import. Importing this package is quick: each name's module, and torch, are loaded on first use."""
 
 import importlib
 

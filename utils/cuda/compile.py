@@ -1,6 +1,6 @@
 """Source text in, something callable out: the same CUDA C++ for a GPU (nvcc) or for the CPU (utils/cuda/cpu).
 
-What was built before is loaded in some 20 ms, so what only a build or an error needs is imported there.
+An earlier build is loaded in some 20 ms, so what only a build or an error needs is imported where it is needed.
 """
 
 import ctypes
@@ -20,22 +20,23 @@ __all__ = ["load_cuda", "load_with"]
 
 
 def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, trace=False, check=False):
-    """Compile CUDA C++ text into a module with the functions `funcs`: for the GPU if there is one, else the CPU.
+    """Compile CUDA C++ text into a module with the functions `funcs`: for the GPU if there is one, otherwise the CPU.
 
-    `cuda_src` holds the kernels and, as a rule, the torch functions that launch them; `cpp_src` their declarations,
-    or whole functions where `cuda_src` holds none. Both are what `torch.utils.cpp_extension.load_inline` takes, and on
-    a GPU they are built as that would, by nvcc and the C++ compiler, in a fraction of its time. Without one they are
-    built for the CPU, where CPU tensors pass for CUDA tensors.
+    `cuda_src` holds the kernels and usually the torch functions that launch them; `cpp_src` holds their declarations,
+    or whole functions if `cuda_src` has none. `torch.utils.cpp_extension.load_inline` takes the same two texts, and on
+    a GPU they are built as it would build them, by nvcc and the C++ compiler, in a fraction of its time. Without a GPU
+    they are built for the CPU, where CPU tensors pass for CUDA tensors.
 
-    `opt=False` compiles the host code without optimisation. `verbose=True` prints the commands. What was built once,
-    from the same text on the same machine, is loaded from the cache.
+    `opt=False` compiles the host code without optimisation. `verbose=True` prints the commands. An earlier build of the
+    same text on the same machine is loaded from the cache.
 
-    `trace=True` builds for the CPU engine on any machine, with every access of every launch recorded: what a kernel
-    does wrong becomes a `KernelProblem`, whose `.problems` holds all that was met. Tensors of a GPU are copied over and
-    back. It is some hundred times slower; sizes that show the mistake are enough. `check` is its earlier name.
+    `trace=True` builds for the CPU engine on any machine, and records every access of every launch: what a kernel does
+    wrong becomes a `KernelProblem`, whose `.problems` holds every problem found. Tensors on a GPU are copied over and
+    back. It is about a hundred times slower, so use sizes just large enough to show the mistake. `check` is its
+    earlier name.
 
     Raises CompileError for a source that does not compile, ValueError for a function that the source does not have,
-    ToolchainError where no compiler is found.
+    ToolchainError if no compiler is found.
     """
     __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
     funcs = [funcs] if isinstance(funcs, str) else list(funcs)
@@ -51,7 +52,7 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, trace=False, ch
 
 
 def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
-    """The module that `builder` makes of what load_cuda takes, now or before (gpu.nvcc, cpu.build)."""
+    """The module that `builder` (gpu.nvcc, cpu.build) makes of load_cuda's arguments, built now or earlier."""
     __tracebackhide__ = True
     name = f"{funcs[0]}_{hashed(cuda_src, cpp_src, funcs, bool(opt), builder.fingerprint())}"
     if name in sys.modules and not verbose:
@@ -80,7 +81,7 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
 
 
 def _builder(traced):
-    """What builds for this machine: nvcc where there is a GPU, else, and for a trace, the CPU engine."""
+    """The builder for this machine: nvcc if there is a GPU; otherwise, and for a trace, the CPU engine."""
     __tracebackhide__ = True
     if device().type == "cuda" and not traced:
         from utils.cuda.gpu.nvcc import Builder
@@ -112,7 +113,7 @@ def _import(name, folder, sources):
 
 
 def _check_names(cuda_src, cpp_src, funcs):
-    """Every function must stand in the text; a misspelt one is met by the nearest name that does."""
+    """Every function must be in the text; for a misspelt one the error suggests the nearest name."""
     __tracebackhide__ = True
     for which, text in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
         if not isinstance(text, str):
@@ -122,7 +123,7 @@ def _check_names(cuda_src, cpp_src, funcs):
     called = cxx.called(cuda_src) | cxx.called(cpp_src)
     for name in funcs:
         if not str(name).isidentifier():
-            raise ValueError(f"{name!r} is no function name")
+            raise ValueError(f"{name!r} is not a function name")
         if name in called:
             continue
         both = [*cxx.functions(cuda_src), *cxx.functions(cpp_src)]

@@ -1,4 +1,4 @@
-"""compile_kernel: one `__global__` function, callable from Python, on a GPU or on the CPU, without any host code."""
+"""compile_kernel: one `__global__` function, callable from Python, on a GPU or the CPU, without any host code."""
 
 from operator import index
 
@@ -12,23 +12,23 @@ __all__ = ["Kernel", "Tracer", "compile_kernel", "compile_kernels"]
 
 
 def compile_kernel(source, name, options=(), verbose=False):
-    """Compile the kernel `name` of CUDA C++ text: a `Kernel`, for the GPU if there is one, else for the CPU.
+    """Compile the kernel `name` of CUDA C++ text: a `Kernel`, for the GPU if there is one, otherwise for the CPU.
 
-    `name` is a `__global__` function of `source`, or an instance of a template such as 'matmul_tile<16>'. Host code
-    may stand in the text under `#ifndef __CUDACC_RTC__`; it is left out. `options` are NVRTC's, for instance
-    `('-DTILE=32', '--use_fast_math', '--gpu-architecture=sm_90')`; those about macros and include folders count on the
-    CPU as well. `verbose=True` prints the commands. What was built once is loaded from the cache.
+    `name` is a `__global__` function of `source`, or an instance of a template such as 'matmul_tile<16>'. The text may
+    contain host code under `#ifndef __CUDACC_RTC__`; it is left out. `options` are NVRTC's, for instance
+    `('-DTILE=32', '--use_fast_math', '--gpu-architecture=sm_90')`; those for macros and include folders apply on the
+    CPU as well. `verbose=True` prints the commands. An earlier build is loaded from the cache.
 
-    Raises ValueError for a name that is no kernel of the source, CompileError for a source that does not compile,
-    ToolchainError where no compiler is found.
+    Raises ValueError for a name that is not a kernel of the source, CompileError for a source that does not compile,
+    ToolchainError if no compiler is found.
     """
     __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
     return compile_kernels(source, [name], options, verbose)[0]
 
 
 def compile_kernels(source, names, options=(), verbose=False):
-    """The same for several kernels of one source, a list of `Kernel`: they are compiled together, in one wait, and a
-    `__device__` variable of the source is one for all of them."""
+    """The same for several kernels of one source, as a list of `Kernel`: they are compiled together, in one go, and
+    share the source's `__device__` variables."""
     __tracebackhide__ = True
     options = (options,) if isinstance(options, str) else tuple(options)
     chosen = [chosen_kernel(source, name) for name in names]
@@ -50,7 +50,7 @@ class Kernel:
     type or void takes any tensor. Numbers go to numbers, if they fit; a struct goes as a ctypes.Structure or bytes.
     On a GPU the launch goes to torch's current stream and returns at once. On the CPU it returns when all is done.
 
-    Raises TypeError or ValueError for a launch or for arguments that the kernel does not take, before anything runs,
+    Raises TypeError or ValueError, before anything runs, for a launch or for arguments that the kernel does not take,
     and RuntimeError for what the GPU or the CPU engine refuses, or for a fault on the CPU.
     """
 
@@ -84,11 +84,11 @@ class Kernel:
         """`kernel.trace[blocks, threads, shared_bytes](*args, outputs=())` runs the kernel on the CPU engine, on any
         machine, with every access recorded, and reports what went wrong and what the accesses cost.
 
-        It works on copies of the tensors, which may be on any device: the tensors themselves stay as they are, and
-        what became of the copies is in `.args` of what it returns. `outputs` is a list of those of the tensors that the
-        kernel must write in full. `order` is the order of blocks and threads: 'forward', 'reversed', or a seed to
-        shuffle them. It stops after `max_problems` problems, and gives up on a thread after `max_steps` steps (basic
-        blocks of the compiled code). Returns a `utils.cuda.cpu.trace.trace.Trace`.
+        It works on copies of the tensors, which may be on any device: the tensors themselves do not change, and `.args`
+        of what it returns holds the copies after the run. `outputs` is a list of the tensors that the kernel must write
+        in full. `order` is the order of blocks and threads: 'forward', 'reversed', or a seed to shuffle them. It stops
+        after `max_problems` problems, and gives up on a thread after `max_steps` steps (basic blocks of the compiled
+        code). Returns a `utils.cuda.cpu.trace.trace.Trace`.
         """
         return Tracer(self.source, self.name, self.options)
 
@@ -119,7 +119,7 @@ class Tracer:
 
 
 def _launch(launch, name):
-    """Check what stands in the brackets of a launch; blocks, threads and bytes of dynamic shared memory."""
+    """Check what is in the brackets of a launch; returns blocks, threads and bytes of dynamic shared memory."""
     __tracebackhide__ = True
     if not isinstance(launch, tuple) or len(launch) not in (2, 3):
         raise TypeError(f"{name}[...] takes [blocks, threads] or [blocks, threads, shared_bytes], but got {launch!r}")
@@ -134,5 +134,5 @@ def _launch(launch, name):
 
 
 def _with_axes(size):
-    """A `dim3` of whichever library as a tuple."""
+    """Any library's `dim3` as a tuple."""
     return (size.x, size.y, size.z) if all(hasattr(size, axis) for axis in "xyz") else size

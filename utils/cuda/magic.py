@@ -8,7 +8,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 
 __all__ = ["CudaMagics", "Template", "load_ipython_extension"]
 
-# NVRTC's options that a learner has a use for, each with what the rest of it must look like.
+# NVRTC's options that are useful to a learner, each with the pattern it must match.
 _OPTIONS = {
     "-DNAME or -DNAME=VALUE": r"-D\w+(=.*)?",
     "-UNAME": r"-U\w+",
@@ -21,8 +21,8 @@ _OPTIONS = {
     "-lineinfo": r"-lineinfo",
     "--verbose": r"--verbose",
 }
-# The words of compilers about a name that they have not met: g++; clang++; NVRTC.
-_NOT_MET = re.compile(r"was not declared|undeclared identifier|is undefined")
+# What compilers say about a name that is not declared: g++; clang++; NVRTC.
+_UNDECLARED = re.compile(r"was not declared|undeclared identifier|is undefined")
 
 
 @magics_class
@@ -37,11 +37,11 @@ class CudaMagics(Magics):
             __global__ void scale(const float* x, float* out, int n) { ... }
 
         Then `scale[blocks, threads](x, out, n)` launches it and `scale.trace[blocks, threads](x, out, n)` explains what
-        it does, as with `compile_kernel`. A template gives instances: `tiled.of(16)[blocks, threads](...)`. Changed,
-        the cell is run again, and the names mean the new kernels. Host code may stand in the cell under
+        it does, as with `compile_kernel`. A template gives instances: `tiled.of(16)[blocks, threads](...)`. When the
+        cell is changed and run again, the names refer to the new kernels. The cell may contain host code under
         `#ifndef __CUDACC_RTC__`; it is left out.
 
-        The line takes options of NVRTC (those about macros and folders count on the CPU as well) and `--verbose`, which
+        The line takes NVRTC's options (those for macros and folders apply on the CPU as well) and `--verbose`, which
         prints the commands. `{}` holds Python: `-DTILE={tile}`. `%%cuda` must be the first line of its cell.
         """
         from utils.ground.errors import CourseError
@@ -50,9 +50,9 @@ class CudaMagics(Magics):
             options = _options(line)
             made, left_out = _kernels(f"// %%cuda\n{cell}", options, verbose="--verbose" in line.split())
         except (CourseError, ValueError, KeyboardInterrupt) as error:
-            # Between the learner's cell and the compiler lie only IPython's frames and ours: the message is what helps.
-            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            error._render_traceback_ = said.splitlines
+            # Between the learner's cell and the compiler are only IPython's frames and ours: the message is what helps.
+            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            error._render_traceback_ = text.splitlines
             raise
         self.shell.push(made)
         shown = [f"{name}<...>" if isinstance(kernel, Template) else name for name, kernel in made.items()]
@@ -69,9 +69,9 @@ class Template:
         return f"<{self._kernel.template} kernel {self._kernel.name}: {self._example()} is one of its kernels>"
 
     def of(self, *arguments):
-        """The kernel with these template arguments, a `utils.cuda.kernel.Kernel`: compiled now or before.
+        """The kernel with these template arguments, a `utils.cuda.kernel.Kernel`: compiled now or earlier.
 
-        Numbers, True and False go as they are; types and everything else as text, as C++ writes it.
+        Pass numbers, True and False as they are; types and everything else as text, as in C++.
         """
         __tracebackhide__ = True
         from utils.cuda.kernel import compile_kernel
@@ -91,7 +91,7 @@ class Template:
 
     @property
     def trace(self):
-        """There is none before an instance is chosen: `.of(16).trace`."""
+        """There is no trace until an instance is chosen: `.of(16).trace`."""
         __tracebackhide__ = True
         raise self._no_kernel(".trace[blocks, threads](...)")
 
@@ -100,7 +100,7 @@ class Template:
         return TypeError(f"{name} is a template ({template}): choose its arguments, as in {self._example()}{launch}")
 
     def _example(self):
-        """An instance as it may be asked for: `tiled.of(16, 'float')`. What has a default is left to it."""
+        """An example of choosing an instance: `tiled.of(16, 'float')`. Arguments with a default are left out."""
         from utils.cuda.common import cxx
 
         inside = cxx.tokens(self._kernel.template)[2:-1]  # template <...>
@@ -111,7 +111,7 @@ class Template:
 
 
 def _options(line):
-    """The options of the magic's line without `--verbose`. Raises ValueError for one that is not known."""
+    """The options of the magic's line without `--verbose`. Raises ValueError for an unknown one."""
     try:
         words = shlex.split(re.sub(r"(?<!\S)-([DUI])\s+", r"-\1", line))
     except ValueError as error:
@@ -123,7 +123,7 @@ def _options(line):
 
 
 def _kernels(source, options, verbose):
-    """Every kernel of the source by name, a Template where it is one, and the names that the compiler did not meet."""
+    """Every kernel of the source by name (a Template if it is one), and the names that the compiler did not see."""
     from utils.cuda.common import cxx
     from utils.cuda.common.diagnostics import CompileError
     from utils.cuda.kernel import compile_kernels
@@ -136,7 +136,7 @@ def _kernels(source, options, verbose):
         try:
             if names:
                 made = compile_kernels(source, names, options, verbose)
-            else:  # a template is compiled when an instance is asked for, but errors shall show now
+            else:  # a template is compiled when an instance is requested, but errors should show now
                 made = []
                 compile_kernels(f"{source}\n\n\n__global__ void no_template() {{}}", ["no_template"], options, verbose)
             found = dict(zip(names, made, strict=True)) | templates
@@ -153,8 +153,8 @@ def _kernels(source, options, verbose):
 
 
 def _hidden(error, names):
-    """The kernels that an #if or a namespace hides from the compiler, where an error is about nothing else."""
-    lines = {line for _, line, said in error.errors if _NOT_MET.search(said)}
+    """The kernels that an #if or a namespace hides from the compiler, if the error is about nothing else."""
+    lines = {line for _, line, message in error.errors if _UNDECLARED.search(message)}
     if any(which != "name" or line not in lines for which, line, _ in error.errors):
         return []
     return [name for line, name in enumerate(names, 1) if line in lines]

@@ -1,4 +1,4 @@
-"""What happens once in each process that compiles or launches: C's output is shown, and a lost GPU is explained."""
+"""Done once in each process that compiles or launches: C's output is shown, and a lost GPU is explained."""
 
 import functools
 import sys
@@ -11,9 +11,9 @@ __all__ = ["begin"]
 
 @functools.cache
 def begin() -> None:
-    """Make this process ready: what C code and kernels print appears in order, and errors of a lost GPU are explained.
+    """Prepare this process: what C code and kernels print appears in order, and errors of a lost GPU are explained.
 
-    `load_cuda`, `compile_kernel` and a lesson's set-up call it. Does nothing a second time.
+    `load_cuda`, `compile_kernel` and a lesson's set-up call it. A second call does nothing.
     """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     failures.show_explained(shell)

@@ -1,6 +1,6 @@
 """Exercises: `check("02-guard", answer)` judges a learner's answer, `progress_line("02")` says what has been solved.
 
-`exercise` says what an exercise is and how to write one, `lesson_NN` has those of a lesson, and `lessons` finds them.
+`exercise` defines an exercise and how to write one, `lesson_NN` holds those of a lesson, and `lessons` finds them.
 `judging` judges an answer, with `running` (limits, simulated kernels), `watched` (memory that notices what threads do)
 and `verdicts` (the words for the result). Notebooks call it; it may import `lesson`, `cuda` and `kernels`.
 """

@@ -1,5 +1,5 @@
 """The colours of every picture."""
 
-# The "light" scheme of Paul Tol's notes on colours: the colour-blind can tell them apart, black text is legible on all.
+# The "light" scheme of Paul Tol's notes on colours: safe for the colour-blind, and black text is legible on all.
 COLOURS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
 PALE = "#DDDDDD"

@@ -1,14 +1,14 @@
-"""The errors of the course: one hierarchy, whose facts are fields. No code reads another error's sentence.
+"""The errors of the course: one hierarchy, whose facts are fields. No code parses another error's message.
 
-Standard library only, and nothing newer than Python 3.6 can read: the set-up's refusals are among them.
+Standard library only, and no syntax newer than Python 3.6: the set-up's refusals are among them.
 """
 
 
 class CourseError(RuntimeError):
-    """Something that the person at the keyboard can put right.
+    """Something that the person at the keyboard can fix.
 
-    `wrong` says what is wrong, with the values; `fix` is the command that fixes it, "" where there is none; `line` is
-    the line of the learner's source, None where there is none.
+    `wrong` says what is wrong, with the values; `fix` is the command that fixes it, "" if there is none; `line` is
+    the line of the learner's source, None if there is none.
     """
 
     def __init__(self, wrong, fix="", line=None):
@@ -17,9 +17,9 @@ class CourseError(RuntimeError):
 
 
 class ToolchainError(CourseError):
-    """Something that compiling needs is missing from this machine, or does not fit."""
+    """Something needed for compiling is missing from this machine, or does not match."""
 
 
 def sentence(wrong, fix=""):
-    """What is wrong and the command that fixes it, in the words of every error and of the doctor."""
+    """What is wrong and the command that fixes it, as every error and the doctor word it."""
     return "{}. To fix it: {}".format(wrong.rstrip("."), fix) if fix else wrong

@@ -1,8 +1,8 @@
-"""How far long work has come, on one line, however deeply it is nested. Nothing is shown for the first two seconds.
+"""The progress of long work, on one line, however deeply it is nested. Nothing is shown for the first two seconds.
 
-In a notebook or on a terminal the line is a bar that goes away at the end. What begins while a bar is shown draws none
-of its own: it adds its words to that bar's line and takes them away again. Anywhere else, as in a log, the outermost
-work prints a line as a step ends, without control characters. Tests and headless runs show nothing.
+In a notebook or on a terminal the line is a bar that disappears at the end. Work that begins while a bar is shown draws
+no bar of its own: it adds its words to that bar's line and removes them again. Anywhere else, as in a log, the
+outermost work prints a line as a step ends, without control characters. Tests and headless runs show nothing.
 """
 
 import atexit
@@ -22,15 +22,15 @@ CELLS = 10  # characters of a bar; the words beside it should fit into 80 column
 
 
 def progress(iterable: Iterable, description: str, name: Callable[[object], str] | None = None) -> Iterator:
-    """Go through `iterable`; a bar counts the items that are done. With `name`, it also shows name(item)."""
+    """Iterate over `iterable`; a bar counts the finished items. With `name`, it also shows name(item)."""
     return iter(iterable) if _silent() else _counted(iterable, description, name)
 
 
 @contextmanager
 def waiting(description: str, expected: float | None = None):
-    """Show how long the body has been running. For work without steps that could be counted, such as a compile.
+    """Show how long the body has been running. For work without countable steps, such as a compile.
 
-    With `expected`, in seconds, a bar fills up to that time; the seconds go on counting when the work takes longer.
+    With `expected`, in seconds, a bar fills up to that time; the seconds keep counting if the work takes longer.
     """
     if _silent():
         yield
@@ -42,7 +42,7 @@ def waiting(description: str, expected: float | None = None):
 
 @contextmanager
 def bar_hidden():
-    """The body may print: the bar makes room for it, and comes back later."""
+    """The body may print: the bar disappears to make room, and comes back later."""
     with _lock:
         if _screen:
             _screen.show("")
@@ -57,7 +57,7 @@ class _Task:
     """Work under way, and the words that say how far it has come."""
 
     description: str
-    total: float | None  # steps or, of what is not counted, the seconds expected; None where that is not known
+    total: float | None  # steps or, if these are not counted, the seconds expected; None if not known
     counted: bool = True
     done: int = 0
     name: str = ""  # of the step
@@ -81,9 +81,9 @@ class _Task:
         return f" |{Bar(min(1, done / self.total), CELLS, charset)}|"
 
 
-_lock = threading.RLock()  # of all that follows, and of whatever is drawn
+_lock = threading.RLock()  # for all variables below, and for drawing
 _tasks: list[_Task] = []  # the one that began first has the bar
-_screen = None  # where it is drawn; None where lines are logged, or nothing is under way
+_screen = None  # where it is drawn; None if lines are logged, or nothing is under way
 _ended = threading.Event()  # stops the thread that draws
 
 
@@ -111,12 +111,12 @@ def _begin(task: _Task) -> None:
     with _lock:
         _tasks.append(task)
         if len(_tasks) == 1 and (_screen := _find_screen()):
-            _ended = threading.Event()  # the last one's thread may not have noticed yet that it should stop
+            _ended = threading.Event()  # the previous thread may not have noticed yet that it should stop
             threading.Thread(target=_draw_until, args=[_ended], name="progress", daemon=True).start()
 
 
 def _end(tasks: Iterable[_Task]) -> None:
-    """Take away what `tasks` show. A task that has ended before changes nothing."""
+    """Remove what `tasks` show. A task that has already ended changes nothing."""
     global _screen
     with _lock:
         _tasks[:] = [task for task in _tasks if task not in tasks]
@@ -144,7 +144,7 @@ def _draw() -> None:
 
 
 def _log(task: _Task) -> None:
-    """A line about a step that has ended, where there is no screen: at most one in two seconds."""
+    """A line about a step that has ended, if there is no screen: at most one every two seconds."""
     now = time.monotonic()
     if _screen is None and _tasks[:1] == [task] and now - task.logged >= DELAY:
         task.logged = now
@@ -152,7 +152,7 @@ def _log(task: _Task) -> None:
 
 
 def _end_what_is_left() -> None:
-    """End what this thread's cell left under way: a loop that was broken off while a traceback still refers to it."""
+    """End what this thread's cell left under way: an interrupted loop that a traceback still refers to."""
     _end([task for task in _tasks if task.thread == threading.get_ident()])
 
 
@@ -163,7 +163,7 @@ def _end_all_and_show(*error) -> None:
 
 
 def _forget() -> None:
-    """In a process that was forked, the lock may be held, and the bar is the other process's."""
+    """In a forked process the lock may be held, and the bar belongs to the parent."""
     global _lock, _screen
     _lock, _screen = threading.RLock(), None
     _tasks.clear()
@@ -177,7 +177,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 class _Terminal:
-    """A line of a terminal that is drawn over."""
+    """A line of a terminal that is overwritten."""
 
     def __init__(self, stream):
         self.stream, self.draw, self.is_drawn = stream, tqdm.status_printer(stream), False
@@ -189,8 +189,8 @@ class _Terminal:
         if not text and not self.is_drawn:
             return
         text = text if _can_write(self.stream, text) else text.encode("ascii", "replace").decode()
-        with suppress(OSError, ValueError):  # a terminal that is gone ends no work
-            self.draw(text[: self._columns() - 1])  # a longer line would go on in the next, which is not drawn over
+        with suppress(OSError, ValueError):  # a closed terminal must not end the work
+            self.draw(text[: self._columns() - 1])  # a longer line would wrap, and its rest would not be overwritten
             if not text:
                 self.stream.write("\r")
         self.is_drawn = bool(text)
@@ -211,7 +211,7 @@ def _can_write(stream, text: str) -> bool:
 
 
 class _Output:
-    """An output of a notebook's cell, whose text is replaced. What the cell prints has outputs of its own."""
+    """An output of a notebook's cell, whose text is replaced. What the cell prints has separate outputs."""
 
     charset = Bar.UTF
 
@@ -235,7 +235,7 @@ def _find_screen():
     """A notebook's cell, a terminal, or None. Results go to stdout, so a terminal's bar goes to stderr."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell:
-        shell.events.register("post_execute", _end_what_is_left)  # once: IPython leaves out what it has already
+        shell.events.register("post_execute", _end_what_is_left)  # once: IPython ignores duplicates
     if hasattr(shell, "kernel"):
         return _Output()
     return _Terminal(sys.stderr) if sys.stderr.isatty() else None

@@ -1,8 +1,8 @@
 """Questions about this machine, one function for each: the set-up, the builds and the doctor all ask here.
 
-Each of the `require_` functions raises a CourseError for a machine on which the course cannot run, with the command
-that fixes it. Standard library only, and nothing that Python 3.6 cannot read and import: an old Python must get as far
-as saying that it is too old.
+Each `require_` function raises a CourseError, with the command that fixes it, on a machine that cannot run the course.
+Standard library only, and nothing that Python 3.6 cannot parse and import: an old Python must get as far as saying that
+it is too old.
 """
 
 import os
@@ -25,7 +25,7 @@ OLDEST, NEWEST = (3, 10), (3, 13)  # the versions of Python that are tested
 
 
 def require_system(system=None, machine=None):
-    """Refuse a system on which the course cannot run; a note about one that is untested, otherwise ''."""
+    """Refuse a system on which the course cannot run; returns a note about an untested one, otherwise ''."""
     system, machine = system or platform.system(), machine or platform.machine()
     if system == "Windows" or system.startswith(("CYGWIN", "MSYS", "MINGW")):
         raise CourseError(
@@ -48,7 +48,7 @@ def is_wsl():
 
 
 def require_python(version=None, executable=None):
-    """Refuse a Python that is too old; a note about one that is newer than those tested, otherwise ''."""
+    """Refuse a Python that is too old; returns a note about one newer than those tested, otherwise ''."""
     version, executable = version or sys.version_info, executable or sys.executable
     if version[:2] < OLDEST:
         wrong = f"{executable} is Python {version_text(version)} and the course needs 3.10 or newer"
@@ -64,7 +64,7 @@ def version_text(version):
 
 
 def require_headers(folder=None):
-    """The folder of Python's C headers. Without them nothing that is compiled can be loaded into Python."""
+    """The folder of Python's C headers, without which no extension can be built."""
     folder = Path(folder or sysconfig.get_path("include"))
     if not (folder / "Python.h").is_file():
         wrong = f"there is no Python.h in {folder}: the C headers of {sys.executable} are missing"
@@ -78,7 +78,7 @@ def require_headers(folder=None):
 def cxx_compiler():
     """The path of the C++ compiler that builds use: $CXX if set, otherwise g++ or clang++. It is not run.
 
-    Raises ToolchainError where there is none.
+    Raises ToolchainError if there is none.
     """
     chosen = os.environ.get("CXX")
     found = next(iter(_cxx_compilers()), None)
@@ -93,7 +93,7 @@ def cxx_compiler():
 
 
 def require_compiler():
-    """The path of the C++ compiler that builds use, after it has built a library, which takes about 0.3 s."""
+    """The path of the C++ compiler that builds use, tested by building a library, which takes about 0.3 s."""
     compiler = cxx_compiler()
     fault = compiler_fault(compiler)
     if not fault:
@@ -107,10 +107,10 @@ def _cxx_compilers():
 
 
 def compiler_fault(compiler):
-    """Why this compiler cannot build what the lessons need; '' where it can.
+    """Why this compiler cannot build what the lessons need; '' if it can.
 
-    It builds a library with an exception in it. Where the C++ library is copied into that, instead of shared with
-    torch, no handler recognises the exception: a failed TORCH_CHECK in a learner's function would end the process.
+    It builds a library that throws an exception. If the C++ library is linked statically into that, instead of shared
+    with torch, no handler recognises the exception: a failed TORCH_CHECK in a learner's function would end the process.
     """
     source = '#include <new>\nextern "C" void probe() { throw std::bad_alloc(); }\n'
     with tempfile.TemporaryDirectory() as folder:
@@ -129,7 +129,7 @@ def compiler_fault(compiler):
 
 
 def first_line(command):
-    """The first line that a command prints; '' where it cannot be run or fails."""
+    """The first line that a command prints; '' if it cannot be run or fails."""
     try:
         done = _run(command)
     except (OSError, subprocess.SubprocessError):
@@ -138,7 +138,7 @@ def first_line(command):
 
 
 def _run(command, text=""):
-    """Run a command on this text, for at most a minute, with its messages in English."""
+    """Run a command with this text as input, for at most a minute, with messages in English."""
     english = dict(os.environ, LC_ALL="C")
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, env=english)
 
@@ -147,12 +147,12 @@ def _run(command, text=""):
 
 
 def install_venv_command():
-    """How the part of Python that makes environments is installed. Debian and Ubuntu ship it on its own."""
+    """How to install Python's venv module, which Debian and Ubuntu package separately."""
     return _command([("apt", f"sudo apt install python{_minor()}-venv")], f"install a complete Python {_minor()}")
 
 
 def install_headers_command():
-    """How Python's C headers are installed."""
+    """How to install Python's C headers."""
     commands = [
         ("apt", f"sudo apt install python{_minor()}-dev"),
         ("dnf", "sudo dnf install python3-devel"),
@@ -162,7 +162,7 @@ def install_headers_command():
 
 
 def install_compiler_command():
-    """How a C++ compiler is installed."""
+    """How to install a C++ compiler."""
     commands = [
         ("apt", "sudo apt install g++"),
         ("dnf", "sudo dnf install gcc-c++"),
@@ -174,7 +174,7 @@ def install_compiler_command():
 
 
 def install_older_compiler_command(version):
-    """How g++ of this version is installed beside a newer one."""
+    """How to install this version of g++ beside a newer one."""
     commands = [
         ("apt", f"sudo apt install g++-{version}"),
         ("zypper", f"sudo zypper install gcc{version}-c++"),
@@ -184,7 +184,7 @@ def install_older_compiler_command(version):
 
 
 def _command(commands, otherwise):
-    """The command of the first package manager that this machine has."""
+    """The command for the first package manager found on this machine."""
     return next((command for manager, command in commands if shutil.which(manager)), otherwise)
 
 
@@ -196,7 +196,7 @@ def _minor():
 
 
 def free_space(folder):
-    """Free bytes where this folder is, or will be."""
+    """Free bytes on the disk where this folder is, or will be."""
     return shutil.disk_usage(str(existing_part(folder))).free
 
 
@@ -209,7 +209,7 @@ def existing_part(folder):
 
 
 def short_path(path):
-    """`path` for people: relative to the working folder or the home folder if it is in one of them."""
+    """`path` for display: relative to the working folder or the home folder if it is in one of them."""
     path = Path(path)
     for root, name in ((Path.cwd(), "."), (Path.home(), "~")):
         if root in path.parents:
@@ -218,7 +218,7 @@ def short_path(path):
 
 
 def write(path, text):
-    """Write a file in one step, so that an interruption leaves the old one or the new one, never half of one."""
+    """Write a file atomically: an interruption leaves the old or the new version, never half of one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=str(path.parent), prefix=".", delete=False)
     try:

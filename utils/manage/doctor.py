@@ -1,8 +1,8 @@
-"""The doctor: one table of what this machine has for the course, one verdict per line, and the command that fixes it.
+"""The doctor: a table of what this machine has for the course, one verdict per line, and the command that fixes it.
 
 `make doctor` prints it, and so does lesson 00. Each line calls what the set-up and the builds call, in ground/system.py
-and cuda/common/toolchain.py, and shows the errors that those would raise. It must get to its end on any machine, even
-where torch is missing or broken.
+and cuda/common/toolchain.py, and shows the errors that those would raise. It must finish on any machine, even if torch
+is missing or broken.
 """
 
 import ctypes
@@ -26,15 +26,15 @@ from utils.manage import install
 
 __all__ = ["Finding", "findings", "print_table"]
 
-CACHE_GB = 1  # with less space left, a build may end half-way
+CACHE_GB = 1  # with less space left, a build may fail halfway
 NEEDED_DRIVER = {"13": "580", "12": "525"}  # source: NVIDIA, "CUDA Compatibility", minor version compatibility
 PROC_DRIVER = Path("/proc/driver/nvidia/version")
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 
 
 class Finding(NamedTuple):
-    """A line of the table. Verdicts: 'ok'; '-' for what is absent and not needed; 'fix' for what is wrong although the
-    lessons run; 'stop' for what keeps them from running."""
+    """A line of the table. Verdicts: 'ok'; '-': absent and not needed; 'fix': wrong, but the lessons run; 'stop': keeps
+    them from running."""
 
     what: str
     found: str
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 def findings() -> list[Finding]:
     """All lines of the table, in order; nothing here raises."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of what the table shows
+        warnings.simplefilter("ignore")  # torch warns about what the table shows
         found = [_look("system", _system), _look("course", _course), _look("Python", _python)]
         torch = _look("torch", _torch)
         found += [torch, _look("torchvision", _torchvision)]
@@ -61,7 +61,7 @@ def findings() -> list[Finding]:
 
 
 def _look(what, look, wrong="stop") -> Finding:
-    """What `look` returns, as a line of the table; an error of the course becomes one with the verdict `wrong`."""
+    """What `look` returns, as a line of the table; a CourseError becomes a line with the verdict `wrong`."""
     try:
         found = look()
     except CourseError as error:
@@ -116,7 +116,7 @@ def _python():
 
 
 def _course():
-    """`kernels` and `utils` must be this folder's: the set-up cell asks the same."""
+    """`kernels` and `utils` must be this folder's: the set-up cell makes the same check."""
     start.require_own_packages()
     here = Path.cwd().is_relative_to(install.ROOT)
     return "kernels and utils are of this folder" if here else f"kernels and utils are of {short_path(install.ROOT)}"
@@ -143,7 +143,7 @@ def _torchvision():
 
 
 def _import(name):
-    """Import a package, which fails if it is incomplete or of another build than its neighbour."""
+    """Import a package, which fails if it is incomplete or its build does not match its neighbour's."""
     try:
         __import__(name)
     except Exception as error:  # a broken installation can raise anything
@@ -156,7 +156,7 @@ def _reinstall(option) -> str:
 
 
 def _of_this_python(command) -> str:
-    """A pip command for this Python. Where the course has one of its own, that is the one to use."""
+    """A pip command for this Python. If the course has its own Python, that is the one to use."""
     own = install.venv_python()
     if Path(sys.prefix) == install.VENV:
         return command
@@ -173,7 +173,7 @@ def _first_line_of(error) -> str:
 
 
 class Driver(NamedTuple):
-    """What libcuda says: its release as '580.65' ('' where not known), its CUDA version as '13.0', the GPUs' names."""
+    """What libcuda reports: its release as '580.65' ('' if unknown), its CUDA version as '13.0', the GPUs' names."""
 
     release: str
     cuda: str
@@ -181,9 +181,9 @@ class Driver(NamedTuple):
 
 
 def driver() -> Driver | None:
-    """Ask the driver itself, through its library. None where there is neither a driver nor an NVIDIA card.
+    """Ask the driver itself, through its library. None if there is neither a driver nor an NVIDIA card.
 
-    Raises ToolchainError where there is a card, and the driver is missing or does not start.
+    Raises ToolchainError if there is a card, but the driver is missing or does not start.
     """
     release = re.search(r"\b\d+\.\d+[.\d]*\b", PROC_DRIVER.read_text()) if PROC_DRIVER.exists() else None
     try:
@@ -213,7 +213,7 @@ def driver() -> Driver | None:
 
 
 def _nvidia_card() -> bool:
-    """Whether the PCI bus has a display controller (class 03) of NVIDIA (vendor 10de)."""
+    """Whether the PCI bus has a display controller (class 03) made by NVIDIA (vendor 10de)."""
     cards = (p for p in PCI_DEVICES.glob("*") if (p / "vendor").exists() and (p / "class").exists())
     return any((p / "vendor").read_text()[:6] == "0x10de" and (p / "class").read_text()[:4] == "0x03" for p in cards)
 
@@ -239,7 +239,7 @@ def _driver():
 
 
 def _gpu(torch_works, usable):
-    """The GPU, and where there is one that torch cannot use, why."""
+    """The GPU and, if torch cannot use it, why."""
     if usable:
         import torch
 
@@ -289,7 +289,7 @@ def _nvcc(usable):
 
 
 def _variable(name):
-    """CUDA_HOME and CUDA_PATH come before all other places; other programs use them too."""
+    """CUDA_HOME and CUDA_PATH take precedence over all other places; other programs use them too."""
     value = os.environ.get(name)
     if not value or os.access(Path(value) / "bin" / "nvcc", os.X_OK):
         return ""
@@ -302,7 +302,7 @@ def _cudart():
         raise ToolchainError("none")
     if library := toolchain.cudart(home):
         return f"{library.name} in {_place(library.parent)}"
-    # Debian's packages have it where the compiler looks anyway.
+    # Debian's packages put it where the compiler looks anyway.
     answer = first_line([system.cxx_compiler(), "-print-file-name=libcudart.so"])
     if os.path.isabs(answer):
         return answer
@@ -326,7 +326,7 @@ def _nvrtc():
         from cuda.bindings import nvrtc
 
         _, major, minor = nvrtc.nvrtcVersion()
-    except Exception as error:  # no bindings, or no library behind them, which they report in several ways
+    except Exception as error:  # no bindings, or no library for them, which they report in several ways
         wrong = f"cuda-bindings do not load it: {_first_line_of(error)}"
         raise ToolchainError(wrong, toolchain.bindings_hint()) from None
     return f"{major}.{minor}, through cuda-bindings {metadata.version('cuda-bindings')}"
@@ -356,7 +356,7 @@ def _cache():
 
 
 def _blocker(folder) -> str:
-    """Why builds cannot be kept in a folder, which need not exist yet; '' where they can."""
+    """Why builds cannot be kept in a folder, which need not exist yet; '' if they can."""
     try:
         with tempfile.TemporaryFile(dir=system.existing_part(folder)) as probe:  # leaves nothing behind
             probe.write(bytes(2**20))

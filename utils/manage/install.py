@@ -1,10 +1,10 @@
-"""Sets the course up in `.venv`. Every make target calls it first; when there is nothing to do it says nothing.
+"""Sets the course up in `.venv`. Every make target calls it first; when there is nothing to do, it prints nothing.
 
     python3 -m utils.manage.install                   make or complete .venv
     PYTHON -m utils.manage.install --needs course     install nothing, say what that Python lacks for `make course`
 
-Only the standard library, and nothing newer than Python 3.6 can read, here and in what this imports: an old Python must
-get as far as saying that it is too old.
+Standard library only, and no syntax newer than Python 3.6, here and in what this imports: an old Python must get as far
+as saying that it is too old.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from utils.ground.system import GB, NEWEST, OLDEST, version_text
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 # Measured on Linux x86-64 with torch 2.15: the finished .venv (PyTorch brings CUDA along, even where there is no GPU),
-# and the wheels that pip keeps beside it while it unpacks them.
+# and the wheels that pip keeps beside it while unpacking them.
 VENV_GB, WHEELS_GB = 6.3, 3.2
 
-# What each make target itself imports. The lessons' own needs are the list in pyproject.toml.
+# What each make target itself imports. What the lessons need is listed in pyproject.toml.
 RUNS_LESSONS = ["torch", "torchvision", "nbclient", "nbformat", "ipykernel", "tqdm"]
 NEEDS = {
     "course": RUNS_LESSONS,
@@ -42,7 +42,7 @@ NEEDS = {
 
 
 class SetUpError(CourseError):
-    """The set-up cannot go on."""
+    """The set-up cannot continue."""
 
 
 def say(text):
@@ -53,7 +53,7 @@ def say(text):
 
 
 def newer_python(search=None):
-    """The first python3.13 ... python3.10 on the PATH that really starts, or None."""
+    """The first of python3.13 ... python3.10 on the PATH that actually starts, or None."""
     for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
         path = shutil.which(f"python3.{minor}", path=search)
         if path and python_version(path):
@@ -62,7 +62,7 @@ def newer_python(search=None):
 
 
 def python_version(python):
-    """(major, minor, micro) of the interpreter at this path, or None where it does not start or is too old."""
+    """(major, minor, micro) of the interpreter at this path, or None if it does not start or is too old."""
     code = "import sys; print(*sys.version_info[:3])"
     try:
         done = subprocess.run([str(python), "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
@@ -81,7 +81,7 @@ def require_venv_module():
 
 
 def plan_space(root=ROOT, scratch=None, cache=None):
-    """Refuse a disk that is too small; return what to change about pip: its temporary folder, its cache.
+    """Refuse a disk that is too small; return what to change for pip: its temporary folder, its cache.
 
     Returns (temporary folder or None for pip's own, whether pip may keep what it downloads).
     """
@@ -113,7 +113,7 @@ def key(version, root=ROOT):
 
 
 def finished(venv=VENV, root=ROOT):
-    """True where .venv was completed for just this pyproject.toml, Python and folder."""
+    """True if .venv was completed for exactly this pyproject.toml, Python and folder."""
     stamp = Path(venv) / "course-installed"
     if not stamp.is_file():
         return False
@@ -122,7 +122,7 @@ def finished(venv=VENV, root=ROOT):
 
 
 def works(venv=VENV):
-    """True where the environment has a Python of a version we take, and pip."""
+    """True if the environment has pip and a Python of a supported version."""
     python = venv_python(venv)
     if python_version(python) is None:
         return False
@@ -131,17 +131,17 @@ def works(venv=VENV):
 
 
 def make_venv(venv=VENV):
-    """Make the environment, or make it again where an earlier attempt left half of one."""
+    """Make the environment, or make it again if an earlier attempt left it incomplete."""
     if venv.is_dir() and any(venv.iterdir()):
         of_venv = {"bin", "lib", "lib64", "include", "share", "etc", "pyvenv.cfg", ".gitignore", "course-installed"}
         if not (venv / "pyvenv.cfg").is_file() and {path.name for path in venv.iterdir()} - of_venv:
-            raise SetUpError(f"{venv} is there and is not a Python environment", f"mv '{venv}' '{venv}.old'")
+            raise SetUpError(f"{venv} exists but is not a Python environment", f"mv '{venv}' '{venv}.old'")
         say(f"{venv.name} is incomplete: making it again")
     elif venv.exists() and not venv.is_dir():
         raise SetUpError(f"{venv} is a file", f"mv '{venv}' '{venv}.old'")
     done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)])
     if done.returncode:
-        raise SetUpError(f"`{sys.executable} -m venv {venv}` ended with {done.returncode}; what it said is above")
+        raise SetUpError(f"`{sys.executable} -m venv {venv}` ended with {done.returncode}; its output is above")
 
 
 def pip(arguments, venv=VENV, scratch=None, keep=True):
@@ -156,7 +156,7 @@ def pip(arguments, venv=VENV, scratch=None, keep=True):
         if scratch:
             shutil.rmtree(str(scratch), ignore_errors=True)
     if done.returncode:
-        wrong = "`pip install {}` ended with {}; what it said is above".format(" ".join(arguments), done.returncode)
+        wrong = "`pip install {}` ended with {}; its output is above".format(" ".join(arguments), done.returncode)
         raise SetUpError(wrong, "if pip could not reach the network, wait until it can")
 
 
@@ -169,7 +169,7 @@ def install():
     scratch, keep = plan_space()
     for note in filter(None, notes):
         say("note: " + note)
-    say(f"this once, a download of {WHEELS_GB} GB and a few minutes; later runs use what is there")
+    say(f"only this once: a download of {WHEELS_GB} GB and a few minutes; later runs reuse it")
     stamp = VENV / "course-installed"
     with contextlib.suppress(OSError):
         stamp.unlink()
@@ -183,19 +183,19 @@ def install():
     command = [str(venv_python()), "-c", "import torch, torchvision; print(torch.__version__)"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        raise SetUpError("PyTorch is installed but does not start; what it said is above", f"rm -r '{VENV}'")
+        raise SetUpError("PyTorch is installed but does not start; its output is above", f"rm -r '{VENV}'")
     version = python_version(venv_python())
     fresh = stamp.with_name("course-installed.new")
     fresh.write_text(key(version) + "\n")
-    os.replace(str(fresh), str(stamp))  # in one step: there is no half-written stamp
+    os.replace(str(fresh), str(stamp))  # atomic: the stamp is never half written
     say(f"ready: Python {version_text(version)}, torch {done.stdout.strip()}")
 
 
 def set_up():
-    """Do what is still to be done, once, in a Python that is new enough."""
+    """Do what remains to be done, once, in a Python that is new enough."""
     if finished():
         return
-    system.require_system()  # before what only Linux and macOS have
+    system.require_system()  # before anything that only Linux and macOS have
     if sys.version_info[:2] < OLDEST:
         newer = newer_python()
         if newer:
@@ -215,7 +215,7 @@ def set_up():
             install()
 
 
-# ---------------------------------------------------------------- PYTHON=...: use it as it is
+# ---------------------------------------------------------------- PYTHON=...: used as it is
 
 
 def require_packages(target):
@@ -232,7 +232,7 @@ def require_packages(target):
 
 
 def main(arguments):
-    """The command line. A refusal ends it with status 1."""
+    """The command line. A refusal exits with status 1."""
     try:
         if not arguments:
             set_up()
@@ -245,7 +245,7 @@ def main(arguments):
             sys.exit(str(refusal))
         sys.exit(f"set-up stopped: {refusal}" + ("\nThen run the same command again." if refusal.fix else ""))
     except KeyboardInterrupt:
-        sys.exit("\nset-up interrupted: the same command goes on from here.")
+        sys.exit("\nset-up interrupted: the same command continues from here.")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Looks after the learner's copies of the lessons, in lab/:
+"""Manages the learner's copies of the lessons, in lab/:
 
-    python -m utils.manage.lab [OPTION ...]      copy the lessons that are not there, and open JupyterLab
+    python -m utils.manage.lab [OPTION ...]      copy the lessons that are missing, and open JupyterLab
     python -m utils.manage.lab --reset LESSON    make a fresh copy; the old one is kept beside it under a number
 
-No copy is ever overwritten. Each OPTION is JupyterLab's.
+No copy is ever overwritten. Each OPTION is passed to JupyterLab.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def handed_out(path: Path) -> str:
 
 
 def digest(path: Path) -> str:
-    """A hash of what the cells say; for a file that is not a notebook, of all its text. Outputs do not count."""
+    """A hash of the cells' text, or of the whole file if it is not a notebook. Outputs do not count."""
     text = path.read_text(encoding="utf-8")
     try:
         text = repr([(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]])
@@ -52,13 +52,13 @@ def origins(root: Path) -> dict[str, str]:
 def copy_lesson(path: Path, root: Path) -> None:
     copy = root / "lab" / path.name
     copy.parent.mkdir(exist_ok=True)
-    with copy.open("x", encoding="utf-8") as target:  # x: never over a file that is there
+    with copy.open("x", encoding="utf-8") as target:  # x: never overwrites a file
         target.write(handed_out(path))
     write(copy.parent / ".origins.json", json.dumps({**origins(root), path.name: digest(path)}, indent=1))
 
 
 def copy_lessons(root: Path = ROOT) -> list[Path]:
-    """Copy the lessons that lab/ does not have; the others that have changed since they were copied."""
+    """Copy the lessons that lab/ lacks; returns the others that have changed since they were copied."""
     changed = []
     for path in lessons(root=root):
         copy = root / "lab" / path.name
@@ -70,7 +70,7 @@ def copy_lessons(root: Path = ROOT) -> list[Path]:
 
 
 def code_of(path: Path) -> list[str]:
-    """The code cells' sources, without the course's address, which `make publish` writes. None if the file is torn."""
+    """The code cells' sources, without the course's address, which `make publish` writes. None if it is corrupt."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
@@ -80,13 +80,13 @@ def code_of(path: Path) -> list[str]:
 
 
 def outdated_copies(root: Path = ROOT) -> list[Path]:
-    """The lessons whose copies lack today's set-up cell, the first one: another may look for the course elsewhere."""
+    """The lessons whose copies do not begin with today's set-up cell: another may look for the course elsewhere."""
     copies = {path: code_of(root / "lab" / path.name) for path in lessons(root=root)}
     return [path for path, code in copies.items() if code and code_of(path)[0] not in code]
 
 
 def lab(options: Iterable[str] = (), root: Path = ROOT) -> int:
-    """Open JupyterLab at lesson 00 of lab/, with notebooks run by the interpreter in use."""
+    """Open JupyterLab at lesson 00 in lab/, with notebooks run by the current interpreter."""
     changed, outdated = copy_lessons(root), outdated_copies(root)
     for path in lessons(root=root):
         reset_command = f"`make reset LESSON={path.name[:2]}`"

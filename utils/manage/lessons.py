@@ -1,4 +1,4 @@
-"""The lessons, and what every command that runs them needs:  python -m utils.manage.lessons  lists them."""
+"""The lessons, and what every command that runs them needs.  python -m utils.manage.lessons  lists them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def title(path: Path) -> str:
 
 
 def use_this_python(root: Path = ROOT) -> None:
-    """Have notebooks run in the interpreter in use, whatever else Jupyter knows under the name `python3`."""
+    """Have notebooks run in the current interpreter, whatever Jupyter knows under the name `python3`."""
     folder = root / "build" / "jupyter" / "kernels" / "python3"
     folder.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -56,7 +56,7 @@ def use_this_python(root: Path = ROOT) -> None:
 
 
 def lessons_asked_for(arguments: list[str] | None, command: str, description: str | None) -> list[str]:
-    """The lessons that a command line names; none where it means all."""
+    """The lessons that a command line names; none if it means all."""
     shape = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog=command, description=description, formatter_class=shape)
     parser.add_argument("lesson", nargs="*", help="its number (3 or 03) or its file's name; all lessons without one")

@@ -19,7 +19,7 @@ from utils.manage.run import Result, indent, print_summary, run_lessons
 
 
 def places(root: Path = ROOT) -> dict[str, str]:
-    """Folders of this machine and what a committed output says instead, longest first."""
+    """Folders on this machine and what a committed output shows instead, longest first."""
     found = [(tempfile.gettempdir(), "tmp"), (Path.home(), "~"), (sys.prefix, "python"), (sys.base_prefix, "python")]
     for variable, name in [
         ("XDG_CACHE_HOME", "~/.cache"),
@@ -34,13 +34,13 @@ def places(root: Path = ROOT) -> dict[str, str]:
                 "/",
                 "/usr",
                 "/usr/local",
-            ):  # paths on every machine begin with those
+            ):  # paths on every machine begin with these
                 short[text] = name
     return dict(sorted(short.items(), key=lambda item: -len(item[0])))
 
 
 def shorten(text: str, short: dict[str, str]) -> str:
-    """Replace folders of this machine in a text."""
+    """Replace this machine's folders in a text."""
     for folder, name in short.items():
         text = re.sub(rf"(?<![\w.~-]){re.escape(folder)}(?![\w-])", lambda _, name=name: name, text)
     return text
@@ -50,12 +50,12 @@ PERSONAL = "home|root|Users|tmp|mnt|media|srv|work|workspace|scratch|var/folders
 
 
 def machine_paths(text: str) -> list[str]:
-    """Absolute paths in a text that say where somebody keeps things: /home/ann/x, /tmp/x; not /usr/bin/x."""
+    """Absolute paths in a text that reveal someone's own folders: /home/ann/x, /tmp/x; not /usr/bin/x."""
     return re.findall(rf"(?<![\w.~-])/(?:{PERSONAL})/[\w.@+-][\w./@+-]*|(?<![\w.~/-])/root\b", text)
 
 
 def texts(output: dict) -> Iterable[tuple[dict, str]]:
-    """Each (mapping, key) under which an output keeps text, pictures left out."""
+    """Each (mapping, key) under which an output stores text, excluding pictures."""
     if output["output_type"] == "stream":
         yield output, "text"
     for mime in output.get("data", {}):
@@ -70,7 +70,7 @@ def as_text(value: str | list[str]) -> str:
 
 
 def normalise(nb: dict, short: dict[str, str]) -> list[str]:
-    """Drop what changes from run to run or names this machine; returns what could not be dropped."""
+    """Remove what changes from run to run or names this machine; returns what could not be removed."""
     nb["metadata"] = {"kernelspec": dict(KERNELSPEC), "language_info": {"name": "python"}}
     left = []
     for number, cell in enumerate(nb["cells"], 1):

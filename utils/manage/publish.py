@@ -2,7 +2,7 @@
 
 Every notebook gets badges for Colab and Binder under its title, and the address and version in its set-up cell; the
 README gets the badges and the command that fetches the course. Nothing else changes, and it can be run again with
-another name. Only the standard library: it runs with any Python, nothing installed.
+another name. Standard library only: it runs with any Python, without installing anything.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def require_address(repo: str, ref: str) -> None:
     if re.fullmatch(r"[0-9a-f]{40}", ref):
         wrong = f"REF is {ref!r}, a commit: `git clone --branch` takes tags and branches only"
         raise PublishError(wrong, f"git tag v1.0 {ref}")
-    # The rules of `git check-ref-format`, without the characters that a shell or an address would need quoted.
+    # The rules of `git check-ref-format`, without the characters that must be quoted in a shell or an address.
     bad = r"\.\.|//|/\.|\.lock(/|$)|[/.]$"
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*", ref) or re.search(bad, ref):
         raise PublishError(f"REF is {ref!r}, which cannot be a tag or branch", EXAMPLE)

@@ -27,7 +27,7 @@ CELL_TIMEOUT = 1800  # seconds; the longest cell of the course takes well under 
 
 @dataclass
 class Result:
-    """What came of executing one lesson: passed, FAILED or interrupted, and after how many of its code cells."""
+    """The result of executing one lesson: passed, FAILED or interrupted, and after how many of its code cells."""
 
     lesson: str
     device: str = "-"
@@ -74,7 +74,7 @@ def failure_text(lesson: str, number: int, cells: int, source: str, problem: Bas
         frames = learners_frames(error["traceback"])
         parts += [indent(frames)] if frames else []
         parts.append(indent(f"{error['ename']}: {without_colours(error['evalue'])}"))
-    if error is None or isinstance(problem, TimeoutError):  # the process died, or had to be interrupted
+    if error is None or isinstance(problem, TimeoutError):  # the process died or was interrupted
         parts.append(indent(f"{type(problem).__name__}: {without_colours(str(problem))}"))
     return "\n".join(parts)
 
@@ -82,7 +82,7 @@ def failure_text(lesson: str, number: int, cells: int, source: str, problem: Bas
 def run_lesson(path: Path, environment: dict[str, str] | None = None, timeout: int = CELL_TIMEOUT) -> Result:
     """Execute one notebook from its own folder in a fresh process. Errors and Ctrl-C end up in the result.
 
-    `environment` is that of the notebook's Python process, by default this one's; `timeout` is seconds for each cell.
+    `environment` is that of the notebook's Python process, by default this one's; `timeout` is in seconds per cell.
     """
     import nbformat
     from nbclient import NotebookClient
@@ -131,7 +131,7 @@ def run_lesson(path: Path, environment: dict[str, str] | None = None, timeout: i
 
 
 def run_lessons(paths: list[Path], each: Callable[[Path, Result], None], root: Path, **variables: str) -> list[Result]:
-    """Execute notebooks one after the other, up to Ctrl-C; `each` gets every result as it comes.
+    """Execute notebooks one after the other, until Ctrl-C; `each` gets every result as it arrives.
 
     `variables` are added to the environment of the notebooks' Python processes.
     """

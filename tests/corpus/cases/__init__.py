@@ -1,8 +1,7 @@
-"""The corpus: kernels with a planted bug, each with its mended twin, and kernels without a bug that look like one.
+"""The corpus: kernels with a planted bug, each with its fixed twin, and correct kernels that look buggy.
 
-`CASES` lists them all. A file `<kind>_<what>.cu` holds both twins; the mended one is compiled with MENDED defined. In a
-file `clean_<what>.cu` there is nothing to mend. Where the bug must be reported is marked in the source, by a comment at
-the end of the line:
+`CASES` lists them all. A file `<kind>_<what>.cu` holds both twins; the fixed one is compiled with MENDED defined. A
+file `clean_<what>.cu` has nothing to fix. A comment at the end of a line marks where the bug must be reported:
 
     out[i] = x[i];  // BUG: out_of_bounds       this line is the answer, or one of the answers
     tile[t] = x[i];  // BUG: the other          the other thread of a race, or of a divergent barrier, is here

@@ -1,7 +1,7 @@
 """The launches whose memory traffic Nsight Compute counts on a GPU and the engine counts on any machine.
 
-Written as somebody would who is learning, small enough for the engine to run each in well under a second, and each
-about one thing: how wide an access is, where it begins, how the lanes are spread, which of them take part.
+Written as a learner would write them, small enough for the engine to run each in well under a second, and each about
+one thing: how wide an access is, where it begins, how the lanes are spread, which of them take part.
 """
 
 from tests.nsight.cases import atomics, branches, copies, elements, matmul, pictures, shared_memory, transpose

@@ -1,4 +1,4 @@
 """What the builders for GPU and CPU share: reading C++, checking arguments, the cache, the toolchain, error messages.
 
-May import `ground` alone.
+May import only `ground`.
 """

@@ -1,4 +1,4 @@
-"""What a kernel takes: which one is meant, its parameters, and Python's arguments checked against them."""
+"""A kernel's arguments: which kernel is meant, its parameters, and Python's arguments checked against them."""
 
 import ctypes
 import math
@@ -20,7 +20,7 @@ __all__ = ["Parameter", "chosen_kernel", "packed", "parameters"]
 
 
 def chosen_kernel(source, name) -> cxx.SourceKernel:
-    """The kernel that `name`, maybe with template arguments, means. Raises ValueError that lists those there are."""
+    """The kernel that `name`, possibly with template arguments, means. Raises ValueError that lists the kernels."""
     __tracebackhide__ = True
     for what, value in (("source", source), ("name", name)):
         if not isinstance(value, str):
@@ -57,16 +57,16 @@ def chosen_kernel(source, name) -> cxx.SourceKernel:
 class Parameter(NamedTuple):
     """A parameter of a kernel."""
 
-    name: str  # as in the source; empty if it cannot be read there
+    name: str  # as in the source; empty if it cannot be read
     type: str  # as the compiler writes it, without const: 'float*', 'int'
     text: str  # for messages: 'const float* x'
     size: int  # bytes
-    alignment: int  # of what a pointer points at, in bytes; 0 if unknown
-    pointee_size: int  # bytes of what a pointer points at; 0 if unknown
+    alignment: int  # of what a pointer points to, in bytes; 0 if unknown
+    pointee_size: int  # bytes of what a pointer points to; 0 if unknown
 
     @property
     def pointee(self):
-        """What a pointer points at, the element where that is an array; None for what is no pointer."""
+        """What a pointer points to, or its element if that is an array; None if this is not a pointer."""
         if "(*)" in self.type:  # 'float (*) [16]'
             return self.type.split("(*)")[0].strip()
         return self.type[:-1].strip() if self.type.endswith("*") else None
@@ -91,8 +91,8 @@ def parameters(signature, sizes, names) -> list[Parameter]:
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
-# Which tensors a pointer takes. torch has no unsigned arithmetic to speak of, so a signed tensor of the same size
-# passes for an unsigned one; a pointer to anything not named here (float4, a struct, void) takes any tensor.
+# Which tensors a pointer takes. torch hardly supports unsigned arithmetic, so a signed tensor of the same size passes
+# for an unsigned one; a pointer to anything not named here (float4, a struct, void) takes any tensor.
 _BYTE = ("uint8", "int8", "bool")
 _TENSORS = {
     "float": ("float32",),
@@ -118,7 +118,7 @@ _FLOATS = {"float": "<f", "double": "<d", "__half": "<e", "__nv_bfloat16": None}
 
 
 class Packed(NamedTuple):
-    """Arguments as a launch takes them."""
+    """Arguments in the form a launch takes them."""
 
     pointers: ctypes.Array  # of pointers to the values
     values: Sequence  # the values themselves, kept alive
@@ -128,9 +128,9 @@ class Packed(NamedTuple):
 def packed(kernel_name, wanted: Sequence[Parameter], args, device_type, addresses=None) -> Packed:
     """Check `args` against the parameters and lay them out for a launch.
 
-    Tensors must be on `device_type` ('cpu', 'cuda', None for any). `addresses` maps the numbers of arguments to other
-    places for their tensors. Raises TypeError for a wrong count or type, ValueError for a value or a tensor that
-    cannot be passed.
+    Tensors must be on `device_type` ('cpu', 'cuda', None for any). `addresses` maps argument numbers to other addresses
+    for their tensors. Raises TypeError for a wrong count or type, ValueError for a value or a tensor that cannot be
+    passed.
     """
     __tracebackhide__ = True
     if len(args) != len(wanted):
@@ -211,7 +211,7 @@ def _scalar(where, parameter, arg) -> bytes:
         low = 0 if kind.startswith("unsigned") else -(2 ** (bits - 1))
         high = (
             2 ** (bits - 1) - 1 if low and kind != "char" else 2**bits - 1
-        )  # whether char has a sign, C++ leaves open
+        )  # C++ does not define whether char is signed
         if not low <= arg <= high:
             raise ValueError(f"{where} holds {low:,} to {high:,}, but got {int(arg):,}")
         return (int(arg) % 2**bits).to_bytes(parameter.size, "little")

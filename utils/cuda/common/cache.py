@@ -1,11 +1,11 @@
-"""What was built once is kept: a folder for each build, named by a hash of everything that goes into it.
+"""The cache of builds: a folder for each build, named by a hash of everything that goes into it.
 
-A build is made in a folder of its own, `name.number`, and moved to its place when all is there, so no process ever
-loads half of one, and a compiler that outlives a killed process writes where no process looks. Of several processes
-that want the same build, one works and the others wait, by a lock that the system takes back from a dead process.
+A build is made in a separate folder, `name.number`, and moved into place when it is complete, so no process ever loads
+half of one, and a compiler that outlives a killed process writes where no process looks. If several processes want the
+same build, one works and the others wait, using a lock that the system releases when a process dies.
 
-All together take at most $CUDA_COURSE_CACHE_LIMIT gigabytes (2 if it is not set): what was unused longest goes first.
-`python -m utils.manage.cache` shows what there is; with `--clear` it removes it.
+The builds together take at most $CUDA_COURSE_CACHE_LIMIT gigabytes (2 if not set): the least recently used go first.
+`python -m utils.manage.cache` shows what is in the cache; with `--clear` it removes it.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ from utils.ground.system import short_path
 __all__ = ["build_once", "clear", "file_name", "hashed", "print_table"]
 
 LIMIT = 2.0  # gigabytes
-IN_USE = 3600  # seconds after its last use in which a build is never removed: a process may have just loaded it
-PAUSE = 600  # seconds between two looks at the size of all builds
+IN_USE = 3600  # seconds after its last use during which a build is never removed: a process may have just loaded it
+PAUSE = 600  # seconds between two checks of the total size
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FULL_SAID = re.compile(r"^.*(?:No space left on device|Disk quota exceeded|File size limit exceeded).*$", re.MULTILINE)
+_DISK_FULL = re.compile(r"^.*(?:No space left on device|Disk quota exceeded|File size limit exceeded).*$", re.MULTILINE)
 
 
 def hashed(*parts) -> str:
@@ -48,13 +48,13 @@ def file_name(name) -> str:
 
 
 def build_once(folder, build, what, sources, expected_seconds, verbose=False):
-    """Have `folder`, a folder in the cache, filled by `build`, unless that was done before, by whichever process.
+    """Have `build` fill `folder`, a folder in the cache, unless this or another process has already done so.
 
-    `build(place)` fills the folder `place`, which becomes `folder` when all went well. It leaves the commands that it
-    ran in `commands.txt` and gives the compilers' log, empty where all went well. A log becomes a CompileError about
-    `sources` (name to text). `what` is shown while it takes long.
+    `build(place)` fills the folder `place`, which becomes `folder` on success. It writes the commands that it ran to
+    `commands.txt` and returns the compilers' log, empty on success. A log becomes a CompileError about `sources` (name
+    to text). `what` is shown if it takes long.
 
-    Raises ToolchainError where the cache cannot be written or the disk is full.
+    Raises ToolchainError if the cache cannot be written or the disk is full.
     """
     __tracebackhide__ = True
     with _unwritable_explained():
@@ -79,7 +79,7 @@ def build_once(folder, build, what, sources, expected_seconds, verbose=False):
 
 
 def _filled(folder, build) -> str:
-    """Build beside `folder` and move the result there; the compilers' log."""
+    """Build beside `folder` and move the result there; returns the compilers' log."""
     __tracebackhide__ = True
     for left in folder.parent.glob(f"{folder.name}.*[0-9]"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
@@ -87,7 +87,7 @@ def _filled(folder, build) -> str:
     place.mkdir()
     try:
         log = build(place)
-        if full := _FULL_SAID.search(log):
+        if full := _DISK_FULL.search(log):
             raise OSError(errno.ENOSPC, full[0])
         commands = place / "commands.txt"
         commands.write_text(commands.read_text().replace(place.name, folder.name))
@@ -101,7 +101,7 @@ def _filled(folder, build) -> str:
 
 
 def _used(folder) -> bool:
-    """Whether the build is there. Notes the time, by which the builds unused longest are found."""
+    """Whether the build exists. Records the time of use, by which the least recently used builds are found."""
     complete = folder / "complete"
     try:
         os.utime(complete)
@@ -114,7 +114,7 @@ def _used(folder) -> bool:
 
 @contextlib.contextmanager
 def _sole_builder(folder, wait=True):
-    """Of several processes that want one build, one works and the others wait. A dead process holds no lock.
+    """If several processes want one build, one works and the others wait. A dead process holds no lock.
 
     Without `wait`, the others raise BlockingIOError.
     """
@@ -124,7 +124,7 @@ def _sole_builder(folder, wait=True):
         with open(path, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not _same_file(lock, path):
-                continue  # the process that had it has removed it, and another may hold the one that is there now
+                continue  # its holder has removed it, and another process may hold the new one
             try:
                 yield
             finally:
@@ -163,30 +163,30 @@ def _unwritable_explained():
 
 
 class Entry(NamedTuple):
-    """Something in the cache: a build, what is left of one, or a library of the engine's runtime."""
+    """Something in the cache: a build, the remains of one, or a library of the engine's runtime."""
 
     path: Path
-    kind: str  # the folder that it is in: 'cpu', 'cuda', 'runtime'
-    used: float  # when it was last used or changed, in seconds as time.time() counts them
+    kind: str  # the folder it is in: 'cpu', 'cuda', 'runtime'
+    used: float  # when it was last used or changed, in time.time() seconds
     size: int  # bytes
 
 
 def _limit() -> float:
-    """How many bytes the cache may hold. Raises ToolchainError where the environment does not give a number."""
+    """How many bytes the cache may hold. Raises ToolchainError if the environment variable is not a number."""
     __tracebackhide__ = True
-    said = os.environ.get("CUDA_COURSE_CACHE_LIMIT") or LIMIT
+    setting = os.environ.get("CUDA_COURSE_CACHE_LIMIT") or LIMIT
     try:
-        limit = float(said)
+        limit = float(setting)
     except ValueError:
         limit = -1
     if not limit >= 0:
-        wrong = f"CUDA_COURSE_CACHE_LIMIT={said!r} is not a number of gigabytes, such as 2 or 0.5"
+        wrong = f"CUDA_COURSE_CACHE_LIMIT={setting!r} is not a number of gigabytes, such as 2 or 0.5"
         raise ToolchainError(wrong, "unset CUDA_COURSE_CACHE_LIMIT")
     return limit * 1e9
 
 
 def _entries() -> list[Entry]:
-    """All that the cache holds, unused longest first. Other processes may add and remove meanwhile."""
+    """Everything in the cache, least recently used first. Other processes may add and remove entries meanwhile."""
     found = []
     for kind in _children(cache_folder()):
         for path in _children(kind) if kind.is_dir() and not kind.is_symlink() else ():
@@ -213,7 +213,7 @@ def _stat(path, field):
 
 
 def _keep_within(limit):
-    """Remove what was unused longest until the cache holds at most `limit` bytes. Looks only now and then."""
+    """Remove the least recently used until the cache holds at most `limit` bytes. Checks only now and then."""
     looked = cache_folder() / "looked"
     if time.time() - (_stat(looked, "st_mtime") or 0) < PAUSE:
         return
@@ -222,10 +222,10 @@ def _keep_within(limit):
 
 
 def _remove(limit, before) -> list[Entry]:
-    """Remove what was last used `before` then, until the rest is within `limit`, and whatever killed builds have left.
+    """Remove entries last used `before` that time, until the rest is within `limit`, and the remains of killed builds.
 
-    Gives what was removed. Nothing goes that a process is building. A library of the runtime goes when no build is
-    left that was linked with it.
+    Returns what was removed. What a process is building is never removed. A library of the runtime is removed once no
+    build linked with it is left.
     """
     entries = _entries()
     excess = sum(entry.size for entry in entries) - limit
@@ -254,13 +254,13 @@ def _removed(entry, before) -> bool:
                 gone = build.with_name(f"{build.name}.{time.time_ns()}")
                 entry.path.rename(gone)
                 shutil.rmtree(gone, ignore_errors=True)
-    except OSError:  # a process is building it, or may not be disturbed
+    except OSError:  # a process is building it, or it cannot be moved
         return False
     return not entry.path.exists()
 
 
 def _linked_libraries() -> set[str] | None:
-    """The libraries that the builds were linked with. None while one is under way, which may need any."""
+    """The libraries that the builds were linked with. None while a build is under way: it may need any of them."""
     if any(cache_folder().glob("*/*.lock")):
         return None
     found = set()
@@ -274,7 +274,7 @@ def _linked_libraries() -> set[str] | None:
 
 
 def print_table(stream=None):
-    """Print how much of each kind there is, and when the build unused longest was last used."""
+    """Print how much of each kind there is, and when the least recently used build was last used."""
     entries = [entry for entry in _entries() if entry.path.suffix != ".lock"]
     print(f"{short_path(cache_folder())}: {_size(entries)} of at most {_limit() / 1e9:g} GB", file=stream)
     if entries:
@@ -286,7 +286,7 @@ def print_table(stream=None):
 
 
 def clear(stream=None):
-    """Remove all builds but those that a process is making right now, and say how much that was."""
+    """Remove all builds except those a process is making right now, and report how much that was."""
     removed = [entry for entry in _remove(0, before=float("inf")) if entry.path.suffix != ".lock"]
     print(f"removed {len(removed)} from {short_path(cache_folder())}: {_size(removed)}", file=stream)
     left = [entry for entry in _entries() if entry.path.suffix != ".lock"]

@@ -1,8 +1,8 @@
 """The one reader of CUDA C++: declarations, kernels, launches, and what a source uses, on the tokens of lexer.py.
 
-It reads, and judges nothing: a source that does not compile is read as far as its brackets go, and nothing here raises.
-It is no compiler either: a macro is expanded only where it makes a kernel, and every branch of an `#if` counts.
-Offsets are those of the source, lines count from 1.
+It reads without judging: a source that does not compile is read as far as its brackets allow, and nothing here raises.
+Nor is it a compiler: a macro is expanded only where it makes a kernel, and every branch of an `#if` counts.
+Offsets are those of the source; lines count from 1.
 """
 
 import re
@@ -34,7 +34,7 @@ __all__ += ["unmatched", "written", "Declaration", "declarations", "declared_at"
 __all__ += ["parameter_name", "Launch", "SourceKernel", "called", "instance", "kernels", "launch", "launches"]
 __all__ += ["FILES", "uses_python", "uses_torch"]
 
-#: The reader's own text, on which everything that is built with its help depends.
+#: The reader's own text, on which everything built with its help depends.
 FILES = (Path(__file__), Path(lexer.__file__))
 
 
@@ -45,12 +45,12 @@ class Declaration(NamedTuple):
     """A function, a variable or a type of a source or of a namespace, without the preprocessor lines inside it."""
 
     tokens: Sequence[Token]
-    head: int  # how many of the tokens come before its body, `{`
-    template: str  # 'template <int tile>', empty where it is none
-    names: list[str]  # what it declares: one name but for variables; none where it cannot be read
+    head: int  # how many tokens come before its body, `{`
+    template: str  # 'template <int tile>', empty if it is not a template
+    names: list[str]  # what it declares: one name except for variables; none if it cannot be read
     line: int  # of a function's name, otherwise of its first token
-    returns: str  # of a function: all between template and name, 'static __global__ void'; otherwise empty
-    parameters: list[Sequence[Token]] | None  # of a function; None where it is none
+    returns: str  # of a function: everything between template and name, 'static __global__ void'; otherwise empty
+    parameters: list[Sequence[Token]] | None  # of a function; None if it is not one
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Declaration(NamedTuple):
 
     @property
     def exported(self) -> bool:
-        """Whether it is a function of the host that other files can call."""
+        """Whether it is a host function that other files can call."""
         own = {"__global__", "__device__", "inline", "static", "__forceinline__"}
         if not self.returns or self.returns.endswith("::") or self.template:
             return False
@@ -85,7 +85,7 @@ _AFTER_PARAMETERS = {"const", "volatile", "noexcept", "override", "final", "thro
 
 
 def declarations(source) -> list[Declaration]:
-    """What the source declares and defines, also in its namespaces."""
+    """What the source declares and defines, including in its namespaces."""
     part = [token for token in tokens(source) if not token.directive]
     found, at = [], 0
     while at < len(part):
@@ -117,7 +117,7 @@ def functions(source) -> list[Declaration]:
 
 
 def _declaration(part, first, mark=None):
-    """The declaration that begins at index `first`. A function's name is looked for from index `mark` on."""
+    """The declaration that begins at index `first`. A function's name is searched for from index `mark` on."""
     begins = _after_template(part, first)
     mark = begins if mark is None else mark
     k, head, function = mark, None, None
@@ -153,9 +153,9 @@ def _after_template(part, at):
 
 
 def _function(head):
-    """The indices of a function's name and of the parentheses of its parameters; None where the head is of no function.
+    """The indices of a function's name and of its parameters' parentheses; None if the head is not a function's.
 
-    What has parentheses of its own may come before the name: __launch_bounds__(256), alignas(16), a macro.
+    Something with its own parentheses may come before the name: __launch_bounds__(256), alignas(16), a macro.
     """
     found, k = None, 0
     while k < len(head) and head[k].text != "=":
@@ -179,7 +179,7 @@ def _function(head):
 
 
 def declared_at(declarator: Sequence[Token]) -> int | None:
-    """The index of the name after a type, which comes before a value, a size or the end; None without a name."""
+    """The index of the name after a type, followed by a value, a size or the end; None without a name."""
     name, k = None, 0
     while k < len(declarator) and declarator[k].text not in ("=", "{", ":", ";"):
         if declarator[k].text == "[" and name is not None:  # [[maybe_unused]] comes before the name
@@ -190,7 +190,7 @@ def declared_at(declarator: Sequence[Token]) -> int | None:
 
 
 def _names(head):
-    """What a declaration of no function declares: a type, or variables."""
+    """What a declaration declares that is not a function's: a type, or variables."""
     places = ((part, declared_at(part)) for part in at_commas(head))
     names = [part[at].text for part, at in places if at is not None]
     return [name for name in names if name not in ("struct", "class", "union", "enum")]
@@ -203,14 +203,14 @@ class SourceKernel(NamedTuple):
     """A `__global__` function as its text declares it."""
 
     name: str
-    template: str  # 'template <int tile>', empty where it is none
-    names: list[str]  # of its parameters, each empty where it has none
+    template: str  # 'template <int tile>', empty if it is not a template
+    names: list[str]  # of its parameters, each empty if it has none
     cooperative: bool  # whether threads of different blocks wait for each other
     line: int  # of its name
 
 
 def declared_kernels(source) -> list[Declaration]:
-    """Every declaration of a `__global__` function, wherever it is, and those that the source's macros make."""
+    """Every declaration of a `__global__` function, wherever it is, including those that the source's macros make."""
     plain, found = expanded(source), []
     for k, token in enumerate(plain):
         if token.text == "__global__":
@@ -221,7 +221,7 @@ def declared_kernels(source) -> list[Declaration]:
 
 
 def kernels(source) -> dict[str, SourceKernel]:
-    """Every `__global__` function of CUDA C++ text, by name, in the order of the text."""
+    """Every `__global__` function of CUDA C++ text, by name, in text order."""
     found, bodies = {}, []
     for kernel in declared_kernels(source):
         names = [parameter_name(parameter) for parameter in kernel.parameters]
@@ -241,7 +241,7 @@ _OF_TYPES |= {"void", "auto", "struct", "typename", "__restrict__", "__restrict"
 
 
 def parameter_name(parameter: Sequence[Token]) -> str:
-    """'x' of `const float* __restrict__ x = nullptr`; empty where the parameter has no name."""
+    """'x' of `const float* __restrict__ x = nullptr`; empty if the parameter has no name."""
     for k, token in enumerate(parameter[:-1]):
         if token.text == "(" and parameter[k + 1].text in "*&":  # float (*rows)[16]
             parameter = [*parameter[:k], *parameter[k + 1 : matching(parameter, k)]]
@@ -253,18 +253,18 @@ def parameter_name(parameter: Sequence[Token]) -> str:
 
 
 class Launch(NamedTuple):
-    """A launch `kernel<<<grid, block>>>(...)`, by indices of tokens."""
+    """A launch `kernel<<<grid, block>>>(...)`, given by token indices."""
 
     kernel: str  # with namespaces and template arguments, 'my::matmul_tile<16>'
     first: int  # where the kernel's name begins
     opens: int  # where `<<<` is
     closes: int  # where `>>>` is
-    line: int  # of what the problem is, otherwise of `<<<`
-    problem: str  # why it cannot be read, a sentence; empty where it can
+    line: int  # of the problem if there is one, otherwise of `<<<`
+    problem: str  # a sentence saying why it cannot be read; empty if it can
 
 
 def launches(source) -> list[Launch]:
-    """Every launch of a source, also those in macros, and what only looks like one."""
+    """Every launch of a source, including those in macros and what only looks like one."""
     part = tokens(source)
     return [launch(part, k) for k, token in enumerate(part) if token.text == "<<<"]
 
@@ -287,7 +287,7 @@ def launch(part: Sequence[Token], at) -> Launch:
 
 
 def _kernel_begins(part, at):
-    """The index where the name before `<<<` begins; None where there is none."""
+    """The index where the name before `<<<` begins; None if there is none."""
     k = _before_arguments(part, at - 1)
     while k is not None and text_at(part, k) in (")", "]"):  # (*chosen)<<<...>>>, table[k]<<<...>>>
         opens = matching(part, k)
@@ -306,7 +306,7 @@ def _kernel_begins(part, at):
 
 
 def _before_arguments(part, at):
-    """The index of `k` in `k<16>`, whose last token is at `at`; `at` itself where no template arguments end there."""
+    """The index of `k` in `k<16>`, whose last token is at `at`; `at` itself if no template arguments end there."""
     if text_at(part, at) in (">", ">>>"):
         opens = matching(part, at)
         return None if opens is None else opens - 1
@@ -314,7 +314,7 @@ def _before_arguments(part, at):
 
 
 def instance(name) -> tuple[str, str] | None:
-    """The kernel and the template arguments that a name says: ('tiled', '<16>') of 'n::tiled<16>'; else None."""
+    """The kernel and the template arguments in a name: ('tiled', '<16>') of 'n::tiled<16>'; otherwise None."""
     found = re.fullmatch(r"\s*(?:::)?\s*(?:\w+\s*::\s*)*(\w+)\s*(<.*>)?\s*", name, re.DOTALL)
     return found and (found[1], found[2] or "")
 
@@ -328,12 +328,12 @@ def called(source) -> set[str]:
 
 
 def uses_torch(source, in_macros=True) -> bool:
-    """Whether the source names something of torch's C++ library, in its macros or, if asked, only outside them."""
+    """Whether the source names something in torch's C++ library; without `in_macros`, only outside its macros."""
     return _uses(source, {"torch", "at", "c10"}, ("TORCH_", "AT_", "C10_"), in_macros)
 
 
 def uses_python(source, in_macros=True) -> bool:
-    """The same of Python's C API and pybind11."""
+    """The same for Python's C API and pybind11."""
     return _uses(source, {"py", "pybind11"}, ("PYBIND11_", "Py"), in_macros)
 
 

@@ -1,4 +1,4 @@
-"""What compilers say, told to a learner: CompileError, with the lines of the source that the message is about."""
+"""Compilers' messages, explained to a learner: CompileError, with the source lines that the message is about."""
 
 import re
 import shutil
@@ -17,8 +17,8 @@ __all__ = ["CompileError", "excerpt", "explained", "refused", "shorten"]
 class CompileError(CourseError):
     """The source does not compile. `.wrong` shows the compiler's words beside the lines they are about.
 
-    `.errors` holds them as (source, line, message), source being 'cuda_src', 'cpp_src' or, for what is wrong in the
-    name given to compile_kernel, 'name'; `.line` is the first one's; `.log` is the whole log, `.log_file` its path.
+    `.errors` holds the errors as (source, line, message), where source is 'cuda_src', 'cpp_src' or, for a mistake in
+    the name given to compile_kernel, 'name'; `.line` is the first one's; `.log` is the whole log, `.log_file` its path.
     """
 
     def __init__(self, wrong, errors=(), log="", log_file=None):
@@ -35,12 +35,12 @@ _DIAGNOSTIC = re.compile(
     r"(?:fatal |catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$",
     re.MULTILINE,
 )
-# Where a template or a macro was used that an error is in. g++ says it before the error, the others behind it.
+# Where the template or macro that contains an error was used. g++ says so before the error, the others after it.
 _USED_BEFORE = re.compile(r"^(\S[^:\n]*):(\d+):\d+:   (?:recursively )?required (?:from|by)", re.MULTILINE)
-_USED_BEHIND = re.compile(
+_USED_AFTER = re.compile(
     r"^(\S[^:\n]*):(\d+):\d+: note: (?:in instantiation of .* requested here|in expansion of macro)", re.MULTILINE
 )
-# A name of the engine that a compiler offers for one it does not know.
+# One of the engine's names that a compiler suggests for an unknown one.
 _OUR_NAME = re.compile(r"[;,]? ?did you mean ['‘](?:::)?cuda_on_cpu::[^'’]*['’]\?")
 _USED_NVCC = re.compile(r"instantiation of .* at line (\d+)(?: of (\S+))?")
 # Why the only function of that name does not fit: clang++, then g++.
@@ -81,9 +81,9 @@ def explained(log, sources, folder):
 
 
 def _errors(log, sources):
-    """Every error as (source or file, line, message), none twice.
+    """Every error as (source or file, line, message), without duplicates.
 
-    What is wrong in a file that is not the learner's is told of the learner's line that led there.
+    An error in a file that is not the learner's is reported at the learner's line that led there.
     """
     log = _OPEN_END.sub(r"\2: \1 \3", log)
     found = list(_DIAGNOSTIC.finditer(log))
@@ -96,7 +96,7 @@ def _errors(log, sources):
             int(error["line"] or error["nvcc_line"]),
             _OUR_NAME.sub("", error["message"]).strip(),
         )
-        used = _USED_BEFORE.findall(before) + _USED_BEHIND.findall(behind)
+        used = _USED_BEFORE.findall(before) + _USED_AFTER.findall(behind)
         used += [(file or error["file"], at) for at, file in _USED_NVCC.findall(behind)]
         used = [(Path(file).name, int(at)) for file, at in used if Path(file).name in sources]
         if reason := _NO_FIT.search(behind):
@@ -104,14 +104,14 @@ def _errors(log, sources):
         if which not in sources and used:
             (which, line), message = used[0], _ASSERTION.sub("", message).strip('"')
             if any(e[:2] == (which, line) for e in errors):
-                continue  # what follows from an error that is told already
+                continue  # follows from an error that is already reported
         elif used and used[0] != (which, line):
             message += f" (used in line {used[0][1]})"
         if which in sources:
             lines = sources[which].rstrip().splitlines() or [""]
-            if line > len(lines):  # what is missing at the end is missed on a line behind it
+            if line > len(lines):  # what is missing at the end is reported on a line after it
                 line = len(lines)
-                message += " (met behind the last line: look for a `}`, `)` or `;` that is missing)"
+                message += " (found after the last line: look for a `}`, `)` or `;` that is missing)"
             if "__shared__" in lines[line - 1] and _NOT_CONSTANT.search(message):
                 settled.add((which, line))
                 errors = [e for e in errors if e[:2] != (which, line)]
@@ -127,7 +127,7 @@ def _errors(log, sources):
 
 
 def _misnamed(errors, sources):
-    """The errors about the names that compile_kernel was given, one each, in words about the source's template."""
+    """The errors about the names that compile_kernel was given, one each, in terms of the source's template."""
     found = {}
     for which, line, message in errors:
         if which == "name" and which in sources:
@@ -141,7 +141,7 @@ def _misnamed(errors, sources):
 
 
 def _too_large(log, sources):
-    """The kernels that ask for more static shared memory than a block may have. ptxas names them and no line."""
+    """The kernels that need more static shared memory than a block may have. ptxas names them but gives no line."""
     found = {}
     for symbol, needed, most in _TOO_MUCH_SHARED.findall(log):
         name = _demangled(symbol)
@@ -157,7 +157,7 @@ def _too_large(log, sources):
 
 
 def refused(which, source, line, message):
-    """A CompileError about a line that no compiler was asked about."""
+    """A CompileError about a line that we refuse before any compiler sees it."""
     return CompileError(f"{which}, line {line}: {message}\n{excerpt(source, line)}", [(which, line, message)])
 
 
@@ -167,7 +167,7 @@ def _demangled(symbol):
 
 
 def excerpt(source, line, around=2):
-    """The lines about `line`, numbered, with an arrow at it."""
+    """The lines around `line`, numbered, with an arrow at it."""
     lines = source.splitlines()
     first, last = max(1, line - around), min(len(lines), line + around)
     shown = [f"{'-->' if n == line else '   '} {n:4} | {lines[n - 1]}" for n in range(first, last + 1)]
@@ -175,7 +175,7 @@ def excerpt(source, line, around=2):
 
 
 def shorten(text):
-    """Long folders by short names: what matters in a compile command stands at its ends."""
+    """Shorten long folders: what matters in a compile command is at its ends."""
     import torch
 
     folders = {

@@ -1,7 +1,7 @@
-"""What both builders of extensions share (gpu/nvcc.py, cpu/build.py): the way to torch and Python.
+"""What both builders of extensions (gpu/nvcc.py, cpu/build.py) share: compiling and linking against torch and Python.
 
-torch's own headers cost seconds each, so sources are compiled against small ones in front of them, `torch_headers/`,
-and only where these prove too small are they compiled once more with all of torch.
+torch's own headers cost seconds each, so sources are compiled with small ones in their place, `torch_headers/`, and
+compiled again with all of torch only if these do not suffice.
 """
 
 import functools
@@ -26,7 +26,7 @@ HEADERS = Path(__file__).parent / "torch_headers"
 
 @functools.cache
 def fingerprint() -> str:
-    """What every module depends on beside its sources: the small headers, torch and Python."""
+    """What every module depends on besides its sources: the small headers, torch and Python."""
     import torch
 
     headers = [(str(p.relative_to(HEADERS)), p.read_text()) for p in sorted(HEADERS.rglob("*.h"))]
@@ -34,21 +34,21 @@ def fingerprint() -> str:
 
 
 def identity(program):
-    """Changes when the program does. Asking a compiler for its version would take longer than loading a kernel."""
+    """A value that changes when the program does. Asking a compiler its version takes longer than loading a kernel."""
     path = os.path.realpath(program)
     found = os.stat(path)
     return path, found.st_size, found.st_mtime_ns
 
 
 def main_source(texts, funcs, includes=()) -> str:
-    """The C++ file of a module with the functions `funcs`. `texts` are the sources in it, by the name for messages."""
+    """The C++ file of a module with the functions `funcs`. `texts` are its sources, by their name in messages."""
     lines = ["#include <cuda_course/extension.h>", "#include <cuda_runtime.h>"]
     if any(map(cxx.uses_python, texts.values())):
         lines.insert(0, "#include <cuda_course/binding.h>")
     lines += [f"#include <{header}>" for header in includes]
     for name, text in texts.items():
         lines += [f'#line 1 "{name}"', text]
-    # The first line is for a declaration without its semicolon: the compiler reports it here.
+    # The first line catches a declaration without its semicolon: the compiler reports it here.
     lines.append("namespace cuda_course {}")
     lines.append(f"CUDA_COURSE_MODULE({', '.join(f'CUDA_COURSE_FUNCTION({f})' for f in funcs)})")
     return "\n".join(lines) + "\n"
@@ -67,7 +67,7 @@ def torch_flags(name) -> list[str]:
 
 
 def torch_libraries(compiler, *more) -> list[str]:
-    """The linker's flags for torch; `more` are further libraries of it."""
+    """The linker's flags for torch; `more` are further torch libraries."""
     import torch
 
     names = ["c10", "torch_cpu", "torch", "torch_python", *more]
@@ -78,10 +78,10 @@ def torch_libraries(compiler, *more) -> list[str]:
 
 
 def _empty_libraries(names, compiler) -> Path | None:
-    """A folder with empty libraries of these names; None where the compiler cannot make them.
+    """A folder with empty libraries of these names; None if the compiler cannot make them.
 
-    The linker only notes that a module needs them: reading torch's own, which are there when the module is loaded,
-    would take it a third of a second each time.
+    The linker only records that a module needs them: reading torch's own, which are present when the module is loaded,
+    would take a third of a second each time.
     """
     folder = cache_folder() / "runtime" / f"names-{hashed(names)}"
     if not all((folder / f"lib{name}.so").exists() for name in names):
@@ -96,19 +96,19 @@ def _empty_libraries(names, compiler) -> Path | None:
 
 
 def compiled(build, say) -> str:
-    """Call `build(extra flags)`, which gives the compilers' log, with as few headers as it takes; the last log."""
+    """Call `build(extra flags)`, which returns the compilers' log, with as few headers as needed; the last log."""
     log = build([])
     if "cuda_course: pybind11 is needed" in log:
         say("a type that only pybind11 brings to Python: once more with it")
         log = build(["-DCUDA_COURSE_PYBIND"])
-    if _asks_for_more_of_torch(log):
+    if _needs_all_of_torch(log):
         say("the smaller torch headers do not suffice: once more with all of torch")
         log = build(["-DCUDA_COURSE_WHOLE_TORCH"])
     return log
 
 
-def _asks_for_more_of_torch(log) -> bool:
-    """Whether a compiler lacks a name that torch has beyond the smaller headers (a misspelt one is in none of them)."""
+def _needs_all_of_torch(log) -> bool:
+    """Whether a compiler lacks a name that only torch's full headers have (a misspelt name is in none of them)."""
     import torch
 
     missed = set()
@@ -127,7 +127,7 @@ def _asks_for_more_of_torch(log) -> bool:
 
 
 def run(commands, say) -> str:
-    """Run the commands side by side. The first that fails stops the others; what it printed, empty if all succeed."""
+    """Run the commands in parallel. The first to fail stops the others; returns what it printed, '' if all succeed."""
     environment = {**os.environ, "LC_ALL": "C"}  # messages that diagnostics.py can read
     running = {}
     try:
@@ -143,7 +143,7 @@ def run(commands, say) -> str:
                         return output.read() or f"{shlex.join(process.args)} ended with {process.returncode}"
             time.sleep(0.01)
         return ""
-    finally:  # also where the learner interrupts: leave no compiler behind
+    finally:  # also if the learner interrupts: leave no compiler running
         for process, output in running.items():
             process.kill()
             process.wait()

@@ -1,7 +1,7 @@
-"""C++ text as tokens, brackets, preprocessor lines and macros: the lower half of cxx.py, through which all others read.
+"""C++ text as tokens, brackets, preprocessor lines and macros: the lower half of cxx.py, which all others read through.
 
-Nothing here raises: a source that does not compile is read as far as its brackets go. Offsets are those of the source,
-lines count from 1.
+Nothing here raises: a source that does not compile is read as far as its brackets allow. Offsets are those of the
+source; lines count from 1.
 """
 
 import re
@@ -17,18 +17,18 @@ __all__ += ["step_over", "text_at", "tokens", "unmatched", "written"]
 
 
 class Token(NamedTuple):
-    """A word, a number, a string or a sign. `>>` is two tokens, which may end two templates."""
+    """A word, a number, a string or a punctuator. `>>` is two tokens, which may end two templates."""
 
     text: str
     start: int
     end: int
     line: int
-    directive: int  # the line on which its preprocessor line begins; 0 outside of these
+    directive: int  # the line on which its preprocessor directive begins; 0 outside directives
 
 
 _COMMENT = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
 _QUOTED = r""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])+' """
-_SPLICE = r"\\[ \t]*\r?\n"  # continues a line on the next
+_SPLICE = r"\\[ \t]*\r?\n"  # continues a line on the next one
 _TOKEN = re.compile(
     rf"""(?:[\s\ufeff]+|{_COMMENT}|{_SPLICE})*
        ( (?:u8|[uUL])?R"(?P<mark>[^()\\\s]{{0,16}})\(.*?\)(?P=mark)"   # raw string
@@ -41,9 +41,9 @@ _TOKEN = re.compile(
 _LINE = re.compile(rf"(?:{_COMMENT}|{_QUOTED}|{_SPLICE}|[^\n])*", re.VERBOSE | re.DOTALL)  # of the preprocessor
 
 
-@lru_cache(16)  # a build asks for the tokens of one source from several sides
+@lru_cache(16)  # several parts of a build need the tokens of the same source
 def tokens(source) -> tuple[Token, ...]:
-    """The tokens of C++ text, those of preprocessor lines included. Comments are none."""
+    """The tokens of C++ text, including those of preprocessor lines. Comments are not tokens."""
     found, line, at, before, end_of_line, directive = [], 1, 0, -1, 0, 0
     for match in _TOKEN.finditer(source):
         start, end = match.span(1)
@@ -66,12 +66,12 @@ def directives(source) -> list[list[Token]]:
 
 
 def included(line: Sequence[Token]) -> str:
-    """'torch/extension.h' of the preprocessor line that includes it; empty for another line."""
+    """'torch/extension.h' of the preprocessor line that includes it; empty for any other line."""
     return written(line[2:]).strip('<>"') if text_at(line, 1) == "include" else ""
 
 
 def code(source) -> str:
-    """The source with blanks for comments and strings. Every line and column stays where it was."""
+    """The source with comments and strings blanked out. Every line and column stays where it was."""
     pieces, at = [], 0
     for token in tokens(source):
         if token.text[-1] not in "\"'":
@@ -90,7 +90,7 @@ def text_at(part, at) -> str:
 
 
 def written(part: Sequence[Token]) -> str:
-    """The text of some tokens, with a single space wherever the source has something between two of them."""
+    """The text of some tokens, with a single space wherever the source has anything between two of them."""
     gaps = ["", *(" " if before.end != after.start else "" for before, after in pairwise(part))]
     return "".join(gap + token.text for gap, token in zip(gaps, part, strict=False))
 
@@ -103,9 +103,9 @@ _ANGLES = {"<": 1, ">": -1, ">>>": -3}
 
 
 def matching(part: Sequence[Token], at) -> int | None:
-    """The index of the bracket that belongs to the one at index `at`, which opens or closes; None where there is none.
+    """The index of the bracket that matches the opening or closing one at index `at`; None if there is none.
 
-    A `<` without its `>` before a `;` or the end of what is around it is no bracket: it compares.
+    A `<` without its `>` before a `;` or the end of the enclosing brackets is not a bracket but a comparison.
     """
     bracket = part[at].text
     step = 1 if bracket in _CLOSER else -1
@@ -133,7 +133,7 @@ def _matching_angle(part, at, step):
 
 
 def at_commas(part: Sequence[Token]) -> list[Sequence[Token]]:
-    """The tokens, split at the commas that are in no bracket."""
+    """The tokens, split at the commas outside brackets."""
     parts, start, k = [], 0, 0
     while k < len(part):
         if part[k].text == ",":
@@ -144,13 +144,13 @@ def at_commas(part: Sequence[Token]) -> list[Sequence[Token]]:
 
 
 def step_over(part, at) -> int:
-    """The index after the token at `at`; after the bracket that closes it, where it opens one."""
+    """The index after the token at `at`; if that opens a bracket, after the one that closes it."""
     end = matching(part, at) if part[at].text in _CLOSER else None
     return (at if end is None else end) + 1
 
 
 def unmatched(part: Sequence[Token], brackets="()[]{}") -> list[Token]:
-    """The brackets that open without being closed, or close without being opened, in the order of the source."""
+    """The brackets that open without being closed, or close without being opened, in source order."""
     found = []
     for token in part:
         if token.text in brackets:
@@ -171,7 +171,7 @@ class Macro(NamedTuple):
 
 
 def macros(source) -> dict[str, Macro]:
-    """Every `#define` by name; of two, the last."""
+    """Every `#define` by name; the last one if a name has several."""
     found = {}
     for line in directives(source):
         if [token.text for token in line[1:2]] != ["define"] or len(line) < 3:
@@ -185,7 +185,7 @@ def macros(source) -> dict[str, Macro]:
 
 
 def expanded(source) -> list[Token]:
-    """The tokens outside preprocessor lines, with the macros expanded that make kernels."""
+    """The tokens outside preprocessor lines, with the macros that make kernels expanded."""
     plain = [token for token in tokens(source) if not token.directive]
     if not any(token.directive and token.text == "__global__" for token in tokens(source)):
         return plain
@@ -207,7 +207,7 @@ def expanded(source) -> list[Token]:
 
 
 def _pasted(body):
-    """The tokens of a macro's body with those joined that have `##` between them."""
+    """The tokens of a macro's body, with those around `##` joined."""
     found = []
     for token in body:
         if len(found) > 1 and found[-1].text == "##":

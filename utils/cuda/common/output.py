@@ -1,12 +1,12 @@
-"""What C and C++ print, and what kernels print, appears where Python's own output appears, in order.
+"""What C, C++ and kernels print appears where Python's own output appears, in order.
 
-Python and C each keep a buffer of what they are about to print, and a notebook shows only what goes through Python.
-`show_c_output` fixes both. In a notebook, while a cell runs, C's stdout and stderr go to a file, and whenever Python
-writes something, what is new in that file is written first; the rest follows at the cell's end. ipykernel has pipes
-of its own for this, but not under pytest (nbval), out of order, and a function that holds Python's lock and prints
-more than a pipe holds, 64 KB, would wait for ever. In a program both write line by line, as in a terminal.
+Python and C each buffer what they print, and a notebook shows only what goes through Python. `show_c_output` fixes
+both. In a notebook, while a cell runs, C's stdout and stderr go to a file, and whenever Python writes something, what
+is new in that file is written first; the rest follows at the cell's end. ipykernel has its own pipes for this, but not
+under pytest (nbval), and they lose the order; besides, a function that holds Python's lock and prints more than a pipe
+holds, 64 KB, would wait forever. In a program both write line by line, as in a terminal.
 
-A GPU hands over what its kernels print when the process waits for it, so a cell's end waits, too.
+A GPU delivers what its kernels print when the process waits for it, so a cell's end waits, too.
 """
 
 import atexit
@@ -19,21 +19,21 @@ import threading
 
 __all__ = ["show_c_output"]
 
-LIVE = 0.2  # seconds between looks at what a running cell's C code has printed; as ipykernel does
+LIVE = 0.2  # seconds between checks for what a running cell's C code has printed, as in ipykernel
 
 
 def show_c_output(shell, settle, explain) -> None:
     """Show C's output from now on: in the cells of IPython's `shell`, or in a program if that is None.
 
-    `settle()` waits for what was launched, and raises RuntimeError where that went wrong; `explain(error)` puts such
-    an error into words for the learner.
+    `settle()` waits for what was launched, and raises RuntimeError if that went wrong; `explain(error)` explains such
+    an error to the learner.
     """
     cells = _Cells(shell, settle)
     if shell is not None:
         shell.events.register("post_run_cell", cells.end)
     if hasattr(shell, "kernel"):
         shell.events.register("pre_run_cell", cells.begin)
-        cells.begin()  # the cell that runs now
+        cells.begin()  # the cell that is running now
     elif sys.__stdout__ is not None:
         sys.__stdout__.reconfigure(line_buffering=True)
         _libc.setvbuf(_c_stdout, None, _LINE_BY_LINE, 0)
@@ -49,7 +49,7 @@ def _settle_at_exit(settle, explain):
 
 
 class _Cells:
-    """What happens when IPython begins to run a cell, and when it has run it."""
+    """What happens when IPython begins to run a cell, and when the cell has run."""
 
     def __init__(self, shell, settle):
         self.shell, self.settle, self.capture = shell, settle, None
@@ -72,7 +72,7 @@ class _Cells:
 
 
 class _Capture:
-    """Writes what comes to the process's stdout and stderr to the notebook's, until it is closed."""
+    """Forwards the process's stdout and stderr to the notebook's, until it is closed."""
 
     def __init__(self):
         _libc.fflush(_c_stdout)
@@ -84,7 +84,7 @@ class _Capture:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _after(self, method):
-        """The stream's method, with what C has printed up to then brought before."""
+        """The stream's method, which first writes what C has printed up to then."""
 
         def call(*args):
             self.bring()
@@ -112,12 +112,12 @@ class _Capture:
 
 
 class _Redirected:
-    """A file in the place of the process's stdout (1) or stderr (2), and the notebook's stream for it."""
+    """A file in place of the process's stdout (1) or stderr (2), and the notebook's stream for it."""
 
     def __init__(self, number, stream):
         self.number, self.stream, self.write = number, stream, stream.write
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        # Opened twice: two places in it, for those who write and for the one who reads, that forked processes share.
+        # Opened twice, for two positions in it, one for writers and one for the reader, that forked processes share.
         writing, path = tempfile.mkstemp()
         self.reading = os.open(path, os.O_RDONLY)
         os.unlink(path)

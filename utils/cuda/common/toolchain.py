@@ -1,7 +1,7 @@
-"""What builds need of this machine beside a C++ compiler (ground/system.py): CUDA's toolkit, ninja, the cache.
+"""What builds need from this machine besides a C++ compiler (ground/system.py): CUDA's toolkit, ninja, the cache.
 
-The builds and the doctor call the same functions, so both find the same and say the same. Only the standard library
-is imported up here: the doctor prints its table also where torch is missing or broken.
+The builds and the doctor call the same functions, so both find and report the same. Only the standard library is
+imported at the top: the doctor prints its table even if torch is missing or broken.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ SYSTEM_TOOLKIT = Path("/usr/local/cuda")  # where NVIDIA's own installer puts it
 
 
 def device():
-    """The torch device that the lessons run on: 'cuda' where torch has a GPU and code for it, otherwise 'cpu'."""
+    """The torch device that the lessons run on: 'cuda' if torch has a GPU and code for it, otherwise 'cpu'."""
     import torch
 
     return torch.device("cuda" if torch.cuda.is_available() and not lacks_code_for(gpu_architecture()) else "cpu")
@@ -58,7 +58,7 @@ def gpu_architecture() -> int:
 def lacks_code_for(architecture: int) -> str:
     """The architectures that this torch was built for if none of them runs on a GPU of `architecture`, otherwise ''.
 
-    Code for sm_80 runs on sm_80 to sm_89; compute_80, which the driver compiles further, on all from 80 on.
+    Code for sm_80 runs on sm_80 to sm_89; compute_80, which the driver compiles further, on all from 80 up.
     Source: CUDA C++ Programming Guide, "Application Compatibility".
     """
     import torch
@@ -74,7 +74,7 @@ def lacks_code_for(architecture: int) -> str:
 def torch_cuda() -> str:
     """The CUDA version that the installed torch was built for, as '13.0'; '' for a torch without CUDA, or none.
 
-    Read from its file: this works where torch does not import.
+    Read from its file: this works even if torch does not import.
     """
     torch = util.find_spec("torch")
     version = Path(torch.origin).with_name("version.py") if torch and torch.origin else None
@@ -93,10 +93,10 @@ def cache_folder() -> Path:
 def host_compiler(home: Path | None = None) -> str:
     """The path of the C++ compiler for builds with nvcc: for its `-ccbin`, and for the host code beside it.
 
-    nvcc takes g++ and clang++ only up to a version. So: $NVCC_CCBIN if set (nvcc's own variable), otherwise $CXX,
-    otherwise the first that nvcc takes of g++, g++-15 (or whatever is the newest it knows), the older ones and clang++.
-    nvcc itself is asked, about 0.1 s each: a build needs to know it, a warm load does not.
-    `home` is the toolkit, cuda_home() as a rule. Raises ToolchainError where nvcc takes none.
+    nvcc accepts g++ and clang++ only up to a certain version. So: $NVCC_CCBIN if set (nvcc's own variable), otherwise
+    $CXX, otherwise the first that nvcc accepts of g++, g++-15 (or the newest it knows), the older ones and clang++.
+    nvcc itself is asked, about 0.1 s each: a build needs the answer, a warm load does not.
+    `home` is the toolkit, usually cuda_home(). Raises ToolchainError if nvcc accepts none.
     """
     home = home or cuda_home()
     if home is None:
@@ -128,7 +128,7 @@ def host_compiler(home: Path | None = None) -> str:
 
 @functools.cache
 def _refusal(home: Path, compiler: str) -> str:
-    """Why the nvcc of a toolkit does not take this C++ compiler: its words about an empty file. '' where it does."""
+    """Why a toolkit's nvcc does not accept this C++ compiler: its message about an empty file. '' if it does."""
     command = [home / "bin" / "nvcc", "-ccbin", compiler, "-E", "-x", "cu", os.devnull]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
@@ -139,19 +139,19 @@ def _refusal(home: Path, compiler: str) -> str:
 
 
 def _newest_gcc(home: Path) -> int:
-    """The newest g++ that the nvcc of a toolkit takes; its header host_config.h has the limit."""
+    """The newest g++ that a toolkit's nvcc accepts; its header host_config.h has the limit."""
     for header in (*home.glob("include/crt/host_config.h"), *home.glob("targets/*/include/crt/host_config.h")):
         if limit := re.search(r"__GNUC__ > (\d+)", header.read_text(errors="ignore")):
             return int(limit[1])
-    return 13  # CUDA 12.4, the oldest that a torch of the course was built for, takes it
+    return 13  # accepted by CUDA 12.4, the oldest that a supported torch was built for
 
 
 def cuda_home() -> Path | None:
-    """The folder of the CUDA toolkit, with `bin/nvcc` in it; None where there is none.
+    """The folder of the CUDA toolkit, with `bin/nvcc` in it; None if there is none.
 
-    Looked for in this order: $CUDA_HOME and $CUDA_PATH, the pip wheel `cuda-toolkit[nvcc]`, this Python's environment
+    Searched in this order: $CUDA_HOME and $CUDA_PATH, the pip wheel `cuda-toolkit[nvcc]`, this Python's environment
     (conda), PATH, /usr/local/cuda. The first whose nvcc is of the CUDA generation that torch was built for, otherwise
-    the first. Where nvcc is a wrapper script, nvcc itself is asked for its folder.
+    the first. If nvcc is a wrapper script, nvcc itself is asked for its folder.
     """
     folders = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     wheel = util.find_spec("nvidia")
@@ -165,19 +165,19 @@ def cuda_home() -> Path | None:
 
 
 def same_generation(one: str, other: str) -> bool:
-    """Whether two CUDA versions go together: those of one major version do, as '13.0' and '13.2'."""
+    """Whether two CUDA versions are compatible: those with the same major version are, as '13.0' and '13.2'."""
     return one.split(".")[0] == other.split(".")[0]
 
 
 @functools.cache
 def _toolkit_of(nvcc: Path) -> Path:
-    """The toolkit folder of an `nvcc`. A script names it as TOP in its dry run; a link is followed."""
+    """The toolkit folder of an `nvcc`. A script prints it as TOP in a dry run; a link is followed."""
     nvcc = nvcc.resolve()
     with open(nvcc, "rb") as program:
         script = program.read(2) == b"#!"
     if script:
         command = [nvcc, "--dryrun", "-E", "-x", "cu", os.devnull]
-        with contextlib.suppress(ToolchainError):  # it answers only with a C++ compiler, and knows gcc alone
+        with contextlib.suppress(ToolchainError):  # it answers only if it has a C++ compiler, and it knows only gcc
             command += ["-ccbin", system.cxx_compiler()]
         done = subprocess.run(command, capture_output=True, text=True)
         top = re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE)
@@ -187,7 +187,7 @@ def _toolkit_of(nvcc: Path) -> Path:
 
 
 def cudart(home: Path) -> Path | None:
-    """CUDA's runtime library in a toolkit: libcudart.so, or libcudart.so.13 where only that is there (pip's wheels)."""
+    """CUDA's runtime library in a toolkit: libcudart.so, or libcudart.so.13 if only that exists (pip's wheels)."""
     folders = [home / "lib64", home / "lib", *home.glob("targets/*/lib")]
     for pattern in ("libcudart.so", "libcudart.so.*"):
         if found := [path for folder in folders for path in sorted(folder.glob(pattern))]:
@@ -196,9 +196,9 @@ def cudart(home: Path) -> Path | None:
 
 
 def nvcc_hint() -> str:
-    """The command that installs nvcc of the CUDA version that torch was built for."""
+    """The command that installs nvcc for the CUDA version that torch was built for."""
     version = torch_cuda() or "13"
-    if int(version.split(".")[0]) < 13:  # their wheels hold ptxas and no nvcc
+    if int(version.split(".")[0]) < 13:  # their wheels contain ptxas but no nvcc
         return f"conda install -c conda-forge cuda-nvcc cuda-libraries-dev cuda-version={version}"
     return f'{short_path(sys.executable)} -m pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]=={version}.*"'
 
@@ -209,10 +209,10 @@ def bindings_hint() -> str:
 
 
 def cuda_toolkit() -> Path:
-    """The folder of the toolkit that builds for this GPU: what `cuda_home` found, if it fits.
+    """The folder of the toolkit that builds for this GPU: what `cuda_home` found, if it is suitable.
 
-    Raises ToolchainError where no nvcc is found, or one that does not run, is of another CUDA generation than torch,
-    or does not compile for this GPU.
+    Raises ToolchainError if no nvcc is found, or one that does not run, is of another CUDA generation than torch's, or
+    does not compile for this GPU.
     """
     home = cuda_home()
     if home is None:
@@ -232,7 +232,7 @@ def cuda_toolkit() -> Path:
 
 
 def use_cuda_toolkit() -> Path:
-    """Make torch's own extension builder use `cuda_toolkit`, whose errors it raises, and give the folder."""
+    """Make torch's own extension builder use `cuda_toolkit`, whose errors it raises; returns the folder."""
     home = cuda_toolkit()
     from torch.utils import cpp_extension
 
@@ -242,14 +242,14 @@ def use_cuda_toolkit() -> Path:
 
 @functools.cache
 def _architectures(home: Path) -> list[int]:
-    """The architectures that the nvcc of a toolkit compiles for, as [75, 80, ...]; empty where it does not say."""
+    """The architectures that a toolkit's nvcc compiles for, as [75, 80, ...]; empty if it does not say."""
     done = subprocess.run([home / "bin" / "nvcc", "--list-gpu-code"], capture_output=True, text=True)
     return [int(number) for number in re.findall(r"^sm_(\d+)$", done.stdout, re.MULTILINE)]
 
 
 @functools.cache
 def nvcc_release(home: Path) -> str:
-    """The version that the nvcc of a toolkit reports, as '13.0'; empty where it does not run."""
+    """The version that a toolkit's nvcc reports, as '13.0'; empty if it does not run."""
     try:
         done = subprocess.run([home / "bin" / "nvcc", "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -259,7 +259,7 @@ def nvcc_release(home: Path) -> str:
 
 
 def put_ninja_on_path():
-    """torch calls ninja by name: make sure that the one of this Python's environment is found."""
+    """torch calls ninja by name: make sure that the one in this Python's environment is found."""
     folder = sysconfig.get_path("scripts")
     if not shutil.which("ninja") and shutil.which("ninja", path=folder):
         os.environ["PATH"] = folder + os.pathsep + os.environ.get("PATH", "")

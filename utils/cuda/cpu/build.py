@@ -1,4 +1,4 @@
-"""Compile translated CUDA sources: into a Python extension (load_cuda), or into a library of one kernel."""
+"""Compile translated CUDA sources into a Python extension (load_cuda) or a library of one kernel."""
 
 import contextlib
 import functools
@@ -22,32 +22,32 @@ __all__ = ["Builder", "build_kernels", "expected_seconds", "kernel_fingerprint",
 
 _HERE = Path(__file__).parent
 
-# _FORTIFY_SOURCE takes a longjmp onto another stack, which is how fibers switch, for an attack.
+# _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
 _INCLUDE = _HERE / "include"
 _COMMON_FLAGS = ["-std=c++20", "-fPIC", f"-I{_INCLUDE}"]
 _RUNTIME_FLAGS = [*_COMMON_FLAGS, "-O2", "-pthread", "-U_FORTIFY_SOURCE"]
-# Of device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's mathematics
-# never sets errno.
+# For device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's math
+# functions never set errno.
 _DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]
-# Every access of the source must be seen, as it was written: so the compiler calls a hook at each access and each
-# step, and neither splits, merges nor moves them. The hooks are ours (trace/hooks.cpp): no sanitizer is linked.
+# Every access in the source must be seen as written: so the compiler calls a hook at each access and each step, and
+# neither splits, merges nor moves them. The hooks are ours (trace/hooks.cpp): no sanitizer is linked.
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=thread", "-fsanitize=bounds,alignment"]
 _TRACED_FLAGS += ["-fsanitize-coverage=trace-pc", "-fno-semantic-interposition", "-fno-unroll-loops"]
 _TRACED_FLAGS_GCC = ["-fno-tree-sra", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sink"]
 _TRACED_FLAGS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-fno-crossjumping"]
 _TRACED_FLAGS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-and-partition"]
-# Else `while (i < n) out[i] = 1;` becomes a loop without a step, which no hook hears of and nobody could stop.
+# Otherwise `while (i < n) out[i] = 1;` becomes a loop without a step, which calls no hook and cannot be stopped.
 _TRACED_FLAGS_GCC += ["-fno-tree-loop-im"]
 _TRACED_FLAGS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize"]
 _TRACED_FLAGS_CLANG += ["-mllvm", "-tsan-instrument-read-before-write=1"]
 _TRACED_FLAGS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
-# clang++ copies structs by calls to memcpy, at which it calls no hook: then the runtime's own are called instead.
+# clang++ copies structs by calls to memcpy, which it does not instrument: the runtime's own are called instead.
 _TRACED_LINK_CLANG = ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if sys.platform == "linux" else []
 
 
 @functools.cache
 def kernel_fingerprint(traced=False) -> str:
-    """What the library of a kernel depends on beside its source: the engine's own files and the compiler."""
+    """What the library of a kernel depends on besides its source: the engine's own files and the compiler."""
     own = [path.read_text() for path in (_HERE / "build.py", _HERE / "translate.py", *cxx.FILES)]
     return hashed(_runtime_fingerprint(), own, identity(_compiler(traced)))
 
@@ -63,14 +63,14 @@ def _runtime_fingerprint() -> str:
 
 
 def _compiler(traced) -> str:
-    """The compiler's path. Traced, g++ comes first: clang++ copies a struct in parts, or by a call to memcpy."""
+    """The compiler's path. For a trace, g++ comes first: clang++ copies a struct in parts, or by a call to memcpy."""
     chosen = cxx_compiler()
     return shutil.which("g++") or chosen if traced else chosen
 
 
 @functools.cache
 def _is_clang(compiler) -> bool:
-    """Asked of the compiler itself: on macOS, g++ is clang under another name."""
+    """Whether the compiler itself says it is clang: on macOS, g++ is clang under another name."""
     if "clang" in os.path.basename(os.path.realpath(compiler)):
         return True
     asked = [compiler, "-dM", "-E", "-x", "c++", os.devnull]
@@ -78,24 +78,24 @@ def _is_clang(compiler) -> bool:
 
 
 def _device_flags(compiler, traced=False):
-    """What device code is compiled with, traced or fast."""
+    """The flags for device code, traced or fast."""
     if traced:
         return _TRACED_FLAGS + (_TRACED_FLAGS_CLANG if _is_clang(compiler) else _TRACED_FLAGS_GCC)
-    # Without the last, g++ merges what two libraries have under one name: two versions of a learner's kernel.
+    # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
     return _DEVICE_FLAGS + ([] if _is_clang(compiler) else ["-fno-gnu-unique"])
 
 
 def build_kernels(source, names, folder, traced=False, options=(), say=print) -> str:
-    """Compile the kernels `names` of CUDA C++ text into `folder/kernel.so`; the compiler's log, empty if it worked.
+    """Compile the kernels `names` of CUDA C++ text into `folder/kernel.so`; the compiler's log, empty on success.
 
-    A name may be an instance of a template. Traced, every access tells the runtime about itself, and the library is
-    `folder/traced.so`. Host code under `#ifndef __CUDACC_RTC__` is left out, as NVRTC does. Of `options`, which are
-    NVRTC's, those about macros and include folders count here. The library exports what
-    include/cuda_on_cpu/kernel.h defines. Raises TranslationError for a source that cannot be brought to the CPU.
+    A name may be an instance of a template. If `traced`, every access is reported to the runtime, and the library is
+    `folder/traced.so`. Host code under `#ifndef __CUDACC_RTC__` is left out, as by NVRTC. Of `options`, which are
+    NVRTC's, those for macros and include folders apply here. The library exports what include/cuda_on_cpu/kernel.h
+    defines. Raises TranslationError for a source that cannot be translated for the CPU.
     """
     stem = "traced" if traced else "kernel"
     code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", '#line 1 "cuda_src"', translate(source)]
-    # What the source lacks at its end, a `;` for instance, a compiler misses on the line behind it.
+    # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
     code += [f"CUDA_ON_CPU_KERNEL({number}, {name})" for number, name in enumerate(names)]
     (folder / "cuda.cu").write_text(source)
@@ -104,7 +104,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     flags = [*_COMMON_FLAGS, *_device_flags(compiler, traced), "-Werror=return-type", "-D__CUDACC_RTC__"]
     flags += _preprocessor_options(options)
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
-    whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # what is defined nowhere is told now, not when loaded
+    whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
     link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(), "-o", str(library)]
     return _compile_and_link([compiled], link, say)
@@ -130,9 +130,9 @@ def _preprocessor_options(options):
 
 
 class Builder:
-    """Builds extensions for the CPU engine; traced, every access of their kernels tells the runtime about itself.
+    """Builds extensions for the CPU engine; if `traced`, every access of their kernels is reported to the runtime.
 
-    utils/cuda/gpu/nvcc.py has the same for a GPU.
+    utils/cuda/gpu/nvcc.py has the counterpart for a GPU.
     """
 
     device = "cpu"
@@ -141,7 +141,7 @@ class Builder:
         self.traced = traced
 
     def fingerprint(self):
-        """What a module depends on beside its sources: the engine's own files, the compiler, torch and Python."""
+        """What a module depends on besides its sources: the engine's own files, the compiler, torch and Python."""
         return hashed(kernel_fingerprint(self.traced), self.traced, extension.fingerprint())
 
     def expected_seconds(self, cuda_src):
@@ -149,10 +149,10 @@ class Builder:
         return 2 + expected_seconds()
 
     def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
-        """Build into `folder` the module `name` with the functions `funcs`; the compilers' log, empty if it worked.
+        """Build module `name` with the functions `funcs` into `folder`; returns the compilers' log, empty on success.
 
-        `say` is called with each command that is run. Raises CompileError for a source that cannot be brought to the
-        CPU.
+        `say` is called with each command that is run. Raises CompileError for a source that cannot be translated for
+        the CPU.
         """
         __tracebackhide__ = True
         for which, source in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
@@ -167,8 +167,8 @@ class Builder:
 def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     """The folder receives the sources as given (`cuda.cu`), translated (`cuda.cpp`) and with the binding (`main.cpp`).
 
-    The module is `folder/name.so`; traced, torch's allocations tell the runtime of themselves too, where they are
-    asked to (trace/extension.py). Both sources are compiled at once.
+    The module is `folder/name.so`; if `traced`, torch's allocations are reported to the runtime too, on request
+    (trace/extension.py). Both sources are compiled in parallel.
     """
     (folder / "cuda.cu").write_text(cuda_src)
     device_code = ["#include <cuda_runtime.h>"]
@@ -200,7 +200,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
 
 
 def runtime_sources() -> list[Path]:
-    """The C++ files of the runtime's library, each beside the headers that it includes by their names alone."""
+    """The C++ files of the runtime's library, each beside the headers that it includes by name alone."""
     return sorted(path for folder in ("host", "runtime", "trace") for path in _HERE.glob(f"{folder}/*.cpp"))
 
 
@@ -210,27 +210,27 @@ def _runtime_path() -> Path:
 
 
 def expected_seconds() -> int:
-    """About how long a kernel takes to build; the first of a machine waits for the runtime too."""
+    """About how long a kernel takes to build; the first one on a machine waits for the runtime too."""
     return 2 if _runtime_path().exists() else 12
 
 
-# A kernel that calls one of these would end Python. The runtime's own end the kernel.
-_HOST_ALONE = ["-Wl,--wrap=exit,--wrap=_Exit,--wrap=quick_exit,--wrap=abort"] if sys.platform == "linux" else []
+# A kernel that calls one of these would end Python. The runtime's versions end only the kernel.
+_HOST_ONLY = ["-Wl,--wrap=exit,--wrap=_Exit,--wrap=quick_exit,--wrap=abort"] if sys.platform == "linux" else []
 
 
 def _link_runtime():
-    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ALONE]
+    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ONLY]
 
 
 def _compile_and_link(commands, link, say) -> str:
-    """Compile side by side, the runtime too where it is not built yet, then link. The log, empty if all succeed.
+    """Compile in parallel, including the runtime if it is not built yet, then link. The log, empty if all succeed.
 
-    The runtime is built beside its place and moved there whole, so no process ever loads half of it.
+    The runtime is built beside its final place and moved there when complete, so no process ever loads half of it.
     """
     runtime = _runtime_path()
     if runtime.exists():
-        with contextlib.suppress(OSError):  # a cache that may only be read
-            os.utime(runtime)  # in use: utils/cuda/common/cache.py removes the one that was not for long
+        with contextlib.suppress(OSError):  # a read-only cache
+            os.utime(runtime)  # in use: utils/cuda/common/cache.py removes one that has long been unused
         return run(commands, say) or run([link], say)
     runtime.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=runtime.parent) as beside:

@@ -1,7 +1,7 @@
-"""Guards around torch's tensors, where kernels run on the CPU: a step outside of one becomes an exception.
+"""Guards around torch's tensors when kernels run on the CPU: a step outside a tensor becomes an exception.
 
-guard/guard.cpp explains how. It needs torch's headers and no kernel needs it, so it is built apart from the runtime.
-Where it cannot be built or loaded everything works without it.
+guard/guard.cpp explains how. It needs torch's headers, and no kernel needs it, so it is built separately from the
+runtime. If it cannot be built or loaded, everything works without it.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ __all__ = ["building", "guard_tensors"]
 
 _SOURCES = [Path(__file__).parent / "guard" / name for name in ("guard.cpp", "guard.h")]
 _loaded = None  # the library, once it serves torch
-_failed = False  # to build or to load it
+_failed = False  # whether building or loading it has failed
 
 
 def guard_tensors(runtime=None) -> bool:
-    """Guard the tensors that are made from now on; whether they are guarded. It costs nothing to call it again.
+    """Guard the tensors made from now on; returns whether they are guarded. Calling it again costs nothing.
 
-    Only where the lessons run on the CPU, and `building` has built the guard, now or before. `runtime` is a library
-    that is linked to the engine's runtime (ctypes.CDLL): its launches name the tensor that a thread has left, and
-    report writes beside one. An error here is no reason to stop: then nothing is guarded.
+    Works only if the lessons run on the CPU and `building` has built the guard, now or earlier. `runtime` is a library
+    linked to the engine's runtime (ctypes.CDLL): its launches name the tensor that a thread has left, and report writes
+    just outside one. An error here is no reason to stop: then nothing is guarded.
     """
     global _loaded, _failed
     try:
@@ -39,7 +39,7 @@ def guard_tensors(runtime=None) -> bool:
             try:
                 library = ctypes.CDLL(str(_path()))
             except OSError:
-                _path().unlink()  # a damaged file: the next build brings another
+                _path().unlink()  # a damaged file: the next build replaces it
                 raise
             library.cuda_on_cpu_guard.restype = ctypes.c_void_p
             library.cuda_on_cpu_guard_install.restype = ctypes.c_bool
@@ -54,7 +54,7 @@ def guard_tensors(runtime=None) -> bool:
 
 @contextlib.contextmanager
 def building():
-    """Build the guard where that was not done before, side by side with what the `with` block builds."""
+    """Build the guard if it is not built yet, in parallel with what the `with` block builds."""
     try:
         build = _begin() if _wanted() and not _path().exists() else None
     except (OSError, ToolchainError):
@@ -76,7 +76,7 @@ def _path() -> Path:
 
 @functools.cache
 def _fingerprint() -> str:
-    """What the guard depends on: its source, the compiler, torch and the interface of torch's C++ libraries."""
+    """What the guard depends on: its source, the compiler, torch and the ABI of torch's C++ libraries."""
     import torch
 
     compiler = os.path.realpath(cxx_compiler())
@@ -87,7 +87,7 @@ def _fingerprint() -> str:
 
 
 def _begin():
-    """Start the compiler: its process and the folder that it writes to, which is beside the library's place."""
+    """Start the compiler; returns its process and the folder it writes to, which is beside the library's place."""
     import torch
 
     home = Path(torch.__file__).parent
@@ -101,14 +101,14 @@ def _begin():
 
 
 def _end(compiler, folder):
-    """Wait for the compiler and move the library to its place whole, so that no process ever loads half of it."""
+    """Wait for the compiler and move the complete library into place, so that no process ever loads half of it."""
     global _failed
     with folder:
         try:
             if compiler.wait() == 0:
                 os.replace(f"{folder.name}/guard.so", _path())
             else:
-                _failed = True  # not again for every kernel
+                _failed = True  # do not try again for every kernel
         except OSError:
             _failed = True
         finally:  # the learner may have interrupted

@@ -1,4 +1,4 @@
-"""A compiled kernel as Python finds it on the CPU: three functions of a library (include/cuda_on_cpu/kernel.h).
+"""A compiled kernel as Python sees it on the CPU: three functions of a library (include/cuda_on_cpu/kernel.h).
 
 utils/cuda/gpu/nvrtc.py offers the same for a GPU.
 """
@@ -16,13 +16,13 @@ __all__ = ["Module", "module", "modules"]
 
 
 def module(source, name, options=(), traced=False, verbose=False) -> "Module":
-    """The kernel `name` of CUDA C++ text, built now or before. Raises CompileError, ToolchainError."""
+    """The kernel `name` of CUDA C++ text, built now or earlier. Raises CompileError, ToolchainError."""
     __tracebackhide__ = True
     return modules(source, [name], options, traced, verbose)[0]
 
 
 def modules(source, names, options=(), traced=False, verbose=False) -> "list[Module]":
-    """The kernels `names` of one text, built together: compiled once, and what is global in the text they share."""
+    """The kernels `names` of one text, built together: compiled once, and sharing what is global in the text."""
     __tracebackhide__ = True
     key = cache.hashed(source, names, options, traced, kernel_fingerprint(traced))
     folder = cache_folder() / "cpu" / f"{cache.file_name(names[0])}_{key}"
@@ -63,15 +63,15 @@ class Module:
     """The kernel `number` of a loaded library.
 
     `.signature` is the type of a pointer to the kernel, as 'void (*)(float const*, int)'. `.sizes` has for each
-    parameter its size and, where it is a pointer, alignment and size of what it points at (else 0), all in bytes.
+    parameter its size and, if it is a pointer, the alignment and size of what it points to (otherwise 0), in bytes.
     """
 
     def __init__(self, path, number):
         self.path = path
         self.library = ctypes.CDLL(path)
         guard.guard_tensors(self.library)
-        told = [f"cuda_on_cpu_{what}_{number}" for what in ("signature", "parameters", "launch")]
-        signature, parameters, self._launch = (getattr(self.library, name) for name in told)
+        names = [f"cuda_on_cpu_{what}_{number}" for what in ("signature", "parameters", "launch")]
+        signature, parameters, self._launch = (getattr(self.library, name) for name in names)
         for function in (signature, parameters, self._launch):
             function.restype = ctypes.c_char_p
         self.signature = signature().decode()

@@ -1,8 +1,8 @@
 """CUDA C++ in, C++ out: the few things that no header can define.
 
-A launch `kernel<<<grid, block>>>(args)` and a `__shared__` variable are rewritten, and the words by which torch code
-asks for a GPU are replaced by those that ask for the CPU. All else is left as it was, and every line keeps its number,
-so that a compiler's message about line 7 is about line 7 of the learner's source.
+A launch `kernel<<<grid, block>>>(args)` and a `__shared__` variable are rewritten, and the words with which torch code
+asks for a GPU are replaced by those that ask for the CPU. Everything else is left as it was, and every line keeps its
+number, so a compiler's message about line 7 is about line 7 of the learner's source.
 """
 
 from utils.cuda.common import cxx
@@ -12,10 +12,10 @@ __all__ = ["TranslationError", "translate"]
 
 
 class TranslationError(CourseError):
-    """The source holds something that cannot be brought to the CPU; `.line` is its line, counted from 1."""
+    """The source contains something that cannot be translated for the CPU; `.line` is its line, counted from 1."""
 
 
-# What asks for the GPU in torch code, and what stands for it here, where CPU tensors pass for CUDA tensors.
+# What asks for the GPU in torch code, and its replacement here, where CPU tensors pass for CUDA tensors.
 _ON_CPU = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "printf": "::cuda_on_cpu::print"}
 
 _NEEDS_GPU = {
@@ -30,12 +30,12 @@ _NEEDS_GPU = {
     **dict.fromkeys(["cluster_group", "this_cluster", "__cluster_dims__"], "a cluster of blocks"),
 }
 
-# Calls whose first argument is a kernel, whose type a cast to void* would hide.
+# Calls whose first argument is a kernel; a cast to void* would hide the kernel's type.
 _TAKES_KERNEL = {"cudaLaunchKernel", "cudaLaunchCooperativeKernel"}
 
 
 def translate(source: str, kernels: bool = True) -> str:
-    """C++ for the CPU from CUDA C++ text, line for line. Without `kernels` it is text that nvcc never sees.
+    """C++ for the CPU from CUDA C++ text, line for line. Without `kernels`, it is text that nvcc never sees.
 
     Raises TranslationError for a launch or a `__shared__` declaration that cannot be read, for what needs a GPU, and
     for what nvcc would refuse and a C++ compiler would not notice.
@@ -45,7 +45,7 @@ def translate(source: str, kernels: bool = True) -> str:
     _check_kernels(marked)
     in_kernels, in_bodies = _bodies(marked), _bodies(cxx.declarations(source))
     edits = []  # (start, end, replacement), none inside another
-    plain = _functions_that_are_no_kernels(source, marked)
+    plain = _non_kernel_functions(source, marked)
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -72,7 +72,7 @@ def _error(token, message):
 
 
 def _check_braces(source):
-    """Where nothing else tells which `{` is not closed, a compiler misses it somewhere behind the source."""
+    """Report an unclosed `{` here: a compiler would report it somewhere after the source."""
     if any(line[1].text.startswith(("if", "el")) for line in cxx.directives(source) if len(line) > 1):
         return  # either branch may open or close braces
     opened = [token for token in cxx.unmatched(cxx.tokens(source), "{}") if token.text == "{"]
@@ -81,7 +81,7 @@ def _check_braces(source):
 
 
 def _check_kernels(marked):
-    """A kernel returns nothing and takes pointers and values. A C++ compiler would speak of our headers instead."""
+    """A kernel returns nothing and takes pointers and values. A C++ compiler's message would be about our headers."""
     for kernel in marked:
         if "void" not in kernel.returns.split():
             mark = next(token for token in kernel.tokens if token.text == "__global__")
@@ -107,7 +107,7 @@ def _is_inside(token, spans):
     return any(start < token.start < end for start, end in spans)
 
 
-def _functions_that_are_no_kernels(source, marked):
+def _non_kernel_functions(source, marked):
     """Names of the functions that return void and are not marked `__global__`."""
     plain = {function.name for function in cxx.functions(source) if function.returns.endswith("void")}
     return plain - {kernel.name for kernel in marked}
@@ -137,7 +137,7 @@ def _word(tokens, i, edits):
 
 
 def _cast_to_void(tokens, i):
-    """Index behind a cast to a pointer to void that begins at token i; None where there is none."""
+    """The index after a cast to a pointer to void that begins at token i; None if there is none."""
     words = [t.text for t in tokens[i : i + 6]]
     for cast in (["(", "void", "*", ")"], ["(", "const", "void", "*", ")"], ["(", "void", "const", "*", ")"]):
         if words[: len(cast)] == cast:
@@ -148,7 +148,7 @@ def _cast_to_void(tokens, i):
 
 
 def _launch(source, tokens, i, edits, plain):
-    """Rewrite the launch whose `<<<` is token i; the index of the first token of its arguments."""
+    """Rewrite the launch whose `<<<` is token i; returns the index of the first token of its arguments."""
     if i and tokens[i - 1].text in plain:
         raise _error(tokens[i], f"`{tokens[i - 1].text}` is launched like a kernel, but not marked __global__")
     launch = cxx.launch(tokens, i)
@@ -159,7 +159,7 @@ def _launch(source, tokens, i, edits, plain):
     name = launch.kernel.replace("\\", "\\\\").replace('"', '\\"')
     call = f"CUDA_ON_CPU_CALL({source[begins:ends]}{_lines(source[ends : tokens[i].start], tokens[i])})"
     start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), {call})'
-    # A name in the kernel's template arguments was already looked at, as a word; the launch replaces it whole.
+    # A name in the kernel's template arguments was already processed as a word; the launch replaces all of it.
     while edits and edits[-1][0] >= begins:
         edits.pop()
     edits.append((begins, tokens[launch.closes].end, start))
@@ -167,12 +167,12 @@ def _launch(source, tokens, i, edits, plain):
 
 
 def _lines(text, token):
-    """The ends of the lines of a text around a token; those within a macro do not end it."""
+    """The line ends in a text around a token, each after a backslash inside a macro."""
     return ("\\\n" if token.directive else "\n") * text.count("\n")
 
 
 def _shared(source, tokens, i, edits, inside_function):
-    """Rewrite the declaration with `__shared__` as token i; the index of the first token behind it."""
+    """Rewrite the declaration with `__shared__` as token i; returns the index of the first token after it."""
     first = i
     while first and tokens[first - 1].text in ("static", "extern", "volatile", "const"):
         first -= 1
@@ -218,7 +218,7 @@ def _shared(source, tokens, i, edits, inside_function):
 
 
 def _type_and_names(declaration):
-    """Leaves out `__shared__`, and alignas(...) and __align__(...): the arena aligns every variable to 16 bytes."""
+    """Without `__shared__`, alignas(...) and __align__(...): the arena aligns every variable to 16 bytes."""
     kept, k = [], 0
     while k < len(declaration):
         if declaration[k].text in ("alignas", "__align__"):

@@ -1,8 +1,8 @@
-"""What to say when a kernel goes wrong on a GPU: that the process has lost the GPU, which launch it was, what to do.
+"""What to say when a kernel fails on a GPU: that the process has lost the GPU, which launch it was, and what to do.
 
-A GPU works on its own. It reports a bad access at some later call, often one of torch's, and from then on it answers
-every call of the process with an error. So the last launches are kept here, and a message about them takes the place
-of the error's own text wherever that surfaces: in a cell or at the end of a script. On the CPU none of this is needed.
+A GPU works asynchronously. It reports a bad access at some later call, often one of torch's, and from then on it
+answers every call of the process with an error. So the last launches are kept here, and a message about them replaces
+the error's own text wherever that surfaces: in a cell or at the end of a script. On the CPU none of this is needed.
 """
 
 import functools
@@ -13,8 +13,8 @@ from collections import deque
 
 __all__ = ["explain", "launched", "message", "remembered", "settle", "show_explained"]
 
-# The errors after which a process must be started again, in CUDA's own words, as torch and Triton pass them on (CUDA
-# Runtime API, Data types used by CUDA Runtime: cudaErrorIllegalAddress and those that say the same of themselves).
+# The errors after which a process must be restarted, in CUDA's own words, as torch and Triton pass them on (CUDA
+# Runtime API, Data types used by CUDA Runtime: cudaErrorIllegalAddress and the others documented that way).
 LOST = (
     "an illegal memory access was encountered",
     "the launch timed out and was terminated",
@@ -26,28 +26,28 @@ LOST = (
     "invalid program counter",
     "unspecified launch failure",
 )
-# The words end their line. The CPU engine, after whose errors the process goes on, puts the thread behind them.
+# These words end their line. The CPU engine, whose errors leave the process usable, adds the thread after them.
 _LOST = re.compile(rf"({'|'.join(LOST)})\W*$", re.MULTILINE)
 _AFTER = re.compile("CUDA error|CUDA_ERROR|CUDA driver error|Triton Error|CUBLAS_STATUS|CUDNN_STATUS|cuDNN error")
 
-# CUDA reads the variable when the process first uses a GPU. Set, it makes every launch wait for its kernel, so that
-# the error comes with the launch that caused it: then no other is worth naming.
+# CUDA reads the variable when the process first uses a GPU. If set, it makes every launch wait for its kernel, so the
+# error comes from the launch that caused it: then no other is worth naming.
 _launches = deque(maxlen=1 if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0" else 8)
 _message = ""  # the message about the first such error
 
 
 def launched(name, args, launch=None, parameters=()) -> None:
-    """Keep a launch on a GPU in mind: the kernel's name, the arguments, (blocks, threads, shared_bytes) and
-    `utils.cuda.common.arguments.Parameter`s; without these two, a call of an extension's function.
+    """Remember a launch on a GPU: the kernel's name, the arguments, (blocks, threads, shared_bytes) and
+    `utils.cuda.common.arguments.Parameter`s; without the last two, a call of an extension's function.
 
-    Every launch pays for this, so it is put into words only when that is asked for. Of a tensor the shape is kept and
-    not the memory.
+    Every launch pays for this, so the text is made only when needed. Of a tensor only the shape is kept, not the
+    memory.
     """
     _launches.append((name, [getattr(arg, "shape", arg) for arg in args], launch, parameters))
 
 
 def remembered(function):
-    """An extension's function, of which each call is kept in mind as a launch."""
+    """An extension's function, wrapped so that each call is remembered as a launch."""
 
     @functools.wraps(function)
     def call(*args, **named):
@@ -63,8 +63,8 @@ def remembered(function):
 
 
 def settle() -> None:
-    """Wait for the GPU if anything was launched on it. Then all that was launched is known to be good, and what the
-    kernels printed has arrived. Raises RuntimeError if one of them went wrong and no error has reported it yet.
+    """Wait for the GPU if anything was launched on it. Afterwards all launches are known to have succeeded, and what
+    the kernels printed has arrived. Raises RuntimeError if one failed and no error has reported it yet.
     """
     if _launches and not _message:
         import torch
@@ -74,7 +74,7 @@ def settle() -> None:
 
 
 def message(text) -> str:
-    """The message for an error with this `text`, empty where the GPU can still be used."""
+    """The message for an error with this `text`, empty if the GPU can still be used."""
     global _message
     found = _LOST.search(text)
     if found and not _message:
@@ -83,7 +83,7 @@ def message(text) -> str:
 
 
 def explain(error) -> None:
-    """Give an error, and those that it came from, the message for their text where the GPU is lost."""
+    """If the GPU is lost, give an error, and those that caused it, the message as their text."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -93,7 +93,7 @@ def explain(error) -> None:
 
 
 def show_explained(shell=None) -> None:
-    """From now on, errors that reach IPython's `shell`, or without one the end of the program, are explained."""
+    """From now on, explain errors that reach IPython's `shell` or, without one, the end of the program."""
     if shell is None:
         before = sys.excepthook
 
@@ -103,7 +103,7 @@ def show_explained(shell=None) -> None:
 
         sys.excepthook = excepthook
     else:
-        # Not set_custom_exc: it does not see what is raised while the value of a cell's last line is shown.
+        # Not set_custom_exc: it does not see what is raised while the value of a cell's last line is displayed.
         show = shell.showtraceback
 
         def showtraceback(exc_tuple=None, *args, **options):
@@ -144,7 +144,7 @@ def _call(name, args, launch, parameters):
 
 
 def _sizes(launch):
-    """What is in the brackets of a launch, as people write it: [4, 256], or [(2, 3), (16, 16), 1024]."""
+    """What is in the brackets of a launch, as it would be written: [4, 256], or [(2, 3), (16, 16), 1024]."""
     if not launch:
         return ""
     *grid, shared_bytes = launch

@@ -1,7 +1,7 @@
-"""Builds extensions for a GPU: kernels by nvcc, without a header of torch, and the rest by the C++ compiler beside it.
+"""Builds extensions for a GPU: kernels by nvcc, without torch's headers, and in parallel the rest by the C++ compiler.
 
-A source with both kernels and torch functions is cut in two first (split.py). What cannot be cut is built by torch's
-load_inline, as it is and in ten times the time.
+A source with both kernels and torch functions is first cut in two (split.py). What cannot be cut is built unchanged by
+torch's load_inline, which takes ten times as long.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ __all__ = ["Builder", "cudart_link"]
 class Builder:
     """Builds modules for one GPU architecture, by default the current GPU's: 90 is sm_90.
 
-    Raises ToolchainError where nvcc or the C++ compiler is missing.
+    Raises ToolchainError if nvcc or the C++ compiler is missing.
     """
 
     device = "cuda"
@@ -34,7 +34,7 @@ class Builder:
         self.architecture = architecture or toolchain.gpu_architecture()
 
     def fingerprint(self):
-        """What a module depends on beside its sources. Quick: nvcc is not asked which compiler it takes."""
+        """What a module depends on besides its sources. Quick: nvcc is not asked which compiler it accepts."""
         own = [Path(__file__).with_name(name).read_text() for name in ("nvcc.py", "split.py")]
         own += [path.read_text() for path in cxx.FILES]
         chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX")
@@ -51,16 +51,16 @@ class Builder:
             return 40
 
     def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
-        """Build module `name` with the functions `funcs` into `folder`. The compilers' log, empty if it worked.
+        """Build module `name` with the functions `funcs` into `folder`. Returns the compilers' log, empty on success.
 
-        `say` is called with each command that is run, and with the reason where stock load_inline is needed.
+        `say` is called with each command that is run, and with the reason if stock load_inline is needed.
         """
         __tracebackhide__ = True
         toolchain.cuda_toolkit()
         try:
             parts = self._parts(cuda_src)
             log = self.quick(name, parts, cpp_src, funcs, folder, opt, say)
-            if not log or not (why := _fault_of_the_cut(log, parts, cuda_src)):
+            if not log or not (why := _cut_fault(log, parts, cuda_src)):
                 return log
         except NotSplit as reason:
             why = str(reason)
@@ -68,13 +68,13 @@ class Builder:
         return self.stock(name, cuda_src, cpp_src, funcs, folder, opt, say)
 
     def _parts(self, cuda_src):
-        """The texts for nvcc and for the C++ compiler. Raises NotSplit where one text must stay one."""
+        """The texts for nvcc and for the C++ compiler. Raises NotSplit if the text cannot be cut."""
         if cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src):
             return split(cuda_src)
         return Split(cuda_src, "", [], set())
 
     def quick(self, name, parts, cpp_src, funcs, folder, opt, say):
-        """nvcc and the C++ compiler side by side. The log, empty if all succeed."""
+        """Run nvcc and the C++ compiler in parallel. Returns the log, empty if all succeed."""
         texts = {"cpp_src": cpp_src}
         if parts.host:
             texts = {"cuda_src": parts.host, **texts}
@@ -84,7 +84,7 @@ class Builder:
         device = [str(self.home / "bin" / "nvcc"), "-std=c++20", f"-gencode=arch=compute_{real},code=sm_{real}"]
         device += ["--expt-relaxed-constexpr", "-ccbin", compiler, "-Xcompiler", "-fPIC"]
         device += ["-c", str(folder / "cuda.cu"), "-o", str(folder / "cuda.o")]
-        # Most of the host's time goes into headers: optimising what is called once a launch would only add to it.
+        # Most of the host's build time goes into headers: optimising code that runs once per launch only adds to it.
         host = [compiler, *extension.torch_flags(name), "-O1" if opt else "-O0", "-Wno-attributes"]
         host += ["-Werror=return-type", "-isystem", str(self.home / "include")]
         link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o")]
@@ -99,7 +99,7 @@ class Builder:
         return extension.compiled(build, say)
 
     def stock(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
-        """torch's load_inline. The log, empty if it succeeds."""
+        """Build with torch's load_inline. Returns the log, empty if it succeeds."""
         from torch.utils.cpp_extension import load_inline
 
         toolchain.use_cuda_toolkit()
@@ -129,14 +129,14 @@ class Builder:
                 )
         except (RuntimeError, ImportError) as error:
             return f"{error}\n{kept.getvalue()}"
-        finally:  # what ninja prints goes past a notebook's cell; it can be asked afterwards what it ran
+        finally:  # ninja's output does not reach a notebook's cell, but afterwards ninja can list what it ran
             ran = subprocess.run(["ninja", "-t", "commands"], cwd=folder, capture_output=True, text=True)
             say(ran.stdout)
         return ""
 
 
-def _fault_of_the_cut(log, parts, cuda_src):
-    """Why errors may come from cutting the source rather than from the source; empty where it is surely the source."""
+def _cut_fault(log, parts, cuda_src):
+    """Why errors may come from cutting the source rather than from the source; empty if it is certainly the source."""
     if not parts.host:
         return ""
     if re.search(r"^(?:instances|.*[/\\]instances)[:(]", log, re.MULTILINE):
@@ -155,9 +155,9 @@ def _fault_of_the_cut(log, parts, cuda_src):
 
 
 def _join_instances(folder, kernels, say):
-    """Let the linker see the instances of template kernels that the host calls: today's nvcc keeps them to itself.
+    """Let the linker see the instances of template kernels that the host calls: current versions of nvcc hide them.
 
-    The log, empty unless nvcc did not make one of them.
+    Returns the log, empty unless nvcc did not make one of them.
     """
     if not kernels:
         return ""
@@ -179,7 +179,7 @@ def _symbols(path, kinds):
 
 
 def cudart_link(folder, home):
-    """How the linker finds the toolkit's runtime. The pip wheel has libcudart.so.13 alone: a link gets it found."""
+    """How the linker finds the toolkit's runtime. The pip wheel has only libcudart.so.13: a symlink makes it found."""
     library = toolchain.cudart(home)
     if library is None:
         return ["-lcudart"]
@@ -192,7 +192,7 @@ def cudart_link(folder, home):
 
 @contextlib.contextmanager
 def _environment(**values):
-    """Set environment variables for a while."""
+    """Set environment variables temporarily."""
     before = {key: os.environ.get(key) for key in values}
     os.environ.update(values)
     try:

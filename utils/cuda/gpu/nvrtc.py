@@ -1,11 +1,12 @@
 """A kernel compiled for a GPU by NVRTC, NVIDIA's compiler as a library, and launched through CUDA's driver.
 
-It has the functions and classes that utils/cuda/cpu/module.py has for the CPU.
+It has the same functions and classes as utils/cuda/cpu/module.py has for the CPU.
 
-Both are called through cuda-bindings, NVIDIA's own Python bindings: every torch that the course supports depends on
-them and brings NVRTC, so nothing is installed, and their functions are those of the CUDA manuals. Of the others,
-cuda.core (7 MB) and CuPy (over 100 MB) would be one more package to install and to match with torch's CUDA, for little
-beyond these calls; torch.cuda._compile_kernel is private and knows neither templates nor a kernel's signature.
+NVRTC and the driver are called through cuda-bindings, NVIDIA's own Python bindings: every torch that the course
+supports depends on them and brings NVRTC, so nothing more is installed, and their functions are those of the CUDA
+manuals. As for alternatives, cuda.core (7 MB) and CuPy (over 100 MB) would be one more package to install and to match
+with torch's CUDA, for little beyond these calls; torch.cuda._compile_kernel is private and supports neither templates
+nor a kernel's signature.
 """
 
 import ctypes
@@ -29,8 +30,8 @@ except ImportError as missing:
 
 __all__ = ["Module", "build", "modules"]
 
-# NVRTC has none of the C++ library's headers. Some have nothing that it does not know itself; the others are in CUDA's
-# own library. nvcc includes them unasked, so they come before the learner's source.
+# NVRTC has none of the C++ library's headers. Some contain nothing that is not built into it; the others are in CUDA's
+# own library. nvcc includes them by default, so they come before the learner's source.
 _BEFORE = """
 #if __has_include(<cuda/std/cstdint>)
 #include <cuda/std/cstdint>
@@ -64,9 +65,9 @@ typedef unsigned long long uintptr_t;
 _EMPTY_HEADERS = """assert.h cassert cfloat climits cmath cstddef cstdint cstdio cstdlib cstring float.h limits.h math.h
 stddef.h stdint.h stdio.h stdlib.h string.h""".split()
 
-# NVRTC gives the mangled name of every kernel that it is asked for. That of this one holds the type of the learner's
-# kernel and the sizes of its parameters, also where the learner's own name, being extern "C", does not.
-_BEHIND = """
+# NVRTC returns the mangled name of every kernel requested. The name of this one contains the type of the learner's
+# kernel and the sizes of its parameters, even if the learner's own name, being extern "C", does not.
+_AFTER = """
 namespace {}  // what the source lacks at its end, a `;` for instance, is missed here
 #line 1 "behind"
 template <class, unsigned long long...> struct cuda_course_kernel {};
@@ -75,11 +76,11 @@ __host__ __device__ cuda_course_kernel<void (*)(A...), sizeof(A)...> cuda_course
 template <class> __global__ void cuda_course_signature() {}
 #line 1 "name"
 """
-_ASKED = "using cuda_course_asked_{number} = decltype(&{name});\n"
+_REQUEST = "using cuda_course_asked_{number} = decltype(&{name});\n"
 
 
 def modules(source, names, options=(), verbose=False) -> "list[Module]":
-    """The kernels `names` of CUDA C++ text for the current GPU, built together, now or before. Raises CompileError."""
+    """The kernels `names` of CUDA C++ text for the current GPU, built together, now or earlier. Raises CompileError."""
     __tracebackhide__ = True
     if verbose:
         built(source, names, options, _capability(torch.device("cuda")), verbose)
@@ -90,11 +91,11 @@ def modules(source, names, options=(), verbose=False) -> "list[Module]":
     return _loaded[key]
 
 
-_loaded = {}  # modules of this process: a cell that is run again loads nothing again
+_loaded = {}  # modules of this process: running a cell again does not load anything again
 
 
 class _Code:
-    """The compiled text: for each architecture of this machine's GPUs, loaded where a kernel of it is launched."""
+    """The compiled text, for each architecture of this machine's GPUs; loaded when one of its kernels is launched."""
 
     def __init__(self, source, names, options):
         __tracebackhide__ = True
@@ -107,7 +108,7 @@ class _Code:
         return json.loads(facts_file(self._built(_capability(device)), number).read_text())
 
     def function(self, number, device):
-        """Kernel `number` on `device`, whose context must be the current one."""
+        """Kernel `number` on `device`, whose context must be current."""
         __tracebackhide__ = True
         if device.index not in self._modules:
             code = (self._built(_capability(device)) / "kernel.bin").read_bytes()
@@ -119,8 +120,8 @@ class _Code:
 class Module:
     """A kernel for the GPUs of this machine, compiled for each architecture when it is first launched there.
 
-    `.signature` is the type of a pointer to the kernel, as 'void (*)(float const*, int)'. `.sizes` has for each
-    parameter its size in bytes, then zeros for what only the CPU engine reports.
+    `.signature` is the type of a pointer to the kernel, as 'void (*)(float const*, int)'. For each parameter, `.sizes`
+    has its size in bytes, then zeros for what only the CPU engine reports.
     """
 
     def __init__(self, code, number, name):
@@ -132,7 +133,7 @@ class Module:
     def launch(self, blocks, threads, shared_bytes, cooperative, args, device=None):
         """Launch on torch's current stream of `device`, and return without waiting.
 
-        Raises RuntimeError for a launch that CUDA refuses. A fault of the kernel shows at a later call, as in CUDA
+        Raises RuntimeError for a launch that CUDA refuses. A fault in the kernel shows at a later call, as in CUDA
         (utils/cuda/gpu/failures.py).
         """
         __tracebackhide__ = True
@@ -148,8 +149,8 @@ class Module:
             (error,) = start(function.handle, *blocks, *threads, shared_bytes, stream, pointers, *extra)
         if error != driver.CUresult.CUDA_SUCCESS:
             raise RuntimeError(
-                failures.message(_said(error))
-                or f"{_said(error)}: {self.name}[{tuple(blocks)}, {tuple(threads)}, {shared_bytes}]{_advice(error)}"
+                failures.message(_text(error))
+                or f"{_text(error)}: {self.name}[{tuple(blocks)}, {tuple(threads)}, {shared_bytes}]{_advice(error)}"
             )
 
     def _function(self, device):
@@ -161,13 +162,13 @@ class Module:
 class _Function:
     """A kernel loaded into the current context."""
 
-    shared_bytes = 0  # of dynamic shared memory that it may have by now
+    shared_bytes = 0  # dynamic shared memory that it may use so far
 
     def __init__(self, handle):
         self.handle = handle
 
     def allow(self, shared_bytes, name):
-        """Opt in to dynamic shared memory: without that, a kernel has 48 KB, static and dynamic together."""
+        """Opt in to more dynamic shared memory: otherwise a kernel has 48 KB, static and dynamic together."""
         __tracebackhide__ = True
         wanted = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         (error,) = driver.cuFuncSetAttribute(self.handle, wanted, shared_bytes)
@@ -177,14 +178,14 @@ class _Function:
             most = _result(driver.cuDeviceGetAttribute(limit, _result(driver.cuCtxGetDevice())))
             most -= _result(driver.cuFuncGetAttribute(static, self.handle))
             raise RuntimeError(
-                f"{_said(error)}: {shared_bytes} bytes of dynamic shared memory are more than the {most} that {name} "
+                f"{_text(error)}: {shared_bytes} bytes of dynamic shared memory are more than the {most} that {name} "
                 "may have"
             )
         self.shared_bytes = shared_bytes
 
 
 class _context:
-    """Makes a device's primary context, which torch uses too, the current one for a while."""
+    """Temporarily makes a device's primary context, which torch also uses, the current one."""
 
     def __init__(self, index):
         self.context = _primary_context(index)
@@ -208,15 +209,15 @@ def _capability(device):
 
 
 def _result(answer):
-    """The value of a driver's or NVRTC's answer. Raises RuntimeError where it failed."""
+    """The value that a driver or NVRTC call returned. Raises RuntimeError if it failed."""
     __tracebackhide__ = True
     error, *values = answer
     if int(error):
-        raise RuntimeError(failures.message(_said(error)) or _said(error))
+        raise RuntimeError(failures.message(_text(error)) or _text(error))
     return values[0] if values else None
 
 
-def _said(error):
+def _text(error):
     if isinstance(error, nvrtc.nvrtcResult):
         return f"NVRTC: {nvrtc.nvrtcGetErrorString(error)[1].decode()}"
     words = driver.cuGetErrorString(error)[1]
@@ -224,7 +225,7 @@ def _said(error):
 
 
 def _advice(error):
-    """What to do next, for the errors that a learner meets."""
+    """What to do next, for the errors that a learner may see."""
     advice = {
         "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": ". Take fewer threads per block: together they need too many registers",
         "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": ". All blocks of a cooperative launch must run at once: take fewer",
@@ -236,7 +237,7 @@ def _advice(error):
 
 
 def built(source, names, options, capability, verbose=False) -> Path:
-    """The folder with a kernel, or several, compiled for a GPU of `capability` (75 for 7.5), now or before."""
+    """The folder with one or more kernels compiled for a GPU of `capability` (75 for 7.5), now or earlier."""
     __tracebackhide__ = True
     names = [names] if isinstance(names, str) else names
     options = [*_architecture(options, capability), *options]
@@ -251,14 +252,14 @@ def built(source, names, options, capability, verbose=False) -> Path:
 
 
 def build(source, names, folder, options) -> str:
-    """Compile the kernels `names` into `folder`: `kernel.bin` (a cubin, or PTX where `options` name no real
-    architecture) and for each what `facts_file` names (its mangled name, its signature, its parameters' sizes).
+    """Compile the kernels `names` into `folder`: `kernel.bin` (a cubin, or PTX if `options` name no real architecture)
+    and, for each kernel, its `facts_file` (its mangled name, its signature, its parameters' sizes).
 
-    Needs no GPU. Gives the compiler's log, empty if it worked.
+    Needs no GPU. Returns the compiler's log, empty on success.
     """
     (folder / "cuda.cu").write_text(source)
     (folder / "commands.txt").write_text(f"nvrtc {' '.join(options)} cuda.cu  # {', '.join(names)}\n")
-    text = _BEFORE + source + _BEHIND + "".join(_ASKED.format(number=n, name=name) for n, name in enumerate(names))
+    text = _BEFORE + source + _AFTER + "".join(_REQUEST.format(number=n, name=name) for n, name in enumerate(names))
     headers = [header.encode() for header in _EMPTY_HEADERS]
     create = nvrtc.nvrtcCreateProgram
     program = _result(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
@@ -272,7 +273,7 @@ def build(source, names, folder, options) -> str:
         if int(error):
             log = b" " * _result(nvrtc.nvrtcGetProgramLogSize(program))
             _result(nvrtc.nvrtcGetProgramLog(program, log))
-            return log.decode(errors="replace").strip("\0 \n") or _said(error)
+            return log.decode(errors="replace").strip("\0 \n") or _text(error)
         mangled, typed = (
             [_result(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
             for expressions in (kernels, signatures)
@@ -295,12 +296,12 @@ def build(source, names, folder, options) -> str:
 
 
 def facts_file(folder, number) -> Path:
-    """Where the facts about kernel `number` of a build are."""
+    """The file with the facts about kernel `number` of a build."""
     return folder / (f"kernel_{number}.json" if number else "kernel.json")
 
 
 def _demangled(symbol) -> str:
-    """A C++ name as people write it, by the function of the C++ ABI that every C++ library has (Itanium ABI, 3.4)."""
+    """A C++ name in readable form, by the C++ ABI's function, which every C++ library has (Itanium ABI, 3.4)."""
     demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
     demangle.restype = ctypes.c_void_p
     text = demangle(symbol.encode(), None, None, None)
@@ -334,7 +335,7 @@ def _architecture(options, capability):
 
 @functools.cache
 def _include_folders() -> list[Path]:
-    """Where cuda_fp16.h and cooperative_groups.h are: in torch's own wheels, as NVRTC is, else in the toolkit."""
+    """Where cuda_fp16.h and cooperative_groups.h are: in torch's own wheels, like NVRTC, otherwise in the toolkit."""
     wheel = util.find_spec("nvidia")
     folders = []
     for place in wheel.submodule_search_locations if wheel else ():
@@ -343,7 +344,7 @@ def _include_folders() -> list[Path]:
     if home := cuda_home():
         folders.append(home / "include")
     there = [folder for folder in folders if (folder / "cuda_fp16.h").exists()]
-    # cooperative_groups.h asks for CUDA's C++ library (nv/target), which torch's wheels leave out.
+    # cooperative_groups.h needs CUDA's C++ library (nv/target), which torch's wheels leave out.
     library = [part for folder in folders for part in (folder / "cccl", folder) if (part / "nv" / "target").exists()]
     whole = [folder for folder in there if any(part.is_relative_to(folder) for part in library)]
     return [*(whole or there)[:1], *library[:1]]

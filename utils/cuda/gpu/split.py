@@ -1,8 +1,8 @@
-"""One CUDA C++ text for two compilers: its kernels for nvcc, all that uses torch for the C++ compiler.
+"""One CUDA C++ text for two compilers: its kernels for nvcc, everything that uses torch for the C++ compiler.
 
 nvcc takes half a minute for torch's headers, and a kernel needs none of them. So the text is cut at its functions: nvcc
 gets those that run on the GPU, the C++ compiler gets the others, in which a launch `kernel<<<b, t>>>(x)` becomes a call
-(torch_headers/cuda_course/launch.h). Both texts keep every line where it was. What cannot be cut without a doubt is not
+(torch_headers/cuda_course/launch.h). Both texts keep every line where it was. A text that cannot be cut safely is not
 cut: then `split` says why, and stock load_inline builds the whole.
 """
 
@@ -21,8 +21,8 @@ class NotSplit(CourseError):
 
 
 class Split(NamedTuple):
-    """`device` is nvcc's text and `host` the C++ compiler's. `kernels` are names of kernels, and `host_names` names
-    that only the host text defines: where nvcc misses one of these, the cut was wrong and not the source."""
+    """`device` is nvcc's text and `host` the C++ compiler's. `kernels` are names of kernels, and `host_names` are names
+    that only the host text defines: if nvcc does not find one of these, the cut is at fault, not the source."""
 
     device: str
     host: str
@@ -49,7 +49,7 @@ def split(source) -> Split:
     if not kernels:
         raise NotSplit("it has no kernel")
 
-    from_device, from_host, instances = [], [], []  # what is left out of each, as (start, end, new)
+    from_device, from_host, instances = [], [], []  # what is cut from each, as (start, end, new)
     host_names, gpu_names = set(), set()
     on_gpu = {token.text for item in items if _runs_on_gpu(item) for token in item.tokens}
     for item in items:
@@ -93,7 +93,7 @@ def split(source) -> Split:
 
 
 def _check_whole(tokens, directives):
-    """Raises NotSplit for a text of which no part means the same without the others."""
+    """Raises NotSplit for a text whose parts do not keep their meaning when separated."""
     for token in tokens:
         if token.text in ("__CUDACC__", "__CUDACC_RTC__"):
             raise NotSplit("it asks which compiler reads it (__CUDACC__)", line=token.line)
@@ -111,7 +111,7 @@ def _check_whole(tokens, directives):
 
 
 def _kernels(items):
-    """The kernels, by name: whether each is a template."""
+    """The kernels by name, with whether each is a template."""
     found = {}
     for item in items:
         if "__global__" not in item.words:
@@ -125,7 +125,7 @@ def _kernels(items):
 
 
 def _runs_on_gpu(item):
-    """Whether nvcc makes code or memory for the GPU of it."""
+    """Whether nvcc turns it into code or memory on the GPU."""
     return bool({"__global__", "__device__", "__constant__", "__managed__"} & set(item.words))
 
 
@@ -134,7 +134,7 @@ def _is_only_on_gpu(word):
 
 
 def _is_for_host(item, text, on_gpu):
-    """Whether nvcc needs nothing of it: it uses torch, it launches, or it is a function that no kernel names."""
+    """Whether nvcc can do without it: it uses torch, it launches, or it is a function that no kernel names."""
     if cxx.uses_torch(text) or cxx.uses_python(text) or any(token.text == "<<<" for token in item.tokens):
         return True
     is_function = item.parameters is not None and item.defined and item.name != "operator"
@@ -142,7 +142,7 @@ def _is_for_host(item, text, on_gpu):
 
 
 def _launches(source, item):
-    """Each launch of a function of the host as an edit."""
+    """Each launch in a host function, as an edit."""
     edits = []
     for i, token in enumerate(item.tokens):
         if token.text == "<<<":
@@ -150,14 +150,14 @@ def _launches(source, item):
             if launch.problem:
                 raise refused("cuda_src", source, launch.line, launch.problem)
             begins, closes = item.tokens[launch.first].start, item.tokens[launch.closes]
-            kernel = source[begins : token.start].rstrip(" \t")  # the ends of lines stay
+            kernel = source[begins : token.start].rstrip(" \t")  # keep line ends
             config = source[token.end : closes.start]
             edits.append((begins, closes.end, f"::cuda_course::launch({kernel}, {config})"))
     return edits
 
 
 def _instances(item, kernels):
-    """The instances of template kernels that a function of the host names, with every type that a macro gives."""
+    """The instances of template kernels that a host function names, with every type that a macro supplies."""
     found = []
     dispatch = {token.text for token in item.tokens if token.text.startswith("AT_DISPATCH")}
     for i, token in enumerate(item.tokens):
@@ -185,7 +185,7 @@ def _lines(text):
 
 
 def _replaced(source, edits):
-    """The source with every edit (start, end, replacement) made; of edits inside another only the outer is."""
+    """The source with every edit (start, end, replacement) applied; of nested edits, only the outer one."""
     pieces, at = [], 0
     for start, end, replacement in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
         if start < at:

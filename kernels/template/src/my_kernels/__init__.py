@@ -1,7 +1,7 @@
-"""Three operations by kernels of our own: vector_add, square and matmul.
+"""Three operations with our own kernels: vector_add, square and matmul.
 
-Each is an operator of PyTorch: it has a gradient and works under torch.compile. The compiled part (csrc/api.cpp) says
-what the operators are called and take; here they get what is best said in Python. `_C` holds the same functions without
+Each is a PyTorch operator: it has a gradient and works under torch.compile. The compiled part (csrc/api.cpp) defines
+the operators' names and arguments; what is best written in Python is added here. `_C` holds the same functions without
 gradients.
 """
 
@@ -11,7 +11,7 @@ from my_kernels import _C
 
 __all__ = ["built_for", "matmul", "square", "vector_add"]
 
-#: What the kernels were built for: 'cuda', or 'cpu' where the CUDA course's engine runs them.
+#: What the kernels were built for: 'cuda', or 'cpu' if the CUDA course's engine runs them.
 built_for = _C.device
 
 _ops = torch.ops.my_kernels
@@ -41,7 +41,7 @@ def matmul(m, n):
     return _ops.matmul(m, n)
 
 
-# ---- what comes out, without computing it: torch.compile asks with tensors that have a size and no memory -----------
+# ---- the result's size and dtype, without computing it: torch.compile calls these with tensors that have no memory --
 
 
 @torch.library.register_fake("my_kernels::vector_add")
@@ -63,7 +63,7 @@ def _(m, n):
     return m.new_empty((m.shape[0], n.shape[1]))
 
 
-# ---- gradients: what the forward pass keeps (ctx), and what the backward pass makes of it (gradient) ----------------
+# ---- gradients: what the forward pass saves (ctx), and what the backward pass computes from it (gradient) -----------
 
 
 def _vector_add_gradient(ctx, gradient):

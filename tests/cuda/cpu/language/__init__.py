@@ -1,1 +1,1 @@
-"""What CUDA C++ may say: device code and the host's side, each on the CPU engine and, where there is one, on a GPU."""
+"""What CUDA C++ may contain: device code and host code, each on the CPU engine and, if there is one, on a GPU."""

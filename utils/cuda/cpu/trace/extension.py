@@ -1,4 +1,4 @@
-"""load_cuda(trace=True): an extension whose every launch is traced, and whose mistakes are exceptions."""
+"""load_cuda(trace=True): an extension whose every launch is traced, and whose mistakes become exceptions."""
 
 import ctypes
 import functools
@@ -18,10 +18,10 @@ __all__ = ["TracedModule"]
 
 
 class TracedModule:
-    """An extension built with `trace=True`: its functions, each call of which is traced on the CPU engine.
+    """An extension built with `trace=True`: its functions, with every call traced on the CPU engine.
 
     A function whose kernels do something wrong raises `KernelProblem`: the message is the first problem, `.problems`
-    holds all. Tensors of a GPU are copied over and back. `.trace` is the last call's `Trace`.
+    holds all of them. Tensors on a GPU are copied over and back. `.trace` is the last call's `Trace`.
     """
 
     def __init__(self, module, funcs, source):
@@ -60,7 +60,7 @@ class TracedModule:
             recorded = read(self._named(report), self._source, lines)
             self.trace = Trace(function.__name__, self._source, recorded, list(args))
             if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
-                raise failure  # the extension has noticed it by itself
+                raise failure  # the extension noticed it itself
             self.trace.raise_if_problems()
             for original, copy in copies.values():
                 original.copy_(copy)
@@ -71,7 +71,7 @@ class TracedModule:
 
     def _begin(self, args, kwargs):
         self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
-        given = {}  # by address: how far tensors reach from there, the size of an element, and where in their storage
+        given = {}  # by address: how far tensors extend from there, their element size, and where in their storage
 
         def note(value):
             if isinstance(value, torch.Tensor) and value.numel() and value.layout == torch.strided:
@@ -92,14 +92,14 @@ class TracedModule:
         return value
 
     def _named(self, report):
-        """The report, in which tensors are called what the kernels call them."""
+        """The report, with tensors named as in the kernels."""
         for part in [*report["problems"], *(site["example"] for site in report["sites"])]:
             part["region"] = kernel_parameter(part["region"], self._kernels)
         return report
 
 
 def _mapped(function, value):
-    """`function` applied to a value, or to what a list, tuple or dict of them holds."""
+    """`function` applied to a value, or to each item of a list, tuple or dict."""
     if isinstance(value, (list, tuple)):
         return type(value)(_mapped(function, v) for v in value)
     if isinstance(value, dict):

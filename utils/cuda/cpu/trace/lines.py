@@ -1,4 +1,4 @@
-"""Which line of the learner's source a place in a compiled library comes from."""
+"""Which line of the learner's source a position in a compiled library comes from."""
 
 import ctypes
 import re
@@ -29,10 +29,10 @@ def load_address(function) -> int:
 
 
 def source_lines(library, base, returns) -> list[int | None]:
-    """The line in 'cuda_src' of each return address, None where it has none. `library` begins at `base` in memory.
+    """The line in 'cuda_src' of each return address, None if it has none. `library` begins at `base` in memory.
 
-    A return address is behind the call it belongs to, so the byte before it is looked up. Where functions were
-    inlined into one another, the innermost one of the learner's is taken.
+    A return address is after the call it belongs to, so the byte before it is looked up. If functions were inlined into
+    one another, the learner's innermost one is taken.
     """
     offsets = [max(0, pc - 1 - base) for pc in returns]
     asked = [hex(offset) for offset in offsets]

@@ -1,4 +1,4 @@
-"""Pictures of memory accesses, made to be read in a lecture hall: what the 32 threads of one warp touch at once."""
+"""Pictures of memory accesses, legible in a lecture hall: what the 32 threads of one warp touch at once."""
 
 import math
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ SECTOR = 32  # bytes
 MOST_PANELS = 6
 TEXT = 15  # the smallest text, in points
 EMPTY = "#F4F4F4"
-RED, GREEN = "#B2182B", "#1B6B3A"  # apart also for the colour-blind: one is much darker, and words say the same
+RED, GREEN = "#B2182B", "#1B6B3A"  # distinct even for the colour-blind: one is much darker, and words say the same
 WIDTH, LEFT, RIGHT = 13.7, 1.2, 0.25  # of the figure and its margins, in inches
 HEADING, CELL = 0.95, 0.38  # heights in inches
 
 
 @dataclass(frozen=True)
 class Access:
-    """One access of the source, with the request of one warp that stands for it.
+    """One access of the source, with one warp's request as its example.
 
     `lanes` are pairs (lane, offset in bytes from the region's first byte), `base` is that byte's address modulo 512,
-    `element` the bytes of the region's elements, `warp` says which warp it is, `size` the region's bytes where they are
-    known, `cost` what the whole launch pays for this access, in sectors or wavefronts. If it is one end of an
-    asynchronous copy, `cost_of_copy` is what this request pays: that depends on the other end as well. `from_words`
-    are then the words of 4 bytes that the lanes' copies begin with, modulo 65,536.
+    `element` the bytes per element of the region, `warp` says which warp it is, `size` is the region's size in bytes if
+    known, `cost` what this access costs over the whole launch, in sectors or wavefronts. If it is one end of an
+    asynchronous copy, `cost_of_copy` is what this request costs, which depends on the other end as well, and
+    `from_words` are the words of 4 bytes that the lanes' copies begin with, modulo 65,536.
     """
 
     line: int | None
@@ -50,7 +50,7 @@ class Access:
 
 
 def picture(kernel_name, recorded, line=None):
-    """The figure of what was recorded; `Trace.plot` says what is in it."""
+    """The figure of what was recorded; `Trace.plot` describes it."""
     sizes = {p.region: p.region_bytes for p in recorded.problems if p.region_bytes}
     drawn = [_drawn(same, sizes, recorded.problems) for same in accesses(recorded.sites, by_region=True)]
     drawn = [access for access in drawn if access]
@@ -65,7 +65,7 @@ def picture(kernel_name, recorded, line=None):
 
 
 def _drawn(sites, sizes, problems):
-    """The `Access` of the sites that are one access of the source, None where there is nothing to draw."""
+    """The `Access` of the sites that are one access of the source, None if there is nothing to draw."""
     drawable = [site for site in sites if site.space != "constant" and site.example.lanes]
     if not drawable:
         return None
@@ -90,7 +90,7 @@ def _drawn(sites, sizes, problems):
 
 
 def _lanes_outside(site, problems):
-    """The lanes of a site's example that left the tensor there: the runtime stops them before they are counted."""
+    """The lanes of a site's example that left the tensor: the runtime stops them before they are counted."""
     example, found = site.example, []
     known = {lane for lane, _ in example.lanes}
     for p in problems:
@@ -104,12 +104,12 @@ def _lanes_outside(site, problems):
 
 
 def _cost(site):
-    """Sectors or wavefronts: both are a trip of 32 times a few bytes."""
+    """Sectors (of 32 bytes) in global memory, wavefronts (over 32 banks) in shared memory."""
     return site.sectors if site.space == "global" else site.wavefronts
 
 
 def _figure(title, accesses):
-    """A figure with a panel for each access; of more than six the costliest, in the order given."""
+    """A figure with a panel for each access; if there are more than six, the costliest, in the order given."""
     costliest = sorted(range(len(accesses)), key=lambda i: -accesses[i].cost)[:MOST_PANELS]
     shown = [accesses[i] for i in sorted(costliest)]
     panels = [_Banks(access) if access.space == "shared" else _Sectors(access) for access in shown]
@@ -119,7 +119,7 @@ def _figure(title, accesses):
     fig = plt.figure(figsize=(WIDTH, height))
     warps = {access.warp for access in shown}
     title = f"{title}: what {warps.pop() if len(warps) == 1 else 'one warp'} touches"
-    size = min(20, 20 * 72 / len(title))  # of 20 points, 72 letters have room
+    size = min(20, 20 * 72 / len(title))  # at 20 points, 72 letters fit
     fig.text(LEFT / WIDTH, 1 - 0.15 / height, title, va="top", fontsize=size, parse_math=False)
     y = height - top
     for panel in panels:
@@ -135,7 +135,7 @@ def _figure(title, accesses):
         place = (LEFT / WIDTH, (bottom - 0.05 - 0.3 * n) / height)
         fig.text(*place, note, va="top", fontsize=TEXT, parse_math=False)
     if getattr(fig.canvas, "required_interactive_framework", None) is None:
-        plt.close(fig)  # a notebook shows what a cell returns: left open, it would show the figure twice
+        plt.close(fig)  # a notebook shows what a cell returns: an open figure would be shown twice
     return fig
 
 
@@ -157,7 +157,7 @@ def _heading(ax, panel):
     ax.text(0, -HEADING + 0.15, line + text, va="top", fontsize=16, family="monospace", parse_math=False)
     what = f"{access.space} {access.op}" + (f" of {access.region}" if access.region else "")
     verdict, colour = panel.verdict
-    # One text after the other: the second one starts where the first one ends.
+    # One text after the other: the second starts where the first ends.
     first = ax.text(0, -0.17, f"{what}:  ", va="bottom", fontsize=16, parse_math=False)
     place = {"xycoords": first, "xy": (1, 0), "va": "bottom", "fontsize": 16, "fontweight": "bold"}
     ax.annotate(verdict, color=colour, parse_math=False, **place)
@@ -247,7 +247,7 @@ class _Sectors:
             at = until
 
     def _name_elements(self, ax, places, width):
-        """Which elements each sector gives, under it; of many sectors only every second, third, ... is named."""
+        """Label each sector with its elements, below it; if there are many, only every second, third, ... one."""
         element, region = self.access.element or 1, self.access.region
         names = []
         for touched in self.touched.values():
@@ -263,14 +263,14 @@ class _Sectors:
 
     @staticmethod
     def _lanes_wide(text):
-        """About how wide a text is, a lane's cell being 1."""
+        """About how wide a text is, in units of a lane's cell."""
         return len(text) * 0.6 * TEXT / 72 / ((WIDTH - LEFT - RIGHT) / LANES)
 
 
 class _Banks:
-    """The 32 banks as columns; what one pass cannot serve is stacked on the next row.
+    """The 32 banks as columns; what one pass cannot serve is stacked in the next row.
 
-    Of an asynchronous copy those are drawn where more lanes meet: the banks they come from, or those they go to.
+    For an asynchronous copy, the banks where more lanes meet are drawn: those it loads from, or those it stores to.
     """
 
     def __init__(self, access):
@@ -284,20 +284,20 @@ class _Banks:
         stacks = {label: self._stacked(lanes, shared=label == "banks") for label, lanes in ends.items()}
         self.label = max(stacks, key=lambda label: stacks[label][1])
         self.cells, self.passes, self.ways, self.least = stacks[self.label]
-        # High enough for two numbers where lanes share a cell, low enough for 32 passes.
+        # Tall enough for two numbers where lanes share a cell, short enough for 32 passes.
         shared = any(len(lanes) > 1 for lanes in self.cells.values())
         self.cell = min(CELL * (1.6 if shared else 1), 3.2 / self.passes)
         self.numbered = self.cell >= 0.26
         self.height = self.cell * self.passes + (0.75 if self.numbered else 1.15)
 
     def _stacked(self, begins, shared):
-        """Cells, (pass, bank) -> lanes, of lanes with their first bytes; the passes, the most in a bank, and the least
-        passes. A word that several lanes want is one cell if words are `shared`."""
+        """For lanes with their first bytes: the cells, (pass, bank) -> lanes; the passes, the most in a bank, and the
+        fewest possible passes. A word that several lanes want is one cell if words are `shared`."""
         cells, passes, ways, least = {}, 0, 1, 0
         # Eight-byte accesses are served half a warp at a time, sixteen-byte accesses a quarter.
         size = {8: 16, 16: 8}.get(self.access.bytes, LANES)
         for first in range(0, LANES, size):
-            words = [{} for _ in range(BANKS)]  # of each bank: word -> lanes
+            words = [{} for _ in range(BANKS)]  # for each bank: word -> lanes
             for lane, begin in begins:
                 if first <= lane < first + size:
                     for word in range(begin // 4, (begin + self.access.bytes - 1) // 4 + 1):
@@ -328,14 +328,14 @@ class _Banks:
             ax.add_patch(Rectangle((bank, 0), 1, bottom, facecolor=EMPTY, edgecolor="white"))
             ax.text(bank + 0.5, bottom + 0.07, str(bank), ha="center", va="top", fontsize=TEXT, color="#555555")
         for (level, bank), lanes in self.cells.items():
-            y = bottom - self.cell * (level + 1)  # stacked from the bottom, where the banks' numbers are
+            y = bottom - self.cell * (level + 1)  # stacked from the bottom, next to the banks' numbers
             colour = COLOURS[lanes[0] // 8]
             outside = any(lane in lanes and self.access.is_outside(offset) for lane, offset in self.access.lanes)
             text = self._lanes_text(lanes) if self.numbered else ""
             _cell(ax, bank, y, 1, self.cell, RED if outside else colour, text, linewidth=1 if text else 0.5)
         _label(ax, bottom / 2, "lanes")
         _label(ax, bottom + 0.19, self.label)
-        if not self.numbered:  # then colours must do
+        if not self.numbered:  # then colours must suffice
             for n in range(0, LANES, 8):
                 _cell(ax, n, bottom + 0.5, 1, 0.3, COLOURS[n // 8])
                 ax.text(n + 1.2, bottom + 0.65, f"lanes {n}\N{EN DASH}{n + 7}", va="center", fontsize=TEXT)

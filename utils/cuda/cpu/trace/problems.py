@@ -1,4 +1,4 @@
-"""What a trace reports of a kernel's mistakes: the problems, and the exception that carries them."""
+"""What a trace reports about a kernel's mistakes: the problems, and the exception that carries them."""
 
 from dataclasses import dataclass, replace
 
@@ -10,13 +10,13 @@ __all__ = ["KernelProblem", "Problem", "problems_of"]
 
 @dataclass(frozen=True, repr=False)
 class Problem:
-    """One thing that a kernel does wrong, at one place of its source.
+    """One thing that a kernel does wrong, at one place in its source.
 
-    `kind` is out_of_bounds, race, divergent_barrier, uninitialized, unwritten, misaligned, runaway, trap or, of an
-    extension, refused_launch. `message` is one sentence; `hint`, where it is not empty, says what to try. `line` counts
-    from 1 (None where it is not known) and `source` is its text. `block` and `thread` are (x, y, z). The `other_`
-    fields are those of the second thread of a race or a barrier, otherwise None. `count` is how often it was met; of
-    `unwritten` it counts elements.
+    `kind` is out_of_bounds, race, divergent_barrier, uninitialized, unwritten, misaligned, runaway, trap or, for an
+    extension, refused_launch. `message` is one sentence; `hint`, if not empty, says what to try. `line` counts from 1
+    (None if unknown) and `source` is its text. `block` and `thread` are (x, y, z). The `other_` fields are those of the
+    second thread of a race or a barrier, otherwise None. `count` is how often the problem occurred; for `unwritten` it
+    counts elements.
     """
 
     kind: str
@@ -49,13 +49,13 @@ class KernelProblem(CourseError):
 
 
 def problems_of(records) -> list[Problem]:
-    """The problems of a list of `Record`, those of one kind at one place of the source taken together."""
+    """The problems in a list of `Record`; those of one kind at one place in the source are merged."""
     together = {}
     for record in records:
         other = record.other
         if record.kind == "divergent_barrier" and record.line == other.line is not None:
             if not (other.left or record.stuck):
-                continue  # one barrier of the source, which the compiler has written twice
+                continue  # one barrier in the source, which the compiler has duplicated
         together.setdefault((record.kind, record.region, frozenset([record.where, other.where])), []).append(record)
     return [_problem(replace(same[0], count=sum(r.count for r in same))) for same in together.values()]
 

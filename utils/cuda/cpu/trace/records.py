@@ -10,16 +10,16 @@ __all__ = ["Example", "Record", "Recorded", "Side", "Site", "accesses", "read"]
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A place of the source, and what is done there."""
+    """A place in the source, and what is done there."""
 
-    position: int = 0  # in the compiled code, 0 where it is not known
-    line: int | None = None  # counts from 1, None where it is not known
+    position: int = 0  # in the compiled code, 0 if unknown
+    line: int | None = None  # counts from 1, None if unknown
     source: str = ""  # the line's text
     op: str | None = None  # load, store or atomic
 
     @property
     def where(self):
-        """What is the same for all that is at one place: the line, or the position where the line is not known."""
+        """What identifies a place: the line, or the position if the line is unknown."""
         return self.line or self.position
 
 
@@ -34,34 +34,34 @@ class Side(Place):
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Side):
-    """A problem as the runtime met it."""
+    """A problem as the runtime found it."""
 
     kind: str
     count: int = 1
     other: Side = Side()  # the second side of a race or of a barrier
-    text: str = ""  # the function at which a thread waits; the whole sentence about a launch that was refused
+    text: str = ""  # the function at which a thread waits; the whole sentence about a refused launch
     ended: str = ""  # what the thread did that ended the launch, as in "divides a whole number by zero"
     bytes: int = 0  # of the access
-    needs: int = 0  # the alignment in bytes that it needs
+    needs: int = 0  # the alignment it needs, in bytes
     space: str | None = None  # global, shared or constant
     region: str | None = None  # the tensor or the array
     region_bytes: int = 0
-    element: int = 0  # bytes of an element of the region
+    element: int = 0  # bytes per element of the region
     shape: tuple = ()  # of the region, if it is an array with dimensions
-    offset: int | None = None  # in bytes from the region's first byte; from address 0 where there is no region
+    offset: int | None = None  # in bytes from the region's first byte; from address 0 if there is no region
     type: str = ""  # 'float [16]': the array that an index has left, here a row of `float tile[16][16]`
-    index: int | None = None  # that index; of a thread that does not end, its steps
+    index: int | None = None  # that index; for a thread that does not end, its steps
     array: str | None = None  # the name of that array in the source,
     outer: int = 0  # and how many dimensions it has before those of `type`
-    stuck: bool = False  # no thread of the block could go on
+    stuck: bool = False  # no thread of the block could continue
     under_way: bool = False  # an asynchronous copy was in flight
-    copied: bool = False  # an asynchronous copy, which is complete, has written there
+    copied: bool = False  # a completed asynchronous copy has written there
     waits_between: bool = False  # the source has a `__syncthreads` between the two lines of a race
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One request of a site: that of the first block's first warp which makes the access, where it costs most."""
+    """One request of a site: the costliest by the first warp, in the first block, that makes the access."""
 
     block: tuple = (0, 0, 0)
     warp: int = 0
@@ -75,10 +75,10 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Site(Place):
-    """A memory access in the compiled code, with what it cost in the whole launch."""
+    """A memory access in the compiled code, with its cost over the whole launch."""
 
     space: str
-    bytes: int  # of one thread
+    bytes: int  # per thread
     requests: int
     sectors: int = 0
     wavefronts: int = 0
@@ -88,7 +88,7 @@ class Site(Place):
 
 @dataclass(frozen=True)
 class Recorded:
-    """All that the runtime recorded: `problems` in the order they were met, `total` of them with those not listed."""
+    """All that the runtime recorded: `problems` in the order found; `total` also counts those not listed."""
 
     problems: list[Record]
     sites: list[Site]
@@ -97,9 +97,9 @@ class Recorded:
 
 
 def read(report, source, lines) -> Recorded:
-    """What `report` says, the dictionary that the runtime's JSON is.
+    """What `report` says, the dictionary from the runtime's JSON.
 
-    `lines` is called once, with a list of code positions; it returns a line number of `source`, or None, for each.
+    `lines` is called once, with a list of code positions; for each it returns a line number of `source`, or None.
     """
     problems, sites = report.get("problems", ()), report.get("sites", ())
     places = [*sites, *problems, *(p["other"] for p in problems if p.get("other"))]
@@ -128,9 +128,9 @@ def read(report, source, lines) -> Recorded:
 
 
 def accesses(sites, by_region=False) -> list[list[Site]]:
-    """The sites that are one access of the source, by line and then as they were first met.
+    """The sites grouped by access of the source, by line and then in the order first seen.
 
-    With `by_region`, accesses of one line to different tensors or arrays are kept apart.
+    With `by_region`, accesses in one line to different tensors or arrays are kept apart.
     """
     together = {}
     for site in sites:
@@ -140,12 +140,12 @@ def accesses(sites, by_region=False) -> list[list[Site]]:
 
 
 def _made(kind, record, **more):
-    """A dataclass of a record's fields, those that are null left out; lists of numbers become tuples."""
+    """A dataclass from a record's fields, without those that are null; lists of numbers become tuples."""
     names = {field.name for field in fields(kind)} - set(more)
     given = {name: value for name, value in record.items() if name in names and value is not None}
     return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}, **more)
 
 
 def _position(record) -> int:
-    """The code position of a record; 0 where it is not known."""
+    """The code position of a record; 0 if unknown."""
     return int(record.get("pc") or "0", 16)

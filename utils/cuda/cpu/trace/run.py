@@ -17,8 +17,8 @@ __all__ = ["MAX_PROBLEMS", "MAX_STEPS", "declared", "trace"]
 
 MAX_PROBLEMS = 20  # different ones, after which a trace ends
 MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
-_RED_ZONE = 4096  # bytes on both sides of a tensor that an access outside may touch without harm
-_ALIGNED = 512  # bytes that torch aligns an allocation on a GPU to
+_RED_ZONE = 4096  # bytes on both sides of a tensor that an out-of-bounds access may touch without harm
+_ALIGNED = 512  # bytes to which torch aligns an allocation on a GPU
 _PATTERN = 0xFF  # in the red zones: NaN for floating point, -1 for integers
 
 
@@ -49,7 +49,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
 
 
 def declared(library):
-    """A library of traced code, with the types of what the runtime exports for traces (exports.cpp)."""
+    """A library of traced code, with types declared for what the runtime exports for traces (exports.cpp)."""
     size, pointer = ctypes.c_size_t, ctypes.c_void_p
     library.cuda_on_cpu_trace_begin.argtypes = [ctypes.c_longlong, size, ctypes.c_uint64]
     library.cuda_on_cpu_trace_region.argtypes = [ctypes.c_char_p, pointer, size, size, size, size, ctypes.c_int]
@@ -63,7 +63,7 @@ def declared(library):
 
 
 def _seed(order) -> int:
-    """The order of threads and blocks as the runtime knows it."""
+    """The order of threads and blocks, as the runtime encodes it."""
     __tracebackhide__ = True
     named = {"forward": -1, "reversed": -2}
     if isinstance(order, str) and order in named:
@@ -81,7 +81,7 @@ def _positive(number, name) -> int:
 
 
 def _name_regions(library, wanted, tensors, addresses, written):
-    """Tell the runtime where each tensor is and what it is called; one that is passed twice has its first name."""
+    """Tell the runtime where each tensor is and what it is called; one passed twice keeps its first name."""
     places = {}
     for i, address in addresses.items():
         places.setdefault((address, tensors[i].nbytes), []).append(i)
@@ -94,7 +94,7 @@ def _name_regions(library, wanted, tensors, addresses, written):
 
 
 def _numbers_of(outputs, tensors, wanted) -> set[int]:
-    """Which arguments `outputs` means. Raises ValueError for a tensor that is not one."""
+    """Which arguments `outputs` means. Raises ValueError for a tensor that is not an argument."""
     __tracebackhide__ = True
     outputs = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
     numbers = set()
@@ -119,8 +119,8 @@ def _numbers_of(outputs, tensors, wanted) -> set[int]:
 def _copied(tensors, library, at_end) -> dict[int, int]:
     """The addresses of copies of contiguous tensors, by the same keys. Tensors that overlap share one copy.
 
-    A copy begins as far behind a multiple of 512 bytes as its tensor does in its own storage, which on a GPU begins at
-    one: so the accesses fall into the same sectors.
+    A copy begins as far after a multiple of 512 bytes as its tensor does after the start of its storage, which on a GPU
+    begins at such a multiple: so the accesses fall into the same sectors.
     """
     groups = []  # [numbers, where the first begins, where the last ends]
     for i, tensor in sorted(tensors.items(), key=lambda item: (str(item[1].device), item[1].data_ptr())):
@@ -148,7 +148,7 @@ def _copied(tensors, library, at_end) -> dict[int, int]:
 
 
 def _bytes_at(address, like) -> torch.Tensor:
-    """The memory at `address` as a tensor on the CPU, with type and shape of `like`."""
+    """The memory at `address` as a tensor on the CPU, with the type and shape of `like`."""
     if like.nbytes == 0:
         return torch.empty_like(like, device="cpu")
     raw = (ctypes.c_ubyte * like.nbytes).from_address(address)

@@ -1,4 +1,4 @@
-"""A problem in words: for each kind a function that makes one sentence of a record, and a hint of what to try."""
+"""A problem in words: for each kind, a function that turns a record into one sentence and a hint on what to try."""
 
 import math
 
@@ -10,7 +10,7 @@ _LONGEST_QUOTE = 80  # characters of a source line within a sentence
 
 
 def sentence(p):
-    """What went wrong, and a hint or "", of a `Record`."""
+    """What went wrong according to a `Record`, and a hint or ""."""
     return _ended(p) if p.ended else _SENTENCES.get(p.kind, _of_another_kind)(p)
 
 
@@ -45,7 +45,7 @@ def _out_of_bounds(p):
 
 
 def _outside_a_dimension(p):
-    """An index of a[..][..] that leaves its own dimension, be it within the array or not."""
+    """An index of a[..][..] that leaves its own dimension, whether or not it stays within the array."""
     region, index, inner = p.region, p.index, array_dimensions(p.type)
     hint = _wrapped(index) or f"An index of {inner[0]} elements runs from 0 to {inner[0] - 1}."
     ends = "begins at 0" if index < 0 else f"ends at {inner[0] - 1}"
@@ -61,7 +61,7 @@ def _outside_a_dimension(p):
         return f"{_who(p)} uses {name}, but {limit}{_at(p)}", hint
     elements, size = p.region_bytes // p.element, math.prod(inner)
     outer = (p.shape or (elements // size,) * (elements > size) + inner)[: -len(inner)]
-    # The indexes before and behind the one that is wrong follow from the address.
+    # The indexes before and after the wrong one follow from the address.
     before, behind = divmod(p.offset // p.element - index * (size // inner[0]), size)
     indexes = [*_unravel(before, outer), index, *_unravel(behind, inner[1:])]
     name = region + "".join(f"[{i}]" for i in indexes)
@@ -173,7 +173,7 @@ def _refused_launch(p):
 
 
 def _ended(p):
-    """What ended the launch, of whichever kind."""
+    """What ended the launch, whatever its kind."""
     return f"{_who(p)} {p.ended}{_at(p)}", ""
 
 
@@ -197,13 +197,13 @@ _SENTENCES = {
 
 
 def _at(place):
-    """' (line 7: `y[i] = x[i];`)', empty where the line is not known."""
+    """' (line 7: `y[i] = x[i];`)', empty if the line is unknown."""
     quote = f": `{_quote(place.source)}`" if place.source else ""
     return f" (line {place.line}{quote})" if place.line else ""
 
 
 def _in(place, unless=None):
-    """' in line 7 (`y[i] = x[i];`)', empty where the line is not known; no quote of what was just said."""
+    """' in line 7 (`y[i] = x[i];`)', empty if the line is unknown; without the quote if it was just given."""
     quote = f" (`{_quote(place.source)}`)" if place.source and place.source != unless else ""
     return f" in line {place.line}{quote}" if place.line else ""
 
@@ -233,7 +233,7 @@ def _name(p, offset=None, size=None):
 
 
 def _limit(array, elements, index):
-    """What an index leaves that is below or behind an array of one dimension."""
+    """The limit that an index below or beyond a one-dimensional array violates."""
     return f"the first element of {array} is {array}[0]" if index < 0 else f"{array} has {elements} elements"
 
 
@@ -264,12 +264,12 @@ def _unravel(flat, shape):
 
 
 def _quote(line):
-    """A source line as it is quoted in a sentence: without its comment, and not too long."""
+    """A source line as quoted in a sentence: without its comment, and not too long."""
     return shorten(without_comment(line), _LONGEST_QUOTE)
 
 
 def _wrapped(index):
-    """A hint, where an index is a number below 0 that was taken for an unsigned one."""
+    """A hint, if an index is a negative number that was taken for an unsigned one."""
     if not 2**31 <= index < 2**32:
         return ""
     return f"{index} is {index - 2**32} as an unsigned number: does a subtraction go below 0?"
@@ -285,5 +285,5 @@ def counted(n, what, commas=","):
 
 
 def shorten(text, most):
-    """The beginning of a text, at most that many characters."""
+    """The beginning of a text, at most `most` characters."""
     return text if len(text) <= most else text[: most - 4].rstrip() + " ..."

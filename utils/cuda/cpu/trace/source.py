@@ -1,4 +1,4 @@
-"""What a trace reads out of the learner's C++ text."""
+"""What a trace reads from the learner's C++ text."""
 
 import re
 from itertools import pairwise
@@ -9,7 +9,7 @@ __all__ = ["array_dimensions", "array_of_line", "kernel_parameter", "waits_betwe
 
 
 def array_dimensions(type_name) -> tuple[int, ...]:
-    """(16, 17) of the compiler's 'float [16][17]', nothing of a type that is not an array."""
+    """(16, 17) of the compiler's 'float [16][17]', () of a type that is not an array."""
     return tuple(int(n) for n in re.findall(r"\[(\d+)\]", type_name))
 
 
@@ -28,7 +28,7 @@ def array_of_line(source, line_text, type_name):
 
 
 def _declared_dimensions(part, name, element) -> int:
-    """How many dimensions the array has that is declared with this name and element type; 0 without one."""
+    """How many dimensions the array declared with this name and element type has; 0 if there is none."""
     for k, (token, after) in enumerate(pairwise(part)):
         if (token.text, after.text) != (name, "["):
             continue
@@ -44,7 +44,7 @@ def _declared_dimensions(part, name, element) -> int:
 
 
 def waits_between(source, first, last) -> bool:
-    """Whether a line between those two has a `__syncthreads`."""
+    """Whether a line between these two has a `__syncthreads`."""
     return any(token.text == "__syncthreads" and first < token.line < last for token in cxx.tokens(source))
 
 
@@ -57,7 +57,7 @@ def without_comment(line_text):
 def kernel_parameter(region, kernels):
     """What a kernel calls the tensor that the runtime calls 'square_kernel<float>#1': the name of its second parameter.
 
-    `kernels` is what `cxx.kernels` finds in the source. Returns `region` itself where it is not such a name.
+    `kernels` is what `cxx.kernels` finds in the source. Returns `region` itself if it is not such a name.
     """
     name, _, number = (region or "").rpartition("#")
     asked = cxx.instance(name)

@@ -1,4 +1,4 @@
-"""A trace as it is printed and shown in a notebook: the table of its requests, and its problems above it."""
+"""A trace as printed and as shown in a notebook: its problems, and the table of its requests below them."""
 
 import html
 import re
@@ -20,7 +20,7 @@ _LONGEST_SOURCE = 40  # characters of a line in the table
 
 
 def requests(sites) -> pd.DataFrame:
-    """The table of a list of `Site`; `Trace.requests` says what is in it."""
+    """The table of a list of `Site`; `Trace.requests` describes it."""
     rows = []
     for same in accesses(sites):
         total = {key: sum(getattr(site, key) for site in same) for key in _COUNTED}
@@ -56,7 +56,7 @@ def as_text(trace) -> str:
 
 
 def as_html(trace) -> str:
-    """The same for a notebook, with the lines about each problem."""
+    """The same for a notebook, with the source lines around each problem."""
     parts = [f"<p><b>{html.escape(_heading(trace))}</b></p>"]
     for problem in trace.problems[:_SHOWN_PROBLEMS]:
         hint = f"<div><i>Hint:</i> {_with_code(problem.hint)}</div>" if problem.hint else ""
@@ -96,7 +96,7 @@ def _unlisted_problems(trace):
 
 
 def _shown_rows(table):
-    """The first rows of the table as texts, with a dash for what is not counted in that memory."""
+    """The first rows of the table as texts, with a dash for what is not counted for that kind of memory."""
     for row in table.head(_SHOWN_ROWS).itertuples(index=False):
         sectors, passes = row.space == "global", row.space == "shared"
         yield [
@@ -119,7 +119,7 @@ def _unlisted_rows(table):
 
 
 def _excerpt(problem, source):
-    """The lines about a problem as HTML, numbered, its own in bold."""
+    """The lines around a problem as HTML, numbered, its own in bold."""
     lines = source.splitlines()
     own = {problem.line, problem.other_line} - {None}
     around = sorted({n for line in own for n in range(line - 1, line + 2) if 1 <= n <= len(lines)})
@@ -134,5 +134,5 @@ def _excerpt(problem, source):
 
 
 def _with_code(text):
-    """A sentence as HTML, what is between `...` as code."""
+    """A sentence as HTML, with what is between `...` as code."""
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(text))

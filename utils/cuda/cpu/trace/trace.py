@@ -1,4 +1,4 @@
-"""`Trace`: what one launch of a kernel did, as data. The modules beside it make the sentences, tables and pictures."""
+"""`Trace`: what one launch of a kernel did, as data. The other modules here make the sentences, tables and pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ __all__ = ["Trace"]
 class Trace:
     """What one launch of a kernel did, access by access.
 
-    `problems` is a list of `Problem`, in the order they were met, and `ok` is True when it is empty. `requests` is a
-    table of the memory accesses, `plot()` draws them, and `args` are the arguments after the run.
+    `problems` is a list of `Problem`, in the order found, and `ok` is True when it is empty. `requests` is a table of
+    the memory accesses, `plot()` draws them, and `args` are the arguments after the run.
 
-    The counts are of the source as written. nvcc may merge accesses (four loads of neighbours into one of 16 bytes),
-    split them or keep a value in a register; then the counters of Nsight Compute differ. They are counted as it counts:
-    a request is one access of one warp (32 threads), sectors are the distinct 32-byte pieces of memory that a request
-    touches, and wavefronts are the passes through the 32 banks of shared memory that it takes.
+    The counts are of the source as written. nvcc may merge accesses (four adjacent loads into one of 16 bytes), split
+    them or keep a value in a register; then the counters of Nsight Compute differ. The trace counts as Nsight Compute
+    does: a request is one access of one warp (32 threads), sectors are the distinct 32-byte pieces of memory that a
+    request touches, and wavefronts are the passes through the 32 banks of shared memory that it takes.
     Source: NVIDIA, Nsight Compute documentation, Kernel Profiling Guide.
     """
 
@@ -34,7 +34,7 @@ class Trace:
 
     @cached_property
     def problems(self) -> list[Problem]:
-        """What the kernel does wrong, in the order it was met."""
+        """What the kernel does wrong, in the order found."""
         return problems_of(self.recorded.problems)
 
     @property
@@ -50,12 +50,12 @@ class Trace:
 
     @cached_property
     def requests(self) -> pd.DataFrame:
-        """A row for each access of the source, sorted by line and, within a line, in the order they were first met.
+        """A row for each access of the source, sorted by line and, within a line, in the order first seen.
 
         `bytes` is what one thread moves at once. `requests`, `sectors`, `wavefronts` and `bank_conflicts` (wavefronts
-        beyond what an access without conflicts takes) are sums over the launch. Sectors are counted for global memory
-        only and wavefronts for shared memory only, the other is 0. Accesses of one line that are alike in space, op and
-        bytes are one row. `line` is 0 where the line is not known.
+        beyond what an access without conflicts takes) are sums over the launch. Sectors are counted only for global
+        memory and wavefronts only for shared memory; the other is 0. Accesses in one line with the same space, op and
+        bytes are one row. `line` is 0 if the line is unknown.
         """
         return tables.requests(self.recorded.sites)
 
@@ -63,9 +63,9 @@ class Trace:
         """Draw what one warp touches in each access of the source, or in those of `line` only; returns the Figure.
 
         Global memory: which lanes of the warp touch which 32-byte sectors. Shared memory: which lanes meet in which of
-        the 32 banks. It is the launch's first block and its first warp that makes the access, at the costliest request
-        it makes there. At most six accesses are drawn, the costliest. Constant memory is not drawn. A notebook shows
-        the figure where `plot()` is a cell's last line.
+        the 32 banks. The warp is the first one, in the launch's first block, that makes the access; its costliest
+        request there is drawn. At most six accesses are drawn, the costliest. Constant memory is not drawn. A notebook
+        shows the figure if `plot()` is a cell's last line.
         Raises ValueError for a line that has no access to draw.
         """
         from utils.cuda.cpu.trace.pictures import picture  # matplotlib takes half a second to load
