@@ -42,11 +42,13 @@ def files(root=ROOT) -> dict[str, Path]:
 
 
 def imported(name, path, known) -> set[str]:
-    """The files of the course that one of them imports; an import in a string, for a new process, does not count."""
+    """The files of the course that one of them imports. A name in a string counts in a file that calls import_module."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
+    text, found = path.read_text(encoding="utf-8"), set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "import_module(" in text:
+            found.add(node.value)
+        elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""

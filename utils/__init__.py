@@ -1,4 +1,7 @@
-"""What the lessons import. Importing this package is quick: each name's module, and torch, are loaded on first use."""
+"""The face of the course: what lessons, kernels and learners' scripts import. May import `utils.cuda` alone.
+
+Importing this package is quick: each name's module, and torch, are loaded on first use.
+"""
 
 import importlib
 

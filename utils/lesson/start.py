@@ -119,7 +119,8 @@ def require_torch(needed: dict[str, str]) -> None:
     missing = [name for name in TORCH if version(name) is None]
     then = "  # in a terminal; then restart the kernel"
     if missing:
-        wrong = f"{' and '.join(missing)} is not installed in {sys.executable}, and lessons never install PyTorch"
+        are = "is" if len(missing) == 1 else "are"
+        wrong = f"{' and '.join(missing)} {are} not installed in {sys.executable}, and lessons never install PyTorch"
         raise PackageError(wrong, pip_command(both) + then)
     numbers = {name: tuple(int(part) for part in re.findall(r"\d+", version(name))[:2]) for name in TORCH}
     least = re.search(r">=\s*(\d+)\.(\d+)", needed["torch"])

@@ -162,7 +162,7 @@ def _of_this_python(command) -> str:
         return command
     if install.python_version(own):
         return f"this is not the course's own Python. Use that one: {short_path(own)} -m utils.manage.doctor"
-    return f"{command}\n    or let the course set up a Python of its own: make course"
+    return f"make course, which sets up a Python for the course alone\n    or, for this Python: {command}"
 
 
 def _first_line_of(error) -> str:

@@ -103,7 +103,7 @@ def lab(options: Iterable[str] = (), root: Path = ROOT) -> int:
     first = f"/lab/tree/lab/{lessons(root=root)[0].name}"
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--LabApp.default_url={first}"]
     command += options
-    print("Your copies of the lessons are in lab/. JupyterLab opens in the browser; Ctrl-C here ends it.")
+    print("Your copies of the lessons are in lab/. Ctrl-C here ends JupyterLab.")
     sys.stdout.flush()
     os.chdir(root)
     os.execv(sys.executable, command)

@@ -63,9 +63,9 @@ def _runtime_fingerprint() -> str:
 
 
 def _compiler(traced) -> str:
-    """The compiler's path. For a trace, g++ comes first: clang++ copies a struct in parts, or by a call to memcpy."""
+    """The path of $CXX. Without it, g++ comes first for traces: clang++ copies a struct in parts, or calls memcpy."""
     chosen = cxx_compiler()
-    return shutil.which("g++") or chosen if traced else chosen
+    return chosen if os.environ.get("CXX") or not traced else shutil.which("g++") or chosen
 
 
 @functools.cache
