@@ -42,7 +42,7 @@ def files(root=ROOT) -> dict[str, Path]:
 
 
 def imported(name, path, known) -> set[str]:
-    """The files of the course that one of them imports. A name in a string counts in a file that calls import_module."""
+    """The files of the course that one of them imports; where import_module is called, names in strings count too."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     text, found = path.read_text(encoding="utf-8"), set()
     for node in ast.walk(ast.parse(text)):
