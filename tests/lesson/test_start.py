@@ -38,7 +38,7 @@ def test_the_set_up_needs_nothing_but_the_standard_library(tmp_path):
     code += "; print('imported'); start()"
     done = bare(code, tmp_path)
     assert "imported" in done.stdout, done.stderr
-    assert "torch and torchvision is not installed" in done.stderr and "-m pip install" in done.stderr
+    assert "torch and torchvision are not installed" in done.stderr and "-m pip install" in done.stderr
 
 
 def test_the_cell_runs_from_a_folder_of_the_course():

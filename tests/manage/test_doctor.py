@@ -146,7 +146,7 @@ def test_a_gpu_machine_with_nothing_but_wheels(pretend, libcuda):
 def test_without_torch(empty_python):
     made = table(python=empty_python)
     assert made.status == 1
-    assert made["torch"][0] == "stop" and "torch and torchvision is not installed" in made["torch"][1]
+    assert made["torch"][0] == "stop" and "torch and torchvision are not installed" in made["torch"][1]
     assert re.search(r"-m pip install '?torch|not the course's own Python", made.fixes["torch"])
     assert made["C++ compiler"][0] == "ok", "the rest is shown all the same"
 
