@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from utils.cuda import session
 from utils.cuda.common import cxx
-from utils.cuda.common.cache import build_once, hashed
+from utils.cuda.common.cache import build_once, hashed, show_warnings
 from utils.cuda.common.toolchain import cache_folder, device
 from utils.cuda.cpu import guard
 from utils.cuda.gpu import failures
@@ -55,9 +55,10 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
     """The module that `builder` (gpu.nvcc, cpu.build) makes of load_cuda's arguments, built now or earlier."""
     __tracebackhide__ = True
     name = f"{funcs[0]}_{hashed(cuda_src, cpp_src, funcs, bool(opt), builder.fingerprint())}"
-    if name in sys.modules and not verbose:
-        return sys.modules[name]
     folder = cache_folder() / builder.device / name
+    if name in sys.modules and not verbose:
+        show_warnings(folder)
+        return sys.modules[name]
     sources = {"cuda_src": cuda_src, "cpp_src": cpp_src}
 
     def build(place):

@@ -24,7 +24,7 @@ from utils.ground.errors import ToolchainError
 from utils.ground.progress import waiting
 from utils.ground.system import short_path
 
-__all__ = ["build_once", "clear", "file_name", "hashed", "print_table"]
+__all__ = ["build_once", "clear", "file_name", "hashed", "print_table", "show_warnings"]
 
 LIMIT = 2.0  # gigabytes
 IN_USE = 3600  # seconds after its last use during which a build is never removed: a process may have just loaded it
@@ -52,7 +52,8 @@ def build_once(folder, build, what, sources, expected_seconds, verbose=False):
 
     `build(place)` fills the folder `place`, which becomes `folder` on success. It writes the commands that it ran to
     `commands.txt` and returns the compilers' log, empty on success. A log becomes a CompileError about `sources` (name
-    to text). `what` is shown if it takes long.
+    to text). What compilers print although they succeed goes to `warnings.log`, and becomes CompileWarnings, now and
+    whenever the build is used. `what` is shown if it takes long.
 
     Raises ToolchainError if the cache cannot be written or the disk is full.
     """
@@ -63,7 +64,7 @@ def build_once(folder, build, what, sources, expected_seconds, verbose=False):
             with _sole_builder(folder):
                 if built := not _used(folder):
                     with waiting(what, expected=expected_seconds):
-                        log = _filled(folder, build)
+                        log = _filled(folder, build, sources)
                     if verbose:
                         print((folder / "commands.txt").read_text())
                     if log:
@@ -72,13 +73,23 @@ def build_once(folder, build, what, sources, expected_seconds, verbose=False):
                         raise explained(log, sources, folder)
             if built:
                 _keep_within(limit)
-                return
+                verbose = False
+        show_warnings(folder)
         if verbose:
             print(f"already built in {short_path(folder)}, by these commands:")
             print((folder / "commands.txt").read_text())
 
 
-def _filled(folder, build) -> str:
+def show_warnings(folder):
+    """Show the CompileWarnings of a build. Nearly all builds have none, and loading one must be quick."""
+    __tracebackhide__ = True
+    if (folder / "warnings.json").exists():
+        from utils.cuda.common import diagnostics
+
+        diagnostics.show_warnings(folder)
+
+
+def _filled(folder, build, sources) -> str:
     """Build beside `folder` and move the result there; returns the compilers' log."""
     __tracebackhide__ = True
     for left in folder.parent.glob(f"{folder.name}.*[0-9]"):  # by a process that was killed
@@ -92,6 +103,9 @@ def _filled(folder, build) -> str:
         commands = place / "commands.txt"
         commands.write_text(commands.read_text().replace(place.name, folder.name))
         if not log:
+            from utils.cuda.common.diagnostics import note_warnings
+
+            note_warnings(place, sources)
             (place / "complete").touch()
         shutil.rmtree(folder, ignore_errors=True)  # a failed build, or one that a disk damaged
         place.rename(folder)

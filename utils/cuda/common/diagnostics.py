@@ -1,17 +1,20 @@
-"""Compilers' messages, explained to a learner: CompileError, with the source lines that the message is about."""
+"""Compilers' messages, explained to a learner: CompileError and CompileWarning, with the lines they are about."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import warnings
 from pathlib import Path
 
 from utils.cuda.common import cxx
 from utils.ground.errors import CourseError
 from utils.ground.system import short_path
 
-__all__ = ["CompileError", "excerpt", "explained", "refused", "shorten"]
+__all__ = ["CompileError", "CompileWarning", "excerpt", "explained", "note_warnings", "refused", "shorten"]
+__all__ += ["show_warnings"]
 
 
 class CompileError(CourseError):
@@ -29,12 +32,32 @@ class CompileError(CourseError):
         return f"{self.wrong}\nThe whole log: {short_path(self.log_file)}" if self.log_file else self.wrong
 
 
+class CompileWarning(UserWarning):
+    """The source compiles, but a line of it hardly does what is meant.
+
+    Shown when the source is built and whenever that build is loaded; `warnings.simplefilter` hides it or makes it an
+    error, as for any warning.
+    """
+
+
 # g++ and clang++: cuda_src:7:12: error: message    nvcc and NVRTC: cuda_src(7): error: message
 _DIAGNOSTIC = re.compile(
     r"^(?P<file>[^\s:(][^:(\n]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc_line>\d+)\)): "
     r"(?:fatal |catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$",
     re.MULTILINE,
 )
+# g++ and clang++: cuda_src:7:12: warning: message [-Wname]    nvcc and NVRTC: cuda_src(7): warning #174-D: message
+_WARNING = re.compile(
+    r"^(?P<file>[^\s:(][^:(\n]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc_line>\d+)\)): "
+    r"warning(?: #(?P<number>\d+)(?:-D)?)?: (?P<message>.*?)(?: \[-W(?P<name>[\w-]+)=?\])?$",
+    re.MULTILINE,
+)
+# The compilers' warnings that nearly always mean a mistake, by NVIDIA's number or by g++'s and clang++'s option.
+_SHOWN = {
+    "174",  # expression has no effect
+    "186",  # pointless comparison of unsigned integer with zero
+    "187",  # use of "=" where "==" may have been intended
+}
 # Where the template or macro that contains an error was used. g++ says so before the error, the others after it.
 _USED_BEFORE = re.compile(r"^(\S[^:\n]*):(\d+):\d+:   (?:recursively )?required (?:from|by)", re.MULTILINE)
 _USED_AFTER = re.compile(
@@ -154,6 +177,39 @@ def _too_large(log, sources):
                 )
                 found[name] = (which, kernel.line, message)
     return list(found.values())
+
+
+# ---- warnings -------------------------------------------------------------------------------------------------------
+
+
+def note_warnings(folder, sources):
+    """Note in a build's folder what `show_warnings` will show.
+
+    `folder/warnings.log`, if it exists, is what the compilers printed although they succeeded.
+    """
+    log = folder / "warnings.log"
+    found = {}
+    for warning in _WARNING.finditer(log.read_text(errors="replace")) if log.exists() else ():
+        which, line = Path(warning["file"]).name, int(warning["line"] or warning["nvcc_line"])
+        if which in sources and which != "name" and (warning["number"] or warning["name"]) in _SHOWN:
+            found.setdefault((which, line), warning["message"])  # one for each line
+    if found:
+        noted = [(which, line, text, excerpt(sources[which], line, 0)) for (which, line), text in sorted(found.items())]
+        (folder / "warnings.json").write_text(json.dumps(noted))
+
+
+def show_warnings(folder):
+    """Issue a CompileWarning for each that was noted when `folder` was built: the same one once in a cell."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    registry = _shown.setdefault(getattr(shell, "execution_count", None), {})
+    for which, line, message, shown in json.loads((folder / "warnings.json").read_text()):
+        warnings.warn_explicit(f"{message}\n{shown}", CompileWarning, which, line, registry=registry)
+
+
+_shown = {}  # Python's registries of warnings, by the number of the cell that was running
+
+
+# ---- errors that no compiler reports --------------------------------------------------------------------------------
 
 
 def refused(which, source, line, message):

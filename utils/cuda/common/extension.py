@@ -126,8 +126,11 @@ def _needs_all_of_torch(log) -> bool:
     return bool(missed & known)
 
 
-def run(commands, say) -> str:
-    """Run the commands in parallel. The first to fail stops the others; returns what it printed, '' if all succeed."""
+def run(commands, say, warnings=None) -> str:
+    """Run the commands in parallel. The first to fail stops the others; returns what it printed, '' if all succeed.
+
+    What those that succeed print is added to the file `warnings`.
+    """
     environment = {**os.environ, "LC_ALL": "C"}  # messages that diagnostics.py can read
     running = {}
     try:
@@ -141,6 +144,9 @@ def run(commands, say) -> str:
                     output.seek(0)
                     if process.returncode:
                         return output.read() or f"{shlex.join(process.args)} ended with {process.returncode}"
+                    if warnings and (text := output.read()):
+                        with open(warnings, "a") as kept:
+                            kept.write(text)
             time.sleep(0.01)
         return ""
     finally:  # also if the learner interrupts: leave no compiler running

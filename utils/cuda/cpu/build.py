@@ -107,7 +107,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
     link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(), "-o", str(library)]
-    return _compile_and_link([compiled], link, say)
+    return _compile_and_link([compiled], link, folder, say)
 
 
 def _preprocessor_options(options):
@@ -194,7 +194,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
             [compiler, *flags, *more, *level, "-c", str(folder / f"{part}.cpp"), "-o", str(folder / f"{part}.o")]
             for part, level in parts.items()
         ]
-        return _compile_and_link(commands, link, say)
+        return _compile_and_link(commands, link, folder, say)
 
     return extension.compiled(build, say)
 
@@ -222,16 +222,17 @@ def _link_runtime():
     return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ONLY]
 
 
-def _compile_and_link(commands, link, say) -> str:
+def _compile_and_link(commands, link, folder, say) -> str:
     """Compile in parallel, including the runtime if it is not built yet, then link. The log, empty if all succeed.
 
+    What the compilers print although they succeed goes to `folder/warnings.log`.
     The runtime is built beside its final place and moved there when complete, so no process ever loads half of it.
     """
     runtime = _runtime_path()
     if runtime.exists():
         with contextlib.suppress(OSError):  # a read-only cache
             os.utime(runtime)  # in use: utils/cuda/common/cache.py removes one that has long been unused
-        return run(commands, say) or run([link], say)
+        return run(commands, say, folder / "warnings.log") or run([link], say)
     runtime.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=runtime.parent) as beside:
         compiler, objects = cxx_compiler(), []
@@ -240,7 +241,7 @@ def _compile_and_link(commands, link, say) -> str:
             commands = [*commands, [compiler, *_RUNTIME_FLAGS, "-c", str(part), "-o", objects[-1]]]
         built = f"{beside}/{runtime.name}"
         linked = [compiler, "-shared", f"-Wl,-soname,{runtime.name}", *objects, "-pthread", "-o", built]
-        log = run(commands, say) or run([linked], say)
+        log = run(commands, say, folder / "warnings.log") or run([linked], say)
         if log:
             return log
         os.replace(built, runtime)

@@ -93,7 +93,7 @@ class Builder:
 
         def build(more):
             compile_host = [*host, *more, "-c", str(folder / "main.cpp"), "-o", str(folder / "main.o")]
-            log = extension.run([device, compile_host], say)
+            log = extension.run([device, compile_host], say, folder / "warnings.log")
             return log or _join_instances(folder, parts.kernels, say) or extension.run([link], say)
 
         return extension.compiled(build, say)
@@ -132,6 +132,7 @@ class Builder:
         finally:  # ninja's output does not reach a notebook's cell, but afterwards ninja can list what it ran
             ran = subprocess.run(["ninja", "-t", "commands"], cwd=folder, capture_output=True, text=True)
             say(ran.stdout)
+        (folder / "warnings.log").write_text(kept.getvalue())
         return ""
 
 

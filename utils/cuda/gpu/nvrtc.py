@@ -270,10 +270,13 @@ def build(source, names, folder, options) -> str:
         for expression in [*kernels, *signatures]:
             _result(nvrtc.nvrtcAddNameExpression(program, expression))
         (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        log = b" " * _result(nvrtc.nvrtcGetProgramLogSize(program))
+        _result(nvrtc.nvrtcGetProgramLog(program, log))
+        printed = log.decode(errors="replace").strip("\0 \n")
         if int(error):
-            log = b" " * _result(nvrtc.nvrtcGetProgramLogSize(program))
-            _result(nvrtc.nvrtcGetProgramLog(program, log))
-            return log.decode(errors="replace").strip("\0 \n") or _text(error)
+            return printed or _text(error)
+        if printed:
+            (folder / "warnings.log").write_text(printed)
         mangled, typed = (
             [_result(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
             for expressions in (kernels, signatures)
