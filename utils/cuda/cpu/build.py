@@ -13,12 +13,13 @@ from utils.cuda.common import cxx, extension
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.diagnostics import refused
 from utils.cuda.common.extension import identity, run
+from utils.cuda.common.program import CUDA
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.translate import TranslationError, translate
 from utils.ground.system import cxx_compiler
 
-__all__ = ["Builder", "build_kernels", "expected_seconds", "kernel_fingerprint", "runtime_sources"]
+__all__ = ["Builder", "build_kernels", "build_program", "expected_seconds", "kernel_fingerprint", "runtime_sources"]
 
 _HERE = Path(__file__).parent
 
@@ -197,6 +198,64 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
         return _compile_and_link(commands, link, folder, say)
 
     return extension.compiled(build, say)
+
+
+# What makes a header part of the device code, so that it must be translated.
+_IN_DEVICE_CODE = {"__global__", "__device__", "__shared__", "__constant__", "<<<"}
+# A program's own start: before its `main`, the runtime prepares for a process that is not Python.
+_START = """extern "C" void cuda_on_cpu_program_begins();
+__attribute__((constructor)) static void begin() { cuda_on_cpu_program_begins(); }
+"""
+
+
+def build_program(program, folder, traced=False, say=print) -> str:
+    """Compile a whole program (common/program.py) into `folder/program`; the compilers' log, empty on success.
+
+    `folder/source` receives its files under their own paths, translated where they are CUDA, so they find each other
+    as before. Raises CompileError for a source that cannot be translated for the CPU.
+    """
+    root, compiler = folder / "source", _compiler(traced)
+    (folder / "start.cpp").write_text(_START)
+    for path, text in (program.headers | program.sources).items():
+        _place(root, path, text, path.suffix in CUDA or _is_device_code(text))
+    flags = [f"-std={program.standard}", "-fPIC", f"-I{_INCLUDE}", "-DCUDA_ON_CPU_PROGRAM", *program.macros]
+    flags += [f"-I{place}" for original in program.folders for place in (_inside(root, original), original)]
+    levels = {"cuda": _device_flags(compiler, traced), "host": ["-O2"]}
+    commands = [[compiler, "-c", str(folder / "start.cpp"), "-o", str(folder / "start.o")]]
+    for number, path in enumerate(program.sources):
+        kind = "cuda" if path.suffix in CUDA else "host"
+        language = ["-x", "c"] if path.suffix == ".c" else ["-x", "c++"]
+        given = flags[1:] if path.suffix == ".c" else flags
+        if kind == "cuda":
+            given = [*given, "-D__CUDACC__", "-D__NVCC__", "-include", "cuda_runtime.h"]
+        placed = str(_inside(root, path))
+        commands.append([compiler, *given, *levels[kind], "-iquote", str(path.parent), *language, "-c", placed])
+        commands[-1] += ["-o", str(folder / f"{number}.o")]
+    objects = [command[-1] for command in commands]
+    link = [compiler, "-no-pie", *objects, *_link_runtime(), "-ldl", "-o", str(folder / "program")]
+    return _compile_and_link(commands, link, folder, say)
+
+
+def _inside(root, path) -> Path:
+    """Where a file or a folder of a program is below `root`."""
+    return root / str(path).lstrip("/")
+
+
+def _is_device_code(text):
+    return any(token.text in _IN_DEVICE_CODE for token in cxx.tokens(text))
+
+
+def _place(root, path, text, is_cuda):
+    """Write a file of a program below `root`, translated if it is CUDA. A compiler names its own path and lines."""
+    if is_cuda:
+        try:
+            text = translate(text)
+        except TranslationError as error:
+            raise refused(path.name, text, error.line, str(error)) from None
+    placed = _inside(root, path)
+    placed.parent.mkdir(parents=True, exist_ok=True)
+    with open(placed, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f'#line 1 "{path}"\n{text}\n')
 
 
 def runtime_sources() -> list[Path]:

@@ -1,0 +1,141 @@
+"""`python -m utils.cuda.run`: whole programs, with their files, arguments, output and exit codes."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from utils.cuda import run
+from utils.cuda.common.cache import _entries
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Several files, a header with a kernel beside them and one in a folder of its own, and a main that does what its first
+# argument says.
+FILES = {
+    "main.cu": r"""
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include "kernels.cuh"
+#include "plain.h"
+int sum(const int* x, int n);
+int main(int argc, char** argv) {
+    const char* what = argc > 1 ? argv[1] : "";
+    if (!strcmp(what, "echo")) {
+        for (int i = 2; i < argc; i++) printf("[%s]", argv[i]);
+        printf(" %d %d\n", FACTOR, plain());
+        std::string line;
+        while (std::getline(std::cin, line)) std::cout << "> " << line << std::endl;
+        return 0;
+    }
+    if (!strcmp(what, "exit")) exit(7);
+    if (!strcmp(what, "abort")) abort();
+    if (!strcmp(what, "throw")) throw std::runtime_error("out of cheese");
+    int n = 1000, *x;
+    cudaMalloc(&x, n * sizeof(int));
+    fill<<<(n + 255) / 256, 256>>>(!strcmp(what, "fault") ? nullptr : x, n);
+    cudaDeviceSynchronize();
+    printf("%d\n", sum(x, n));
+    return cudaFree(x);
+}
+""",
+    "kernels.cuh": r"""#pragma once
+__global__ void fill(int* x, int n) {
+    __shared__ int factor;
+    if (threadIdx.x == 0) factor = FACTOR;
+    __syncthreads();
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = factor;
+}
+""",
+    "include/plain.h": 'static int plain() { unsigned lo; __asm__("" : "=r"(lo) : "0"(5)); return lo; }\n',
+    "sum.cpp": '#include <cuda_runtime.h>\n#include <vector>\nextern "C" int add(int, int);\n'
+    "int sum(const int* x, int n) {\n    std::vector<int> h(n);\n"
+    "    cudaMemcpy(h.data(), x, n * 4, cudaMemcpyDeviceToHost);\n    int s = 0;\n"
+    "    for (int v : h) s = add(s, v);\n    return s;\n}\n",
+    "add.c": "int add(int new, int old) { return new + old; }\n",
+}
+
+
+def words(folder, *arguments):
+    sources = [str(folder / name) for name in ("main.cu", "sum.cpp", "add.c")]
+    return [*sources, *arguments, "-I", str(folder / "include"), "-D", "FACTOR=3"]
+
+
+def started(*arguments, **options):
+    command = [sys.executable, "-m", "utils.cuda.run", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("program")
+    for name, text in FILES.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(text)
+    return place
+
+
+def test_several_files_with_headers_of_their_own(folder):
+    done = started(*words(folder))
+    assert (done.stdout, done.returncode) == ("3000\n", 0), done.stderr
+
+
+def test_arguments_input_and_output_are_passed_on(folder):
+    done = started(*words(folder, "echo", "a b", "x.cu"), "--", "--trace", input="one\ntwo\n")
+    assert done.stdout.splitlines() == ["[a b][x.cu][--trace] 3 5", "> one", "> two"]
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "message"),
+    [
+        ("exit", 7, ""),
+        ("abort", 134, "was ended by SIGABRT"),
+        ("throw", 134, "out of cheese"),
+        ("fault", 134, r"illegal memory access.*thread \(0, 0, 0\) of block \(0, 0, 0\) of fill"),
+    ],
+)
+def test_exit_codes(folder, capfd, what, code, message):
+    assert run.main(words(folder, what)) == code
+    assert re.search(message, capfd.readouterr().err)
+
+
+def test_an_earlier_build_is_used_until_a_file_changes(folder, capfd):
+    before = {entry.path for entry in _entries()}
+    assert run.main(words(folder, "exit")) == 7
+    assert {entry.path for entry in _entries()} == before
+    header = folder / "kernels.cuh"
+    header.write_text(header.read_text().replace("= factor;", "= factor + 1;"))
+    try:
+        assert run.main(words(folder)) == 0
+        assert capfd.readouterr().out == "4000\n"
+    finally:
+        header.write_text(FILES["kernels.cuh"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('#include "wrong.cuh"\nint main() { k<<<1, 1>>>(0); }', r"wrong\.cuh, line 2: .*missing"),
+        ("int main() {\n    return missing;\n}", r"one\.cu, line 2: .*missing.*\n.*\n-->    2 \| +return missing;"),
+        ("void f();\nint main() { f(); }", r"`f\(\)` is declared and called, but no source defines it"),
+    ],
+)
+def test_errors_name_the_file_and_the_line(tmp_path, capfd, text, message):
+    (tmp_path / "one.cu").write_text(text)
+    (tmp_path / "wrong.cuh").write_text("#pragma once\n__global__ void k(int* x) { *x = missing; }\n")
+    assert run.main([str(tmp_path / "one.cu")]) == 2
+    assert re.search(message, capfd.readouterr().err, re.DOTALL)
+
+
+def test_what_is_not_a_program(tmp_path, capfd):
+    assert run.main(["notes.txt"]) == 2
+    assert run.main([str(tmp_path / "none.cu")]) == 2
+    said = capfd.readouterr().err
+    assert "'notes.txt' is neither an option nor a source" in said and "none.cu: No such file" in said
+    assert run.main(["--help"]) == 0
+    assert "--trace" in capfd.readouterr().out

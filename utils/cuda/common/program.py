@@ -1,0 +1,64 @@
+"""A whole program: the sources named on the command line, and the headers of its own that they include."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from utils.cuda.common import cxx
+from utils.cuda.common.cache import hashed
+
+__all__ = ["CUDA", "SUFFIXES", "Program", "program", "read"]
+
+CUDA = (".cu",)
+SUFFIXES = (*CUDA, ".cpp", ".cc", ".cxx", ".c")
+
+
+class Program(NamedTuple):
+    """The files of a program, by absolute path, and how to compile them."""
+
+    sources: dict[Path, str]
+    headers: dict[Path, str]  # its own: beside the file that includes them, or in one of `folders`
+    folders: list[Path]  # -I
+    macros: list[str]  # -DNAME=VALUE, -UNAME
+    standard: str  # 'c++17'
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Every text by its file's name, as messages name it."""
+        return {path.name: text for path, text in (*self.headers.items(), *self.sources.items())}
+
+    @property
+    def includes(self) -> set[str]:
+        """What its files include, 'cublas_v2.h', in whichever branch of an #if."""
+        texts = (*self.sources.values(), *self.headers.values())
+        return {name for text in texts for line in cxx.directives(text) if (name := cxx.included(line))}
+
+    def fingerprint(self) -> str:
+        """What its build depends on, besides the compilers."""
+        return hashed(*(sorted((str(path), text) for path, text in part.items()) for part in self[:2]), self[2:])
+
+
+def program(sources, folders=(), macros=(), standard="c++17") -> Program:
+    """The program of these files. Raises OSError for one that cannot be read."""
+    places = [Path(os.path.abspath(folder)) for folder in folders]
+    texts = {path: read(path) for path in (Path(os.path.abspath(source)) for source in sources)}
+    return Program(texts, _own_headers(texts, places), places, list(macros), standard)
+
+
+def read(path) -> str:
+    """A source's text. Bytes that are not UTF-8 survive until it is written again with the same error handler."""
+    return path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+
+
+def _own_headers(sources, folders) -> dict[Path, str]:
+    """Every file that the sources include, directly or not, from beside the including file or from `folders`."""
+    found, ahead = {}, list(sources.items())
+    while ahead:
+        path, text = ahead.pop()
+        for name in filter(None, map(cxx.included, cxx.directives(text))):
+            places = (Path(os.path.normpath(folder / name)) for folder in (path.parent, *folders))
+            header = next(filter(Path.is_file, places), None)
+            if header and header not in found and header not in sources:
+                found[header] = read(header)
+                ahead.append((header, found[header]))
+    return found

@@ -1,0 +1,133 @@
+"""Compile a CUDA program and run it:  python -m utils.cuda.run program.cu [more.cu|.cpp ...] [arguments] [options]
+
+The files before the first word that does not end in .cu, .cpp, .cc, .cxx or .c are compiled together; everything after
+them is passed to the program, except these options, which may be anywhere:
+
+  --trace     record every access of every launch, on the CPU, and report what the kernels do wrong
+  -I FOLDER   search this folder for headers, too
+  -DNAME[=VALUE], -UNAME
+              define or undefine a macro
+  -std=c++20  the language, C++17 if not given, as for nvcc
+  --verbose   print the commands that compile it
+  --          what follows belongs to the program, even if it looks like an option
+
+With a GPU nvcc builds the program for it. Without one the CPU engine does. What the program prints and reads, and its
+exit code, are passed on. A kernel's fault and every problem that a trace finds are reported on stderr, and the exit
+code is not 0. A program that was built before starts at once.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from typing import NamedTuple
+
+from utils.cuda.common.cache import build_once, file_name, hashed
+from utils.cuda.common.program import SUFFIXES, program
+from utils.cuda.common.toolchain import cache_folder, device
+from utils.ground.errors import CourseError
+
+__all__ = ["main"]
+
+
+class Command(NamedTuple):
+    """What the command line asks for."""
+
+    files: list[str]
+    arguments: list[str]
+    folders: list[str]
+    macros: list[str]
+    standard: str
+    trace: bool
+    verbose: bool
+
+
+def main(words) -> int:
+    """Run the command; returns the program's exit code, 128 plus the signal's number if a signal ended it."""
+    if not words or words[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0 if words else 2
+    try:
+        command = _command(words)
+        return _run(command, _built(command))
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+    except (CourseError, ValueError) as error:
+        print(error, file=sys.stderr)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return 2
+
+
+def _command(words) -> Command:
+    """The command line, sorted. Raises ValueError if it names no source."""
+    files, arguments, folders, macros, standard, flags = [], [], [], [], "c++20", set()
+    ahead = list(words)
+    while ahead:
+        word = ahead.pop(0)
+        if word == "--":
+            arguments += ahead
+            break
+        if word in ("--trace", "--verbose"):
+            flags.add(word)
+        elif word in ("-I", "-D", "-U") and ahead:
+            ahead.insert(0, word + ahead.pop(0))
+        elif word[:2] == "-I" and word[2:]:
+            folders.append(word[2:])
+        elif word[:2] in ("-D", "-U") and word[2:]:
+            macros.append(word)
+        elif word.startswith("-std="):
+            standard = word[5:]
+        elif word.endswith(SUFFIXES) and not arguments:
+            files.append(word)
+        elif files:
+            arguments.append(word)
+        else:
+            raise ValueError(f"{word!r} is neither an option nor a source: name a .cu file first, or ask for --help")
+    if not files:
+        raise ValueError("name the program's source, as in `python -m utils.cuda.run program.cu`")
+    return Command(files, arguments, folders, macros, standard, "--trace" in flags, "--verbose" in flags)
+
+
+def _built(command):
+    """The folder of the built program, made now or earlier."""
+    whole = program(command.files, command.folders, command.macros, command.standard)
+    if device().type == "cuda" and not command.trace:
+        from utils.cuda.gpu.program import build, expected_seconds, fingerprint
+
+        where, seconds, key = "cuda", expected_seconds(), fingerprint()
+    else:
+        from utils.cuda.cpu.build import build_program, expected_seconds, kernel_fingerprint
+
+        def build(whole, place, say):
+            return build_program(whole, place, command.trace, say)
+
+        where, seconds, key = "cpu", 2 + expected_seconds(), kernel_fingerprint(command.trace)
+    first = os.path.basename(command.files[0])
+    name = f"{file_name(first)}_{hashed(whole.fingerprint(), key, command.trace)}"
+    folder = cache_folder() / where / name
+
+    def filled(place):
+        with open(place / "commands.txt", "w") as commands:
+            return build(whole, place, lambda text: print(text, file=commands))
+
+    build_once(folder, filled, f"compiling {first} for the {where}", whole.texts, seconds, command.verbose)
+    return folder
+
+
+def _run(command, folder) -> int:
+    """Run the program, with our own stdin, stdout and stderr."""
+    sys.stdout.flush()
+    running = subprocess.Popen([str(folder / "program"), *command.arguments])
+    try:
+        code = running.wait()
+    except KeyboardInterrupt:  # the terminal sends it to the program, too
+        code = running.wait()
+    if code >= 0:
+        return code
+    print(f"{command.files[0]} was ended by {signal.Signals(-code).name}", file=sys.stderr)
+    return 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
