@@ -14,6 +14,7 @@ from utils.cuda.common import cxx
 from utils.cuda.common.cache import build_once, hashed, show_warnings
 from utils.cuda.common.toolchain import cache_folder, device
 from utils.cuda.cpu import guard
+from utils.cuda.cpu.profile import behave_like_chosen
 from utils.cuda.gpu import failures
 
 __all__ = ["load_cuda", "load_with"]
@@ -58,6 +59,8 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
     folder = cache_folder() / builder.device / name
     if name in sys.modules and not verbose:
         show_warnings(folder)
+        if builder.device == "cpu":
+            behave_like_chosen(ctypes.CDLL(sys.modules[name].__file__))
         return sys.modules[name]
     sources = {"cuda_src": cuda_src, "cpp_src": cpp_src}
 
@@ -74,7 +77,9 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
     if name not in sys.modules:
         module = _import(name, folder, sources)
         if builder.device == "cpu":
-            guard.guard_tensors(ctypes.CDLL(module.__file__))
+            library = ctypes.CDLL(module.__file__)
+            guard.guard_tensors(library)
+            behave_like_chosen(library)
         else:
             for function in funcs:
                 setattr(module, function, failures.remembered(getattr(module, function)))

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from utils.cuda.common import cxx, extension
+from utils.cuda.common import cxx, extension, gpus
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.diagnostics import refused
 from utils.cuda.common.extension import identity, run
@@ -60,7 +60,7 @@ def _runtime_fingerprint() -> str:
         for p in sorted(_HERE.rglob("*"))
         if p.suffix in (".h", ".cuh", ".cpp")
     ]
-    return hashed(parts, _RUNTIME_FLAGS, identity(cxx_compiler()))
+    return hashed(parts, gpus.TABLE.read_text(), _RUNTIME_FLAGS, identity(cxx_compiler()))
 
 
 def _compiler(traced) -> str:

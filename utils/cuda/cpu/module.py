@@ -10,6 +10,7 @@ from utils.cuda.common.diagnostics import refused, shorten
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.build import build_kernels, expected_seconds, kernel_fingerprint
+from utils.cuda.cpu.profile import behave_like_chosen
 from utils.cuda.cpu.translate import TranslationError
 
 __all__ = ["Module", "module", "modules"]
@@ -49,6 +50,7 @@ def modules(source, names, options=(), traced=False, verbose=False) -> "list[Mod
             (folder / "complete").unlink(missing_ok=True)
             cache.build_once(folder, build, what, sources, expected_seconds())
             _loaded[library] = _all_of(library, names)
+    behave_like_chosen(_loaded[library][0].library)
     return _loaded[library]
 
 

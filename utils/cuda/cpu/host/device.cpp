@@ -1,10 +1,11 @@
-// The device as the host sees it: one, with the limits of profile.h. And the reset, which forgets all that this folder
+// The device as the host sees it: one, with the limits of runtime/profile.h. And the reset, which forgets all that this folder
 // keeps.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
 
 #include "cuda_runtime.h"
+#include "../runtime/profile.h"
 #include "../runtime/runtime.h"
 
 using namespace cuda_on_cpu;
@@ -36,8 +37,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     all.reservedSharedMemPerBlock = p.reserved_shared_bytes;
     all.totalConstMem = p.constant_bytes;
     all.memPitch = p.max_pitch_bytes;
-    all.major = p.major;
-    all.minor = p.minor;
+    all.major = p.capability / 10;
+    all.minor = p.capability % 10;
     all.warpSize = int(p.warp_size);
     all.multiProcessorCount = p.multiprocessors;
     all.maxThreadsPerBlock = int(p.block_threads);
@@ -48,6 +49,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     all.regsPerBlock = all.regsPerMultiprocessor = p.registers;
     all.l2CacheSize = int(p.l2_bytes);
     all.clockRate = p.clock_khz;
+    all.memoryClockRate = p.memory_clock_khz;
+    all.memoryBusWidth = p.memory_bus_bits;
     all.integrated = all.canMapHostMemory = all.unifiedAddressing = 1;
     all.managedMemory = all.concurrentManagedAccess = all.pageableMemoryAccess = 1;
     all.cooperativeLaunch = all.memoryPoolsSupported = 1;

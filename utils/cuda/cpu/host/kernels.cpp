@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cuda_runtime.h"
+#include "../runtime/profile.h"
 #include "../runtime/runtime.h"
 
 namespace cuda_on_cpu {
@@ -42,12 +43,15 @@ const char* kernel_name(const void* kernel) {
     return name.c_str();
 }
 
-// Blocks that one multiprocessor of the profile holds at once.
-static int resident_blocks(long long block_threads, size_t shared_bytes) {
-    size_t warps = size_t(block_threads + profile.warp_size - 1) / profile.warp_size;
-    size_t by_threads = profile.multiprocessor_threads / (warps * profile.warp_size);
-    size_t by_shared = profile.multiprocessor_shared_bytes / (shared_bytes + profile.reserved_shared_bytes);
-    return int(std::min({by_threads, by_shared, size_t(profile.multiprocessor_blocks)}));
+// As NVIDIA's occupancy calculator counts (cuda_occupancy.h of the toolkit; utils/cuda/gpu/occupancy.py), except that a
+// kernel compiled for a CPU has no registers to count.
+int resident_blocks(long long block_threads, size_t shared_bytes) {
+    const Profile& p = profile;
+    size_t warps = size_t(block_threads + p.warp_size - 1) / p.warp_size;
+    size_t blocks = std::min<size_t>(p.multiprocessor_blocks, p.multiprocessor_threads / (warps * p.warp_size));
+    size_t shared = (shared_bytes + p.reserved_shared_bytes + p.shared_unit - 1) / p.shared_unit * p.shared_unit;
+    if (shared) blocks = std::min(blocks, p.multiprocessor_shared_bytes / shared);
+    return int(blocks);
 }
 
 void forget_shared_limits() {
@@ -75,7 +79,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     *attributes = {};
     attributes->maxThreadsPerBlock = int(profile.block_threads);
-    attributes->ptxVersion = attributes->binaryVersion = profile.major * 10 + profile.minor;
+    attributes->ptxVersion = attributes->binaryVersion = profile.capability;
     attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
     return cudaSuccess;

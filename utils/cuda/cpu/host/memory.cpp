@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "cuda_runtime.h"
+#include "../runtime/profile.h"
 #include "../runtime/runtime.h"
 
 namespace cuda_on_cpu {

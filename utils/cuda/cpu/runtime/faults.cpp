@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "cuda_on_cpu/profile.h"
+#include "profile.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {

@@ -14,7 +14,7 @@
 
 #include "cuda_on_cpu/host.h"
 #include "cuda_on_cpu/kernel.h"
-#include "cuda_on_cpu/profile.h"
+#include "profile.h"
 #include "runtime.h"
 #include "../trace/trace.h"
 
@@ -71,12 +71,7 @@ static std::string why_refused(const Launch& l) {
 // Whether the blocks of a cooperative launch do not fit on the device at the same time.
 static bool too_large_together(const Launch& l, uint64_t blocks) {
     uint64_t threads = uint64_t(l.block.x) * l.block.y * l.block.z;
-    uint64_t each = std::min<uint64_t>(profile.multiprocessor_threads / ((threads + 31) / 32 * 32),
-                                       profile.multiprocessor_blocks);
-    if (l.shared_bytes)
-        each = std::min<uint64_t>(each, profile.multiprocessor_shared_bytes /
-                                            (l.shared_bytes + profile.reserved_shared_bytes));
-    return blocks > each * profile.multiprocessors;
+    return blocks > uint64_t(resident_blocks(threads, l.shared_bytes)) * profile.multiprocessors;
 }
 
 std::string demangled(const char* type) {

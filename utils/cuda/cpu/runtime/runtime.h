@@ -265,6 +265,7 @@ std::string damage_message(const char* kernel);        // about a write beside a
 
 // ---- host/
 size_t machine_bytes();     // of memory
+int resident_blocks(long long block_threads, size_t shared_bytes);  // that a multiprocessor holds at once
 // For cudaDeviceReset:
 void forget_allocations();
 void forget_streams();  // and events

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <new>
 
-#include "cuda_on_cpu/profile.h"
+#include "profile.h"
 #include "runtime.h"
 
 namespace cuda_on_cpu {

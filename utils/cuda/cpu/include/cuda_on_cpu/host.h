@@ -10,7 +10,6 @@
 
 #include "errors.h"
 #include "launch.h"
-#include "profile.h"
 #include "types.h"
 
 #define CUDART_VERSION 13000
