@@ -14,6 +14,7 @@ from tests.clock import slowdown
 from tests.cuda.sources import GRID_SYNC, HALVES, SOURCE, X, line_of
 from utils import CompileError, compile_kernel
 from utils.cuda.common import cxx, toolchain
+from utils.cuda.kernel import compile_kernels
 
 ROOT = Path(utils.__file__).parents[1]
 
@@ -54,6 +55,22 @@ def test_a_kernel_that_a_macro_defines(backend):
     out = torch.zeros(1, dtype=torch.int32, device=backend)
     compile_kernel(source, "made")[1, 1](out)
     assert out.item() == 7
+
+
+C_NAMES = (
+    "log index min max round time select abs exp pow y0 y1 j0 jn gamma div rand signal link read write clock".split()
+)
+
+
+def test_kernels_with_the_names_of_c_functions(backend):
+    """A kernel is one more overload, for nvcc as for us."""
+    text = "__global__ void {}(int* out, const float (*rows)[4], int n = 3) {{ out[threadIdx.x] = {}; }}\n"
+    source = "".join(text.format(name, number) for number, name in enumerate(C_NAMES))
+    rows = torch.zeros(1, 4, device=backend)
+    for number, kernel in enumerate(compile_kernels(source, C_NAMES)):
+        out = torch.full((2,), -1, dtype=torch.int32, device=backend)
+        kernel[1, 2](out, rows, 3)
+        assert out.tolist() == [number, number], kernel.name
 
 
 def test_a_compile_error_shows_the_learner_s_line(backend):

@@ -451,3 +451,19 @@ def test_the_reader_needs_no_torch():
     script = "import sys; from utils.cuda.common import cxx; print([m for m in ('torch', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "address"),
+    [
+        ("__global__ void log(const float* __restrict__ x, int n = 2);", "log", "(const float* __restrict__, int)"),
+        ("__global__ void k(float (*rows)[4], float x[], int);", "k", "(float (* )[4], float [], int)"),
+        ("__global__ void k();", "k", "()"),
+        ("template <int n> __global__ void k(float* x);", "k<3>", None),
+        ("namespace a { __global__ void k(float* x); }", "a::k", None),
+        ("#if A\n__global__ void k(float* x);\n#else\n__global__ void k(int* x);\n#endif", "k", None),
+    ],
+)
+def test_the_address_of_a_kernel_tells_it_from_a_function_of_that_name(source, name, address):
+    expected = f"&{name}" if address is None else f"static_cast<void (*){address}>(&{name})"
+    assert cxx.address(source, name) == expected

@@ -31,7 +31,17 @@ from utils.cuda.common.lexer import (
 
 __all__ = ["Macro", "Token", "at_commas", "code", "directives", "included", "macros", "matching", "tokens"]
 __all__ += ["unmatched", "written", "Declaration", "declarations", "declared_at", "declared_kernels", "functions"]
-__all__ += ["parameter_name", "Launch", "SourceKernel", "called", "instance", "kernels", "launch", "launches"]
+__all__ += [
+    "parameter_name",
+    "Launch",
+    "SourceKernel",
+    "address",
+    "called",
+    "instance",
+    "kernels",
+    "launch",
+    "launches",
+]
 __all__ += ["FILES", "uses_python", "uses_torch"]
 
 #: The reader's own text, on which everything built with its help depends.
@@ -250,6 +260,24 @@ def parameter_name(parameter: Sequence[Token]) -> str:
     if at is None or {token.text for token in parameter[:at]} <= {"const", "volatile", "struct", "typename"}:
         return ""
     return "" if parameter[at].text in _OF_TYPES else parameter[at].text
+
+
+def address(source, name) -> str:
+    """The C++ expression for a pointer to the kernel `name`, where the source ends.
+
+    A kernel may have the name of one of the C library's functions, such as `log` or `index`: then its parameters tell
+    which is meant.
+    """
+    declared = [kernel.parameters for kernel in declared_kernels(source) if kernel.name == name and not kernel.template]
+    types = {", ".join(map(_parameter_type, parameters)) for parameters in declared}
+    return f"static_cast<void (*)({types.pop()})>(&{name})" if len(types) == 1 else f"&{name}"
+
+
+def _parameter_type(parameter):
+    """'float (*)[16]' of `float (*rows)[16] = nullptr`."""
+    ends = next((k for k, token in enumerate(parameter) if token.text == "="), len(parameter))
+    named = parameter_name(parameter)
+    return written([token for token in parameter[:ends] if token.text != named]).strip()
 
 
 class Launch(NamedTuple):

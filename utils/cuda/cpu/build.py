@@ -98,7 +98,8 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", '#line 1 "cuda_src"', translate(source)]
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
-    code += [f"CUDA_ON_CPU_KERNEL({number}, {name})" for number, name in enumerate(names)]
+    for number, name in enumerate(names):
+        code.append(f"CUDA_ON_CPU_KERNEL({number}, ({cxx.address(source, name)}), {name})")
     (folder / "cuda.cu").write_text(source)
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
     compiler, library = _compiler(traced), folder / f"{stem}.so"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from utils.cuda.common import cache
+from utils.cuda.common import cache, cxx
 from utils.cuda.common.toolchain import bindings_hint, cache_folder, cuda_home
 from utils.cuda.gpu import failures
 from utils.ground.errors import ToolchainError
@@ -76,7 +76,7 @@ __host__ __device__ cuda_course_kernel<void (*)(A...), sizeof(A)...> cuda_course
 template <class> __global__ void cuda_course_signature() {}
 #line 1 "name"
 """
-_REQUEST = "using cuda_course_asked_{number} = decltype(&{name});\n"
+_REQUEST = "using cuda_course_asked_{number} = decltype({address});\n"
 
 
 def modules(source, names, options=(), verbose=False) -> "list[Module]":
@@ -259,11 +259,12 @@ def build(source, names, folder, options) -> str:
     """
     (folder / "cuda.cu").write_text(source)
     (folder / "commands.txt").write_text(f"nvrtc {' '.join(options)} cuda.cu  # {', '.join(names)}\n")
-    text = _BEFORE + source + _AFTER + "".join(_REQUEST.format(number=n, name=name) for n, name in enumerate(names))
+    addresses = [cxx.address(source, name) for name in names]
+    text = _BEFORE + source + _AFTER + "".join(_REQUEST.format(number=n, address=a) for n, a in enumerate(addresses))
     headers = [header.encode() for header in _EMPTY_HEADERS]
     create = nvrtc.nvrtcCreateProgram
     program = _result(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
-    kernels = [f"&{name}".encode() for name in names]
+    kernels = [address.encode() for address in addresses]
     signature = "cuda_course_signature<decltype(cuda_course_of(cuda_course_asked_{}()))>"
     signatures = [signature.format(number).encode() for number in range(len(names))]
     try:

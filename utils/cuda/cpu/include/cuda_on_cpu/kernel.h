@@ -51,14 +51,14 @@ const char* launch(void (*type)(A...), const char* name, const unsigned grid[3],
 
 }  // namespace cuda_on_cpu
 
-// What module.py looks for, a set for each kernel of a library. The name may hold commas: matmul_tile<16, 4>.
-#define CUDA_ON_CPU_KERNEL(number, ...)                                                                          \
-    extern "C" const char* cuda_on_cpu_signature_##number() {                                                    \
-        return ::cuda_on_cpu::signature_text(typeid(&__VA_ARGS__));                                              \
-    }                                                                                                            \
-    extern "C" const char* cuda_on_cpu_parameters_##number() { return ::cuda_on_cpu::parameters(&__VA_ARGS__); } \
-    extern "C" const char* cuda_on_cpu_launch_##number(const unsigned grid[3], const unsigned block[3],          \
-                                                       size_t shared_bytes, int cooperative, void** args) {      \
-        return ::cuda_on_cpu::launch<&__VA_ARGS__>(&__VA_ARGS__, #__VA_ARGS__, grid, block, shared_bytes,        \
-                                                   cooperative, args);                                           \
+// What module.py looks for, a set for each kernel of a library. `address` is in parentheses, since it may hold commas, as
+// the name may: (&matmul_tile<16, 4>), matmul_tile<16, 4>.
+#define CUDA_ON_CPU_KERNEL(number, address, ...)                                                                   \
+    extern "C" const char* cuda_on_cpu_signature_##number() {                                                      \
+        return ::cuda_on_cpu::signature_text(typeid(address));                                                     \
+    }                                                                                                              \
+    extern "C" const char* cuda_on_cpu_parameters_##number() { return ::cuda_on_cpu::parameters(address); }        \
+    extern "C" const char* cuda_on_cpu_launch_##number(const unsigned grid[3], const unsigned block[3],            \
+                                                       size_t shared_bytes, int cooperative, void** args) {        \
+        return ::cuda_on_cpu::launch<address>(address, #__VA_ARGS__, grid, block, shared_bytes, cooperative, args); \
     }
