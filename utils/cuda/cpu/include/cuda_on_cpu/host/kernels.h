@@ -1,0 +1,101 @@
+// What the host can ask and set about a kernel, and launches by function call.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "../errors.h"
+#include "../launch.h"
+
+namespace cuda_on_cpu {
+
+// Bytes of dynamic shared memory with which a kernel may be launched: 48 KB, unless cudaFuncSetAttribute said more.
+// `kernel` is the address of the function; of nullptr, where it is not known, the most that any kernel was allowed.
+size_t dynamic_shared_limit(const void* kernel);
+const char* kernel_name(const void* kernel);  // valid until this CPU thread asks again
+
+}  // namespace cuda_on_cpu
+
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+enum cudaSharedCarveout {
+    cudaSharedmemCarveoutDefault = -1,
+    cudaSharedmemCarveoutMaxL1 = 0,
+    cudaSharedmemCarveoutMaxShared = 100
+};
+enum cudaFuncCache {
+    cudaFuncCachePreferNone,
+    cudaFuncCachePreferShared,
+    cudaFuncCachePreferL1,
+    cudaFuncCachePreferEqual
+};
+// Registers and shared memory are not counted before a kernel runs on a CPU: those are 0.
+struct cudaFuncAttributes {
+    size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
+    int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes, preferredShmemCarveout;
+};
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
+cudaError_t cudaFuncSetCacheConfig(const void* kernel, cudaFuncCache config);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int block_threads,
+                                                          size_t dynamic_bytes);
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int* blocks, int* block_threads, const void* kernel,
+                                               size_t dynamic_bytes, int most_threads);
+
+template <class... A>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(A...), cudaFuncAttribute attribute, int value) {
+    return cudaFuncSetAttribute((const void*)kernel, attribute, value);
+}
+template <class... A>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(A...)) {
+    return cudaFuncGetAttributes(attributes, (const void*)kernel);
+}
+template <class... A>
+cudaError_t cudaFuncSetCacheConfig(void (*kernel)(A...), cudaFuncCache config) {
+    return cudaFuncSetCacheConfig((const void*)kernel, config);
+}
+template <class... A>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*kernel)(A...), int block_threads,
+                                                          size_t dynamic_bytes) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void*)kernel, block_threads, dynamic_bytes);
+}
+template <class... A>
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int* blocks, int* block_threads, void (*kernel)(A...),
+                                               size_t dynamic_bytes = 0, int most_threads = 0) {
+    return cudaOccupancyMaxPotentialBlockSize(blocks, block_threads, (const void*)kernel, dynamic_bytes, most_threads);
+}
+
+namespace cuda_on_cpu {
+
+// args[i] points at the i-th argument. A launch that was refused is both returned and the last error.
+template <class... A, size_t... I>
+cudaError_t launch(void (*kernel)(A...), Launch how, void** args, std::index_sequence<I...>) {
+    if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    cudaError_t before = std::exchange(last_error(), cudaSuccess);
+    how.kernel = (const void*)kernel;
+    start(kernel_name(how.kernel), how, CUDA_ON_CPU_CALL(kernel))(*static_cast<A*>(args[I])...);
+    cudaError_t error = last_error();
+    if (!error) last_error() = before;
+    return error;
+}
+
+}  // namespace cuda_on_cpu
+
+template <class... A>
+cudaError_t cudaLaunchKernel(void (*kernel)(A...), dim3 grid, dim3 block, void** args, size_t shared_bytes = 0,
+                             cudaStream_t stream = nullptr) {
+    cuda_on_cpu::Launch how(grid, block, shared_bytes, stream);
+    return cuda_on_cpu::launch(kernel, how, args, std::index_sequence_for<A...>());
+}
+
+// All blocks run at once, so there may not be more than the device holds.
+template <class... A>
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(A...), dim3 grid, dim3 block, void** args,
+                                        size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
+    cuda_on_cpu::Launch how(grid, block, shared_bytes, stream);
+    how.cooperative = true;
+    return cuda_on_cpu::launch(kernel, how, args, std::index_sequence_for<A...>());
+}
