@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,8 +26,13 @@ _HERE = Path(__file__).parent
 
 # _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
 _INCLUDE = _HERE / "include"
-_COMMON_FLAGS = ["-std=c++20", "-fPIC", f"-I{_INCLUDE}"]
-_RUNTIME_FLAGS = [*_COMMON_FLAGS, "-O2", "-pthread", "-U_FORTIFY_SOURCE"]
+_COMMON_FLAGS = ["-fPIC", f"-I{_INCLUDE}"]
+_RUNTIME_FLAGS = [*_COMMON_FLAGS, "-std=c++20", "-O2", "-pthread", "-U_FORTIFY_SOURCE"]
+# nvcc judges every text, so here a compiler only has to accept what nvcc accepts. A function may end without its
+# `return`: what g++ and clang++ then make of it must not run on into the function behind it.
+_AS_NVCC = ["-Wno-narrowing"]
+_AS_NVCC_GCC = ["-fpermissive", "-fsanitize=unreachable"]  # of the two, nothing but a `return` that is missing
+_AS_NVCC_CLANG = ["-fno-strict-return", "-Wno-c++11-narrowing"]
 # For device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's math
 # functions never set errno.
 _DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]
@@ -78,12 +84,15 @@ def _is_clang(compiler) -> bool:
     return "__clang__" in subprocess.run(asked, capture_output=True, text=True).stdout
 
 
-def _device_flags(compiler, traced=False):
-    """The flags for device code, traced or fast."""
+def _device_flags(compiler, traced=False, optimized=True):
+    """The flags for device code: traced, fast, or quickly compiled."""
+    is_clang = _is_clang(compiler)
+    accepting = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC)
     if traced:
-        return _TRACED_FLAGS + (_TRACED_FLAGS_CLANG if _is_clang(compiler) else _TRACED_FLAGS_GCC)
+        return accepting + _TRACED_FLAGS + (_TRACED_FLAGS_CLANG if is_clang else _TRACED_FLAGS_GCC)
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
-    return _DEVICE_FLAGS + ([] if _is_clang(compiler) else ["-fno-gnu-unique"])
+    fast = _DEVICE_FLAGS + ([] if is_clang else ["-fno-gnu-unique"])
+    return accepting + (fast if optimized else ["-O0"])
 
 
 def build_kernels(source, names, folder, traced=False, options=(), say=print) -> str:
@@ -95,7 +104,8 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     defines. Raises TranslationError for a source that cannot be translated for the CPU.
     """
     stem = "traced" if traced else "kernel"
-    code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", '#line 1 "cuda_src"', translate(source)]
+    code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", "#include <cuda_on_cpu/as_nvcc.h>"]
+    code += ['#line 1 "cuda_src"', translate(source)]
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
     for number, name in enumerate(names):
@@ -103,13 +113,19 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     (folder / "cuda.cu").write_text(source)
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
     compiler, library = _compiler(traced), folder / f"{stem}.so"
-    flags = [*_COMMON_FLAGS, *_device_flags(compiler, traced), "-Werror=return-type", "-D__CUDACC_RTC__"]
+    flags = [*_COMMON_FLAGS, f"-std=gnu++{_standard(options)}", *_device_flags(compiler, traced), "-D__CUDACC_RTC__"]
     flags += _preprocessor_options(options)
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
     link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(), "-o", str(library)]
     return _compile_and_link([compiled], link, folder, say)
+
+
+def _standard(options):
+    """The C++ standard that NVRTC's options ask for, '20'; as nvcc's, it is C++17 otherwise."""
+    asked = re.findall(r"(?<!\S)--?std[= ]c\+\+(\d+)(?!\S)", " ".join(options))
+    return asked[-1] if asked else "17"
 
 
 def _preprocessor_options(options):
@@ -177,17 +193,18 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     if cxx.uses_python(cuda_src):
         device_code.append("#include <cuda_course/binding.h>")
     if cxx.uses_torch(cuda_src):
-        device_code.append("#include <torch/types.h>")
+        device_code += ["#include <cuda_on_cpu/torch_halves.h>", "#include <torch/types.h>"]
+    device_code.append("#include <cuda_on_cpu/as_nvcc.h>")
     (folder / "cuda.cpp").write_text("\n".join([*device_code, '#line 1 "cuda_src"', translate(cuda_src)]) + "\n")
     includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
     host_code = extension.main_source({"cpp_src": translate(cpp_src, kernels=False)}, funcs, includes)
     (folder / "main.cpp").write_text(host_code)
 
-    compiler, device_flags = _compiler(traced), ["-O0"]
-    if opt or traced:
-        device_flags = _device_flags(compiler, traced)
+    compiler = _compiler(traced)
+    device_flags = _device_flags(compiler, traced, optimized=opt)
     parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0"]}
-    flags = [f"-I{_INCLUDE}", *extension.torch_flags(name), "-Werror=return-type"]  # the engine's headers come first
+    # The engine's headers come first. A host function that forgets to return its tensor would end Python.
+    flags = [f"-I{_INCLUDE}", *extension.torch_flags(name), "-Werror=return-type"]
     link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime()]
     link += [*extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
 

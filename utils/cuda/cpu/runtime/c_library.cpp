@@ -50,6 +50,12 @@ static void not_in_a_kernel(const char* function) {
 }
 
 extern "C" {
+// g++ calls it where a kernel runs into a `__builtin_unreachable()` (_AS_NVCC_GCC in build.py).
+[[noreturn]] void __ubsan_handle_builtin_unreachable(void*) {
+    if (!cuda_on_cpu::here) abort();
+    cuda_on_cpu::trap();
+}
+
 void __wrap_exit(int status) {
     not_in_a_kernel("exit");
     exit(status);

@@ -69,7 +69,7 @@ inline constexpr bool can_add = is_one_of<T, int, unsigned int, Wide, float, dou
 // For 64-bit integers CUDA has `unsigned long long`, and uint64_t is `unsigned long`: the pointer has to be cast.
 #define CUDA_ON_CPU_ATOMIC(name, change, allowed, types)                                                         \
     template <class T>                                                                                           \
-    __forceinline__ T name(T* p, std::type_identity_t<T> v) {                                                    \
+    __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> v) {                                                    \
         static_assert(allowed, "CUDA has " #name " only for pointers to " types);                                \
         if constexpr (allowed) return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::change>(p, v);                \
     }
@@ -98,7 +98,7 @@ CUDA_ON_CPU_ATOMICS(atomicDec, decrement, (std::is_same_v<T, unsigned int>), "un
 
 #define CUDA_ON_CPU_ATOMIC_SUB(name)                                                                             \
     template <class T>                                                                                           \
-    __forceinline__ T name(T* p, std::type_identity_t<T> v) {                                                    \
+    __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> v) {                                                    \
         static_assert(::cuda_on_cpu::is_one_of<T, int, unsigned int>,                                            \
                       "CUDA has " #name " only for pointers to int and unsigned int");                           \
         return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::add>(p, T(0u - (unsigned int)v));                    \
@@ -110,7 +110,7 @@ CUDA_ON_CPU_ATOMIC_SUB(atomicSub_system)
 
 #define CUDA_ON_CPU_ATOMIC_CAS(name)                                                                             \
     template <class T>                                                                                           \
-    __forceinline__ T name(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {                  \
+    __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> expected, cuda_on_cpu::NotDeduced<T> v) {                  \
         constexpr bool allowed = CUDA_ON_CPU_INTEGERS || std::is_same_v<T, unsigned short>;                      \
         static_assert(allowed, "CUDA has " #name " only for pointers to " CUDA_ON_CPU_INTEGERS_TEXT              \
                                ", unsigned short: take a float's bits with __float_as_int");                 \

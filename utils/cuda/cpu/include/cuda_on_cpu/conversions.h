@@ -30,12 +30,12 @@ CUDA_ON_CPU_ROUNDINGS(CUDA_ON_CPU_NARROW)
 #undef CUDA_ON_CPU_FROM_INTEGER
 #undef CUDA_ON_CPU_TO_INTEGER
 
-__forceinline__ int __float_as_int(float x) { return std::bit_cast<int>(x); }
-__forceinline__ unsigned int __float_as_uint(float x) { return std::bit_cast<unsigned int>(x); }
-__forceinline__ float __int_as_float(int x) { return std::bit_cast<float>(x); }
-__forceinline__ float __uint_as_float(unsigned int x) { return std::bit_cast<float>(x); }
-__forceinline__ long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
-__forceinline__ double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
+__forceinline__ int __float_as_int(float x) { return cuda_on_cpu::bit_cast<int>(x); }
+__forceinline__ unsigned int __float_as_uint(float x) { return cuda_on_cpu::bit_cast<unsigned int>(x); }
+__forceinline__ float __int_as_float(int x) { return cuda_on_cpu::bit_cast<float>(x); }
+__forceinline__ float __uint_as_float(unsigned int x) { return cuda_on_cpu::bit_cast<float>(x); }
+__forceinline__ long long __double_as_longlong(double x) { return cuda_on_cpu::bit_cast<long long>(x); }
+__forceinline__ double __longlong_as_double(long long x) { return cuda_on_cpu::bit_cast<double>(x); }
 __forceinline__ int __double2hiint(double x) { return __double_as_longlong(x) >> 32; }
 __forceinline__ int __double2loint(double x) { return (int)__double_as_longlong(x); }
 __forceinline__ double __hiloint2double(int hi, int lo) {

@@ -25,7 +25,7 @@ CUDA_ON_CPU_LOAD(__ldlu)
 CUDA_ON_CPU_LOAD(__ldcv)
 #undef CUDA_ON_CPU_LOAD
 #define CUDA_ON_CPU_STORE(name) \
-    template <class T> __forceinline__ void name(T* p, std::type_identity_t<T> value) { *p = value; }
+    template <class T> __forceinline__ void name(T* p, cuda_on_cpu::NotDeduced<T> value) { *p = value; }
 CUDA_ON_CPU_STORE(__stcg)
 CUDA_ON_CPU_STORE(__stcs)
 CUDA_ON_CPU_STORE(__stwb)

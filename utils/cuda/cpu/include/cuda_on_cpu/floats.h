@@ -11,16 +11,14 @@
 
 namespace cuda_on_cpu {
 template <class A, class B>
-concept Numbers = std::is_arithmetic_v<A> && std::is_arithmetic_v<B>;
+using OfNumbers = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>>;
 }
-template <class A, class B>
-    requires cuda_on_cpu::Numbers<A, B>
+template <class A, class B, class = cuda_on_cpu::OfNumbers<A, B>>
 constexpr auto min(A a, B b) -> decltype(a + b) {
     using T = decltype(a + b);
     return T(b) < T(a) || T(a) != T(a) ? T(b) : T(a);
 }
-template <class A, class B>
-    requires cuda_on_cpu::Numbers<A, B>
+template <class A, class B, class = cuda_on_cpu::OfNumbers<A, B>>
 constexpr auto max(A a, B b) -> decltype(a + b) {
     using T = decltype(a + b);
     return T(a) < T(b) || T(a) != T(a) ? T(b) : T(a);

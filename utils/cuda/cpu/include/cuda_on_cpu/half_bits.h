@@ -13,7 +13,7 @@ struct Format {
     // The bits of `x`, rounded once.
     template <Rounding rounding>
     static unsigned short from(double x) {
-        const uint64_t bits = std::bit_cast<uint64_t>(x), size = bits & ~(1ull << 63);
+        const uint64_t bits = bit_cast<uint64_t>(x), size = bits & ~(1ull << 63);
         const unsigned int negative = bits >> 63 ? sign : 0;
         if (size > 0x7ffull << 52) return nan;
         if (size == 0x7ffull << 52) return negative | infinity;
@@ -37,16 +37,16 @@ struct Format {
 
     // The same to nearest, from a float: no branches, so that the compiler may do several at once.
     static unsigned short nearest(float x) {
-        const uint32_t bits = std::bit_cast<uint32_t>(x), size = bits & 0x7fffffff, negative = bits >> 16 & sign;
+        const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffff, negative = bits >> 16 & sign;
         constexpr int cut = 23 - mantissa_bits;
         uint32_t result = (size + ((1u << (cut - 1)) - 1) + (size >> cut & 1)) >> cut;
         if constexpr (exponent_bits < 8) {
             // Below the normal numbers the floating unit rounds: added to a number whose last bit is worth as much as
             // the format's last, x leaves its digits there.
             constexpr uint32_t rebias = uint32_t(127 - 1 + smallest_exponent) << mantissa_bits;
-            const float above = std::bit_cast<float>(uint32_t(127 + smallest_exponent + cut) << 23);
-            const float sum = std::bit_cast<float>(size) + above;
-            const uint32_t small = std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(above);
+            const float above = bit_cast<float>(uint32_t(127 + smallest_exponent + cut) << 23);
+            const float sum = bit_cast<float>(size) + above;
+            const uint32_t small = bit_cast<uint32_t>(sum) - bit_cast<uint32_t>(above);
             result = size < uint32_t(127 + smallest_exponent) << 23 ? small : result - rebias;
             result = result > infinity ? infinity : result;
         }
@@ -56,11 +56,11 @@ struct Format {
     static float to_float(unsigned short bits) {
         uint32_t size = uint32_t(bits & 0x7fff) << (23 - mantissa_bits), negative = uint32_t(bits & sign) << 16;
         if constexpr (exponent_bits < 8) {
-            const float scale = std::bit_cast<float>(uint32_t(2 * 127 - 1 + smallest_exponent) << 23);
-            const uint32_t scaled = std::bit_cast<uint32_t>(std::bit_cast<float>(size) * scale);
+            const float scale = bit_cast<float>(uint32_t(2 * 127 - 1 + smallest_exponent) << 23);
+            const uint32_t scaled = bit_cast<uint32_t>(bit_cast<float>(size) * scale);
             size = (bits & 0x7fffu) >= infinity ? size | 0x7f800000 : scaled;
         }
-        return std::bit_cast<float>(size | negative);
+        return bit_cast<float>(size | negative);
     }
 };
 

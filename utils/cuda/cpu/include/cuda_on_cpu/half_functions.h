@@ -15,8 +15,7 @@ struct alignas(2) HALF {
     HALF() = default;
     __forceinline__ HALF(HALF_RAW raw) : __x(raw.x) {}
     __forceinline__ HALF(float x) : __x(Bits::nearest(x)) {}
-    template <class T>
-        requires std::is_arithmetic_v<T>
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
     __forceinline__ HALF(T x) : __x(Bits::from<::cuda_on_cpu::Rounding::nearest>(::cuda_on_cpu::exact_or_odd(x))) {}
     __forceinline__ operator float() const { return Bits::to_float(__x); }
     __forceinline__ operator HALF_RAW() const { return {__x}; }

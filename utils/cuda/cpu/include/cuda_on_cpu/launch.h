@@ -84,9 +84,9 @@ void look_at_argument(const char* kernel, size_t i, const T& argument) {
     if constexpr (std::is_pointer_v<T>) {
         using Pointee = std::remove_pointer_t<T>;
         if constexpr (std::is_void_v<Pointee>)
-            name_argument(kernel, i, argument, 0, 0);
+            name_argument(kernel, i, (const void*)argument, 0, 0);
         else
-            name_argument(kernel, i, argument, sizeof(Pointee), alignof(Pointee));
+            name_argument(kernel, i, (const void*)argument, sizeof(Pointee), alignof(Pointee));
     }
 }
 #endif
@@ -107,28 +107,54 @@ void constant_memory(const void* begin, const void* end);
 // ::cuda_on_cpu::start("kernel", ::cuda_on_cpu::Launch(grid, block), CUDA_ON_CPU_CALL(kernel))(args)
 // so that the compiler picks the overload or the template instance, and converts the arguments, as for any call. The
 // second function of CUDA_ON_CPU_CALL gives the kernel's address, where it has one without its arguments.
-#define CUDA_ON_CPU_CALL(...)                                                                                 \
-    [&](auto... a) { __VA_ARGS__(a...); }, [&](auto address) -> const void* {                                 \
-        if constexpr (requires { address(__VA_ARGS__); }) return address(__VA_ARGS__);                        \
-        return nullptr;                                                                                       \
-    }
+#define CUDA_ON_CPU_CALL(...)                                  \
+    [&](auto... a) { __VA_ARGS__(a...); },                     \
+        [&](auto address) -> decltype(address(__VA_ARGS__)) { return address(__VA_ARGS__); }
 struct Address {
     template <class... A>
-    const void* operator()(void (*kernel)(A...)) const { return reinterpret_cast<const void*>(kernel); }
+    auto operator()(void (*kernel)(A...)) const { return kernel; }
 };
 
-template <class Kernel, class AddressOf>
-auto start(const char* name, Launch launch, Kernel kernel, AddressOf address_of) {
-    if (!launch.kernel) launch.kernel = address_of(Address());
-    return [name, launch, kernel](auto&&... args) {
-        std::tuple<std::decay_t<decltype(args)>...> copies(std::forward<decltype(args)>(args)...);
+template <class Kernel>
+struct Start {
+    const char* name;
+    Launch launch;
+    Kernel kernel;
+
+    template <class... Args>
+    void operator()(Args&&... args) const {
+        std::tuple<std::decay_t<Args>...> copies(std::forward<Args>(args)...);
         auto thread = [&] { std::apply(kernel, copies); };
 #ifdef CUDA_ON_CPU_TRACE
         std::apply([&](const auto&... a) { size_t i = 0; (look_at_argument(name, i++, a), ...); }, copies);
 #endif
         CUDA_ON_CPU_CONSTANTS();
         run_grid(name, launch, &run_threads<decltype(thread)>, &thread);
-    };
+    }
+};
+// Where the kernel's type is known, its arguments become what it takes before they are copied: 0 a pointer, for one.
+template <class Kernel, class... A>
+struct StartOf : Start<Kernel> {
+    void operator()(A... args) const { Start<Kernel>::operator()(static_cast<A&&>(args)...); }
+    template <class... Fewer, class = std::enable_if_t<sizeof...(Fewer) < sizeof...(A)>>
+    void operator()(Fewer&&... args) const {  // the others have a default
+        Start<Kernel>::operator()(std::forward<Fewer>(args)...);
+    }
+};
+template <class Kernel, class... A>
+StartOf<Kernel, A...> start_of(Start<Kernel> start, void (*)(A...)) {
+    return {std::move(start)};
+}
+
+template <class Kernel, class AddressOf>
+auto start(const char* name, Launch launch, Kernel kernel, AddressOf address_of) {
+    if constexpr (std::is_invocable_v<AddressOf, Address>) {
+        auto address = address_of(Address());
+        if (!launch.kernel) launch.kernel = reinterpret_cast<const void*>(address);
+        return start_of(Start<Kernel>{name, launch, kernel}, address);
+    } else {
+        return Start<Kernel>{name, launch, kernel};
+    }
 }
 
 // What device code calls, most of it in barriers.cpp. The warp functions wait until every living lane of `mask` has

@@ -1,7 +1,6 @@
 // Rounding in the four directions that a GPU knows, without changing the processor's own, which rounds to nearest.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -11,6 +10,11 @@
 
 namespace cuda_on_cpu {
 
+template <class To, class From>
+constexpr To bit_cast(From x) {  // C++17 lacks std::bit_cast
+    return __builtin_bit_cast(To, x);
+}
+
 enum class Rounding { nearest, zero, up, down };  // CUDA's endings _rn, _rz, _ru, _rd
 
 // Results that are not representable are kept as a double whose last bit is set ("round to odd"): cut to a shorter
@@ -19,9 +23,9 @@ enum class Rounding { nearest, zero, up, down };  // CUDA's endings _rn, _rz, _r
 inline double odd(double x, double error) {
     if (error == 0 || !(x - x == 0)) return x;
     if (x == 0) return error < 0 ? -0x1p-1074 : 0x1p-1074;
-    uint64_t bits = std::bit_cast<uint64_t>(x);
+    uint64_t bits = bit_cast<uint64_t>(x);
     if (!(bits & 1)) bits += (error > 0) == (x > 0) ? 1 : -1;
-    return std::bit_cast<double>(bits);
+    return bit_cast<double>(bits);
 }
 // The error of a sum is exact: Knuth's TwoSum ("The Art of Computer Programming" 2, 4.2.2).
 inline double odd_sum(double a, double b) {

@@ -62,6 +62,12 @@ CUDA_ON_CPU_ALIGNED_VECTORS(double, double)
 #undef CUDA_ON_CPU_ALIGNED_VECTORS
 #undef CUDA_ON_CPU_ALIGNED_VECTOR
 
+namespace cuda_on_cpu {
+// A parameter of this type takes its T from the others: `atomicAdd(&count, 1)` from the pointer.
+template <class T> struct AsGiven { using type = T; };
+template <class T> using NotDeduced = typename AsGiven<T>::type;
+}
+
 struct dim3 {
     unsigned int x, y, z;
     constexpr dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z) {}

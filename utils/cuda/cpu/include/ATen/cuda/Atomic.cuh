@@ -18,7 +18,7 @@ CUDA_ON_CPU_OPAQUE T exchanged_for(T* p, Next next) {
 }  // namespace cuda_on_cpu
 
 #define CUDA_ON_CPU_GPU_ATOMIC(name, change)                                                       \
-    template <class T> T name(T* p, std::type_identity_t<T> v) {                                   \
+    template <class T> T name(T* p, cuda_on_cpu::NotDeduced<T> v) {                                   \
         return ::cuda_on_cpu::exchanged_for(p, [=](T old) -> T { return change; });                \
     }
 CUDA_ON_CPU_GPU_ATOMIC(gpuAtomicAdd, old + v)
@@ -27,4 +27,4 @@ CUDA_ON_CPU_GPU_ATOMIC(gpuAtomicMax, old < v ? v : old)
 CUDA_ON_CPU_GPU_ATOMIC(gpuAtomicMin, v < old ? v : old)
 #undef CUDA_ON_CPU_GPU_ATOMIC
 
-template <class T> void gpuAtomicAddNoReturn(T* p, std::type_identity_t<T> v) { gpuAtomicAdd(p, v); }
+template <class T> void gpuAtomicAddNoReturn(T* p, cuda_on_cpu::NotDeduced<T> v) { gpuAtomicAdd(p, v); }
