@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from utils.cuda import session
 from utils.cuda.common import cxx
 from utils.cuda.common.cache import build_once, hashed, show_warnings
+from utils.cuda.common.preprocessor import included
 from utils.cuda.common.toolchain import cache_folder, device
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.profile import behave_like_chosen
@@ -55,7 +56,8 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, trace=False, ch
 def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
     """The module that `builder` (gpu.nvcc, cpu.build) makes of load_cuda's arguments, built now or earlier."""
     __tracebackhide__ = True
-    name = f"{funcs[0]}_{hashed(cuda_src, cpp_src, funcs, bool(opt), builder.fingerprint())}"
+    headers = included(cuda_src, cpp_src)
+    name = f"{funcs[0]}_{hashed(cuda_src, cpp_src, funcs, bool(opt), headers, builder.fingerprint())}"
     folder = cache_folder() / builder.device / name
     if name in sys.modules and not verbose:
         show_warnings(folder)
@@ -73,7 +75,7 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
             return builder(name, cuda_src, cpp_src, funcs, place, opt, say)
 
     what = f"compiling {funcs[0]} for the {builder.device}"
-    build_once(folder, build, what, sources, builder.expected_seconds(cuda_src), verbose)
+    build_once(folder, build, what, sources, builder.expected_seconds(cuda_src), verbose, builder.needs())
     if name not in sys.modules:
         module = _import(name, folder, sources)
         if builder.device == "cpu":

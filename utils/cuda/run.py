@@ -95,14 +95,14 @@ def _built(command):
     if device().type == "cuda" and not command.trace:
         from utils.cuda.gpu.program import build, expected_seconds, fingerprint
 
-        where, seconds, key = "cuda", expected_seconds(), fingerprint()
+        where, seconds, key, libraries = "cuda", expected_seconds(), fingerprint(), []
     else:
-        from utils.cuda.cpu.build import build_program, expected_seconds, kernel_fingerprint
+        from utils.cuda.cpu.build import build_program, expected_seconds, kernel_fingerprint, needs
 
         def build(whole, place, say):
             return build_program(whole, place, command.trace, say)
 
-        where, seconds, key = "cpu", 2 + expected_seconds(), kernel_fingerprint(command.trace)
+        where, seconds, key, libraries = "cpu", 2 + expected_seconds(), kernel_fingerprint(command.trace), needs()
     first = os.path.basename(command.files[0])
     name = f"{file_name(first)}_{hashed(whole.fingerprint(), key, command.trace)}"
     folder = cache_folder() / where / name
@@ -111,7 +111,8 @@ def _built(command):
         with open(place / "commands.txt", "w") as commands:
             return build(whole, place, lambda text: print(text, file=commands))
 
-    build_once(folder, filled, f"compiling {first} for the {where}", whole.texts, seconds, command.verbose)
+    what = f"compiling {first} for the {where}"
+    build_once(folder, filled, what, whole.texts, seconds, command.verbose, libraries)
     return folder
 
 

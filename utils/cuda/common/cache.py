@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from utils.cuda.common.sealed import check_owner, is_whole, make_folder, seal
 from utils.cuda.common.toolchain import cache_folder
 from utils.ground.errors import ToolchainError
 from utils.ground.progress import waiting
@@ -47,22 +48,28 @@ def file_name(name) -> str:
 # ---- building -------------------------------------------------------------------------------------------------------
 
 
-def build_once(folder, build, what, sources, expected_seconds, verbose=False):
+def build_once(folder, build, what, sources, expected_seconds, verbose=False, needs=()):
     """Have `build` fill `folder`, a folder in the cache, unless this or another process has already done so.
+
+    A build whose files are not as they were is made again, and so is one of which a library that it `needs` (a path
+    elsewhere in the cache) is missing or damaged: `build` makes that again too.
 
     `build(place)` fills the folder `place`, which becomes `folder` on success. It writes the commands that it ran to
     `commands.txt` and returns the compilers' log, empty on success. A log becomes a CompileError about `sources` (name
     to text). What compilers print although they succeed goes to `warnings.log`, and becomes CompileWarnings, now and
     whenever the build is used. `what` is shown if it takes long.
 
-    Raises ToolchainError if the cache cannot be written or the disk is full.
+    Raises ToolchainError if the cache cannot be written, if the disk is full, or if another user could have changed
+    what is in the cache (sealed.py).
     """
     __tracebackhide__ = True
+    for place in (folder, cache_folder() / "runtime"):
+        check_owner(cache_folder(), place)
     with _unwritable_explained():
-        if not _used(folder):
+        if not _used(folder, needs):
             limit = _limit()
             with _sole_builder(folder):
-                if built := not _used(folder):
+                if built := not _used(folder, needs):
                     with waiting(what, expected=expected_seconds):
                         log = _filled(folder, build, sources)
                     if verbose:
@@ -95,7 +102,7 @@ def _filled(folder, build, sources) -> str:
     for left in folder.parent.glob(f"{folder.name}.*[0-9]"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     place = folder.with_name(f"{folder.name}.{time.time_ns()}")
-    place.mkdir()
+    place.mkdir(mode=0o755)
     try:
         log = build(place)
         if full := _DISK_FULL.search(log):
@@ -106,23 +113,30 @@ def _filled(folder, build, sources) -> str:
             from utils.cuda.common.diagnostics import note_warnings
 
             note_warnings(place, sources)
-            (place / "complete").touch()
-        shutil.rmtree(folder, ignore_errors=True)  # a failed build, or one that a disk damaged
+            for unneeded in place.glob("*.o"):
+                unneeded.unlink()
+            seal(place)
+        _remove_whatever(folder)  # a failed build, or one that a disk damaged
         place.rename(folder)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return log
 
 
-def _used(folder) -> bool:
-    """Whether the build exists. Records the time of use, by which the least recently used builds are found."""
-    complete = folder / "complete"
-    try:
-        os.utime(complete)
-    except (FileNotFoundError, NotADirectoryError):
+def _remove_whatever(path):
+    """Remove a folder, a file or a link; nothing happens if there is none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _used(folder, needs) -> bool:
+    """Whether the build exists, undamaged. Records the time of use, by which the least recently used are found."""
+    if not (is_whole(folder) and all(map(is_whole, needs))):
         return False
-    except OSError:  # a cache that may be read but not written
-        return complete.exists()
+    with contextlib.suppress(OSError):  # a cache that may be read but not written
+        os.utime(folder / "complete")
     return True
 
 
@@ -133,7 +147,7 @@ def _sole_builder(folder, wait=True):
     Without `wait`, the others raise BlockingIOError.
     """
     path = folder.with_name(f"{folder.name}.lock")
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     while True:
         with open(path, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from utils.cuda.common import cxx
 from utils.cuda.common.cache import hashed
+from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 
 __all__ = ["HEADERS", "compiled", "fingerprint", "identity", "main_source", "run", "torch_flags", "torch_libraries"]
@@ -84,14 +85,14 @@ def _empty_libraries(names, compiler) -> Path | None:
     would take a third of a second each time.
     """
     folder = cache_folder() / "runtime" / f"names-{hashed(names)}"
-    if not all((folder / f"lib{name}.so").exists() for name in names):
-        folder.mkdir(parents=True, exist_ok=True)
+    if not all(is_whole(folder / f"lib{name}.so") for name in names):
+        make_folder(folder)
         for name in names:
             place = folder / f"{name}.{os.getpid()}"
             made = [compiler, "-shared", "-x", "c++", os.devnull, f"-Wl,-soname,lib{name}.so", "-o", str(place)]
             if run([made], lambda command: None):
                 return None
-            os.replace(place, folder / f"lib{name}.so")
+            put(place, folder / f"lib{name}.so")
     return folder
 
 

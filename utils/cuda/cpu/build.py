@@ -10,19 +10,29 @@ import sys
 import tempfile
 from pathlib import Path
 
-from utils.cuda.common import cxx, extension, gpus
+from utils.cuda.common import cxx, extension, gpus, preprocessor
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.diagnostics import refused
 from utils.cuda.common.extension import identity, run
 from utils.cuda.common.program import CUDA
+from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.translate import TranslationError, translate
 from utils.ground.system import cxx_compiler
 
-__all__ = ["Builder", "build_kernels", "build_program", "expected_seconds", "kernel_fingerprint", "runtime_sources"]
+__all__ = [
+    "Builder",
+    "build_kernels",
+    "build_program",
+    "expected_seconds",
+    "kernel_fingerprint",
+    "needs",
+    "runtime_sources",
+]
 
 _HERE = Path(__file__).parent
+_OWN = (_HERE / "build.py", _HERE / "translate.py", Path(preprocessor.__file__))
 
 # _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
 _INCLUDE = _HERE / "include"
@@ -55,7 +65,7 @@ _TRACED_LINK_CLANG = ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if sys.p
 @functools.cache
 def kernel_fingerprint(traced=False) -> str:
     """What the library of a kernel depends on besides its source: the engine's own files and the compiler."""
-    own = [path.read_text() for path in (_HERE / "build.py", _HERE / "translate.py", *cxx.FILES)]
+    own = [path.read_text() for path in (*_OWN, *cxx.FILES)]
     return hashed(_runtime_fingerprint(), own, identity(_compiler(traced)))
 
 
@@ -114,7 +124,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
     compiler, library = _compiler(traced), folder / f"{stem}.so"
     flags = [*_COMMON_FLAGS, f"-std=gnu++{_standard(options)}", *_device_flags(compiler, traced), "-D__CUDACC_RTC__"]
-    flags += _preprocessor_options(options)
+    flags += [*preprocessor.preprocessor_options(options), "-iquote", os.curdir]  # as NVRTC
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
@@ -126,25 +136,6 @@ def _standard(options):
     """The C++ standard that NVRTC's options ask for, '20'; as nvcc's, it is C++17 otherwise."""
     asked = re.findall(r"(?<!\S)--?std[= ]c\+\+(\d+)(?!\S)", " ".join(options))
     return asked[-1] if asked else "17"
-
-
-def _preprocessor_options(options):
-    """NVRTC's options for macros and include folders, as g++ and clang++ write them."""
-    long = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
-    kept, after = [], None
-    for option in options:
-        if after:
-            kept.append(after + option)
-            after = None
-            continue
-        name, _, value = option.partition("=")
-        if name in long and value:
-            kept.append(long[name] + value)
-        elif option in long or option in ("-D", "-U", "-I"):
-            after = long.get(option, option)
-        elif option[:2] in ("-D", "-U", "-I"):
-            kept.append(option)
-    return kept
 
 
 class Builder:
@@ -161,6 +152,10 @@ class Builder:
     def fingerprint(self):
         """What a module depends on besides its sources: the engine's own files, the compiler, torch and Python."""
         return hashed(kernel_fingerprint(self.traced), self.traced, extension.fingerprint())
+
+    def needs(self):
+        """The libraries in the cache that a module is loaded with."""
+        return needs()
 
     def expected_seconds(self, cuda_src):
         """About how long a build takes."""
@@ -286,6 +281,11 @@ def _runtime_path() -> Path:
     return cache_folder() / "runtime" / f"libcuda_on_cpu-{_runtime_fingerprint()}.so"
 
 
+def needs() -> list[Path]:
+    """The libraries that every build is loaded with."""
+    return [_runtime_path(), *guard.needed()]
+
+
 def expected_seconds() -> int:
     """About how long a kernel takes to build; the first one on a machine waits for the runtime too."""
     return 2 if _runtime_path().exists() else 12
@@ -306,11 +306,11 @@ def _compile_and_link(commands, link, folder, say) -> str:
     The runtime is built beside its final place and moved there when complete, so no process ever loads half of it.
     """
     runtime = _runtime_path()
-    if runtime.exists():
+    if is_whole(runtime):
         with contextlib.suppress(OSError):  # a read-only cache
             os.utime(runtime)  # in use: utils/cuda/common/cache.py removes one that has long been unused
         return run(commands, say, folder / "warnings.log") or run([link], say)
-    runtime.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(runtime.parent)
     with tempfile.TemporaryDirectory(dir=runtime.parent) as beside:
         compiler, objects = cxx_compiler(), []
         for part in runtime_sources():
@@ -321,5 +321,5 @@ def _compile_and_link(commands, link, folder, say) -> str:
         log = run(commands, say, folder / "warnings.log") or run([linked], say)
         if log:
             return log
-        os.replace(built, runtime)
+        put(Path(built), runtime)
     return run([link], say)

@@ -13,11 +13,12 @@ import tempfile
 from pathlib import Path
 
 from utils.cuda.common.cache import hashed
+from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder, device
 from utils.ground.errors import ToolchainError
 from utils.ground.system import cxx_compiler
 
-__all__ = ["building", "guard_tensors"]
+__all__ = ["building", "guard_tensors", "needed"]
 
 _SOURCES = [Path(__file__).parent / "guard" / name for name in ("guard.cpp", "guard.h")]
 _loaded = None  # the library, once it serves torch
@@ -34,13 +35,9 @@ def guard_tensors(runtime=None) -> bool:
     global _loaded, _failed
     try:
         if _loaded is None:
-            if not _wanted() or not _path().exists():
+            if not _wanted() or not is_whole(_path()):
                 return False
-            try:
-                library = ctypes.CDLL(str(_path()))
-            except OSError:
-                _path().unlink()  # a damaged file: the next build replaces it
-                raise
+            library = ctypes.CDLL(str(_path()))
             library.cuda_on_cpu_guard.restype = ctypes.c_void_p
             library.cuda_on_cpu_guard_install.restype = ctypes.c_bool
             _loaded = library
@@ -56,7 +53,7 @@ def guard_tensors(runtime=None) -> bool:
 def building():
     """Build the guard if it is not built yet, in parallel with what the `with` block builds."""
     try:
-        build = _begin() if _wanted() and not _path().exists() else None
+        build = _begin() if _wanted() and not is_whole(_path()) else None
     except (OSError, ToolchainError):
         build = None
     try:
@@ -64,6 +61,14 @@ def building():
     finally:
         if build is not None:
             _end(*build)
+
+
+def needed() -> list[Path]:
+    """The guard's library if it has been built and this process has still to load it."""
+    try:
+        return [_path()] if _loaded is None and _wanted() and os.path.lexists(_path()) else []
+    except (OSError, ToolchainError):
+        return []
 
 
 def _wanted() -> bool:
@@ -91,7 +96,7 @@ def _begin():
     import torch
 
     home = Path(torch.__file__).parent
-    _path().parent.mkdir(parents=True, exist_ok=True)
+    make_folder(_path().parent)
     folder = tempfile.TemporaryDirectory(dir=_path().parent)
     command = [cxx_compiler(), "-std=c++20", "-O2", "-fPIC", "-shared", str(_SOURCES[0])]
     command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", "-isystem", str(home / "include")]
@@ -106,9 +111,10 @@ def _end(compiler, folder):
     with folder:
         try:
             if compiler.wait() == 0:
-                os.replace(f"{folder.name}/guard.so", _path())
+                put(Path(folder.name, "guard.so"), _path())
             else:
                 _failed = True  # do not try again for every kernel
+                _path().unlink(missing_ok=True)
         except OSError:
             _failed = True
         finally:  # the learner may have interrupted

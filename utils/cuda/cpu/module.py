@@ -7,9 +7,10 @@ import ctypes
 
 from utils.cuda.common import cache
 from utils.cuda.common.diagnostics import refused, shorten
+from utils.cuda.common.preprocessor import included
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
-from utils.cuda.cpu.build import build_kernels, expected_seconds, kernel_fingerprint
+from utils.cuda.cpu.build import build_kernels, expected_seconds, kernel_fingerprint, needs
 from utils.cuda.cpu.profile import behave_like_chosen
 from utils.cuda.cpu.translate import TranslationError
 
@@ -25,7 +26,8 @@ def module(source, name, options=(), traced=False, verbose=False) -> "Module":
 def modules(source, names, options=(), traced=False, verbose=False) -> "list[Module]":
     """The kernels `names` of one text, built together: compiled once, and sharing what is global in the text."""
     __tracebackhide__ = True
-    key = cache.hashed(source, names, options, traced, kernel_fingerprint(traced))
+    headers = included(source, options=options)
+    key = cache.hashed(source, names, options, headers, traced, kernel_fingerprint(traced))
     folder = cache_folder() / "cpu" / f"{cache.file_name(names[0])}_{key}"
     library = str(folder / ("traced.so" if traced else "kernel.so"))
     sources, what = {"cuda_src": source, "name": "\n".join(names)}, f"compiling {', '.join(names)} for the CPU"
@@ -42,20 +44,11 @@ def modules(source, names, options=(), traced=False, verbose=False) -> "list[Mod
             except TranslationError as error:
                 raise refused("cuda_src", source, error.line, str(error)) from None
 
-    cache.build_once(folder, build, what, sources, expected_seconds(), verbose)
+    cache.build_once(folder, build, what, sources, expected_seconds(), verbose, needs())
     if library not in _loaded:
-        try:
-            _loaded[library] = _all_of(library, names)
-        except OSError:  # the runtime's library was removed, or the file is damaged
-            (folder / "complete").unlink(missing_ok=True)
-            cache.build_once(folder, build, what, sources, expected_seconds())
-            _loaded[library] = _all_of(library, names)
+        _loaded[library] = [Module(library, number) for number in range(len(names))]
     behave_like_chosen(_loaded[library][0].library)
     return _loaded[library]
-
-
-def _all_of(library, names):
-    return [Module(library, number) for number in range(len(names))]
 
 
 _loaded = {}  # lists of modules by the path of their library

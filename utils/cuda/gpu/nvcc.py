@@ -42,6 +42,10 @@ class Builder:
         programs = [identity(program) for program in (self.home / "bin" / "nvcc", compiler) if program]
         return hashed(own, extension.fingerprint(), chosen, programs, self.architecture)
 
+    def needs(self):
+        """The libraries in the cache that a module is loaded with: none."""
+        return []
+
     def expected_seconds(self, cuda_src):
         """About how long a build takes."""
         try:

@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 from utils.cuda.common import cache, cxx
+from utils.cuda.common.preprocessor import included
 from utils.cuda.common.toolchain import bindings_hint, cache_folder, cuda_home
 from utils.cuda.gpu import failures
 from utils.ground.errors import ToolchainError
@@ -84,7 +85,7 @@ def modules(source, names, options=(), verbose=False) -> "list[Module]":
     __tracebackhide__ = True
     if verbose:
         built(source, names, options, _capability(torch.device("cuda")), verbose)
-    key = cache.hashed(source, names, options)
+    key = cache.hashed(source, names, options, included(source, options=options))
     if key not in _loaded:
         code = _Code(source, names, options)
         _loaded[key] = [Module(code, number, name) for number, name in enumerate(names)]
@@ -242,8 +243,10 @@ def built(source, names, options, capability, verbose=False) -> Path:
     names = [names] if isinstance(names, str) else names
     options = [*_architecture(options, capability), *options]
     includes = _include_folders()
+    headers = included(source, options=options)
     made_by = (_version(), Path(__file__).read_text(), [(str(p), p.stat().st_mtime_ns) for p in includes])
-    folder = cache_folder() / "cuda" / f"{cache.file_name(names[0])}_{cache.hashed(source, names, options, made_by)}"
+    key = cache.hashed(source, names, options, headers, made_by)
+    folder = cache_folder() / "cuda" / f"{cache.file_name(names[0])}_{key}"
     options = ["-default-device", *options, *(f"-I{path}" for path in includes)]
     sources = {"cuda_src": source, "name": "\n".join(names)}
     what = f"compiling {', '.join(names)} for the GPU"

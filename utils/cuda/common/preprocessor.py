@@ -1,0 +1,69 @@
+"""What a build takes in beside its source: macros from options, and the files that the source includes."""
+
+import hashlib
+import os
+import re
+
+__all__ = ["included", "preprocessor_options"]
+
+_LONG = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
+_DIRECTIVE = re.compile(rb"^.*\b(?:include|include_next|__has_include|define|embed)\b.*$", re.MULTILINE)
+_NAME = re.compile(rb'["<]([^"<>\n]+)[">]')
+
+
+def preprocessor_options(options) -> list[str]:
+    """NVRTC's options for macros and include folders, as g++, clang++ and nvcc write them: ['-DN=5', '-Ifolder']."""
+    kept, after = [], None
+    for option in options:
+        if after:
+            kept.append(after + option)
+            after = None
+            continue
+        name, _, value = option.partition("=")
+        if name in _LONG and value:
+            kept.append(_LONG[name] + value)
+        elif option in _LONG or option in ("-D", "-U", "-I"):
+            after = _LONG.get(option, option)
+        elif option[:2] in ("-D", "-U", "-I"):
+            kept.append(option)
+    return kept
+
+
+def included(*sources, options=()) -> list[tuple[str, str]]:
+    """Path and hash of every file that the sources may include, directly or through others, for a build's name.
+
+    Looks in the folders of `options` (-I) and $CPATH, in the current one, as NVRTC does, and beside each file. What the
+    preprocessor would leave out is listed too: a build is at worst made once too often. The toolkit's and the engine's
+    own headers are not found here; a build's name contains their version.
+    """
+    if not options and not any("include" in source for source in sources):
+        return []
+    folders = [option[2:] for option in preprocessor_options(options) if option.startswith("-I")]
+    for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
+        folders += os.environ.get(name, "").split(os.pathsep) if os.environ.get(name) else []
+    folders = list(dict.fromkeys([os.curdir, *folders]))
+    from_options = [option.partition("=")[2] or option for option in options]  # --pre-include=x.h, -DHEADER="x.h"
+    named = "\n".join('include "{}"'.format(option.strip('"<>')) for option in from_options)
+    waiting = [(text.encode(errors="replace"), folders) for text in (named, *sources)]
+    found = {}
+    while waiting:
+        text, places = waiting.pop()
+        directives = b"\n".join(_DIRECTIVE.findall(text.replace(b"\\\n", b" ")))
+        for name in set(_NAME.findall(directives)):
+            for path in dict.fromkeys(os.path.join(place, os.fsdecode(name)) for place in places):
+                real = os.path.realpath(path) if os.path.isfile(path) else None
+                if real is None or real in found:
+                    continue
+                contents = _contents(real)
+                found[real] = hashlib.sha256(contents).hexdigest()
+                waiting.append((contents, [os.path.dirname(path), *folders]))
+    return sorted(found.items())
+
+
+def _contents(path) -> bytes:
+    """Of a header; nothing for one that the compiler cannot read either."""
+    try:
+        with open(path, "rb") as header:
+            return header.read()
+    except OSError:
+        return b""
