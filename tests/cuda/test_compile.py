@@ -245,7 +245,7 @@ def test_a_kernel_that_is_not_marked_as_one(on_cpu):
 def test_no_compiler_names_the_command(fresh, on_cpu, monkeypatch):
     from utils.cuda.cpu import build
 
-    build.kernel_fingerprint.cache_clear()
+    build._engine_fingerprint.cache_clear()
     apt = fresh / "apt"
     apt.write_text("")
     apt.chmod(0o755)

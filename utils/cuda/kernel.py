@@ -86,9 +86,10 @@ class Kernel:
 
         It works on copies of the tensors, which may be on any device: the tensors themselves do not change, and `.args`
         of what it returns holds the copies after the run. `outputs` is a list of the tensors that the kernel must write
-        in full. `order` is the order of blocks and threads: 'forward', 'reversed', or a seed to shuffle them. It stops
-        after `max_problems` problems, and gives up on a thread after `max_steps` steps (basic blocks of the compiled
-        code). Returns a `utils.cuda.cpu.trace.trace.Trace`.
+        in full. `order` is the order of blocks and threads: 'forward', 'reversed', or a seed to shuffle them. `gpu` is
+        the GPU whose limits apply, 'T4', 'A100' or 'H200', by default that of CUDA_COURSE_GPU. It stops after
+        `max_problems` problems, and gives up on a thread after `max_steps` steps (basic blocks of the compiled code).
+        Returns a `utils.cuda.cpu.trace.trace.Trace`.
         """
         return Tracer(self.source, self.name, self.options)
 
@@ -109,11 +110,13 @@ class Tracer:
     def __getitem__(self, launch):
         __tracebackhide__ = True
         blocks, threads, shared_bytes = _launch(launch, self.name)
+        from utils.cuda.cpu.profile import behaving_like
         from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, trace
 
-        def run(*args, outputs=(), order="forward", max_problems=MAX_PROBLEMS, max_steps=MAX_STEPS):
+        def run(*args, outputs=(), order="forward", gpu=None, max_problems=MAX_PROBLEMS, max_steps=MAX_STEPS):
             __tracebackhide__ = True
-            return trace(self, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps)
+            with behaving_like(gpu):
+                return trace(self, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps)
 
         return run
 

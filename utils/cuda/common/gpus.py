@@ -4,15 +4,17 @@ The CPU engine behaves like one of these GPUs: environment variable CUDA_COURSE_
 """
 
 import ast
+import contextlib
 import functools
 import os
 import re
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
 from utils.ground.errors import CourseError
 
-__all__ = ["TABLE", "Gpu", "Limits", "chosen", "named"]
+__all__ = ["TABLE", "Gpu", "Limits", "choosing", "chosen", "named"]
 
 TABLE = Path(__file__).with_name("gpus.h")
 
@@ -91,11 +93,28 @@ def named(name) -> Gpu:
     raise CourseError(f"there is no GPU {name!r} in the course's table: it has {names} ({architectures})")
 
 
+_choice = ContextVar("gpu", default=None)  # a trace's `gpu`
+
+
+@contextlib.contextmanager
+def choosing(name=None):
+    """In the `with` block, `chosen()` is the GPU called `name`, unless that is None. Raises CourseError."""
+    __tracebackhide__ = True
+    if name is not None:
+        chosen(name)
+    before = _choice.set(_choice.get() if name is None else name)
+    try:
+        yield
+    finally:
+        _choice.reset(before)
+
+
 def chosen(name=None) -> Gpu:
     """The GPU that the CPU engine behaves like: the one called `name`, otherwise $CUDA_COURSE_GPU, otherwise the
     table's first. Raises CourseError, with the names, for one that the table does not have."""
     __tracebackhide__ = True
     default, *gpus = _table()[1]
+    name = _choice.get() if name is None else name
     wanted = os.environ.get("CUDA_COURSE_GPU", "") if name is None else name
     if name is None and not wanted:
         return default

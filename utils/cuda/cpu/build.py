@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _HERE = Path(__file__).parent
-_OWN = (_HERE / "build.py", _HERE / "translate.py", Path(preprocessor.__file__))
+_OWN = [*(_HERE / name for name in ("architecture.py", "build.py", "translate.py")), Path(preprocessor.__file__)]
 
 # _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
 _INCLUDE = _HERE / "include"
@@ -62,9 +62,14 @@ _TRACED_FLAGS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
 _TRACED_LINK_CLANG = ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if sys.platform == "linux" else []
 
 
-@functools.cache
 def kernel_fingerprint(traced=False) -> str:
-    """What the library of a kernel depends on besides its source: the engine's own files and the compiler."""
+    """What the library of a kernel depends on besides its source: the engine's own files, the compiler, and the
+    architecture of the GPU that the engine behaves like."""
+    return hashed(_engine_fingerprint(traced), gpus.chosen().capability)
+
+
+@functools.cache
+def _engine_fingerprint(traced) -> str:
     own = [path.read_text() for path in (*_OWN, *cxx.FILES)]
     return hashed(_runtime_fingerprint(), own, identity(_compiler(traced)))
 
@@ -98,6 +103,7 @@ def _device_flags(compiler, traced=False, optimized=True):
     """The flags for device code: traced, fast, or quickly compiled."""
     is_clang = _is_clang(compiler)
     accepting = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC)
+    accepting = [*accepting, f"-DCUDA_ON_CPU_ARCH={10 * gpus.chosen().capability}"]  # what __CUDA_ARCH__ is
     if traced:
         return accepting + _TRACED_FLAGS + (_TRACED_FLAGS_CLANG if is_clang else _TRACED_FLAGS_GCC)
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
@@ -115,7 +121,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     """
     stem = "traced" if traced else "kernel"
     code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", "#include <cuda_on_cpu/as_nvcc.h>"]
-    code += ['#line 1 "cuda_src"', translate(source)]
+    code += ["#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH", '#line 1 "cuda_src"', translate(source, host=False)]
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
     for number, name in enumerate(names):

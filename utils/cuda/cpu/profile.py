@@ -6,23 +6,33 @@ from utils.cuda.common import gpus
 
 __all__ = ["behave_like_chosen", "behaving_like"]
 
+_library = None  # any that is linked to the runtime
+
 
 def behave_like_chosen(library):
-    """From now on, behave like the GPU that $CUDA_COURSE_GPU names. `library` is any that is linked to the runtime.
+    """From now on, behave like the chosen GPU (`gpus.chosen`). `library` is any that is linked to the runtime.
 
-    Raises CourseError if it names none. The runtime reads the variable itself when it is loaded; this is for a variable
-    that was set, or changed, since.
+    The runtime reads $CUDA_COURSE_GPU when it is loaded; the variable may have changed since. Raises CourseError if it
+    names no GPU of the table.
     """
     __tracebackhide__ = True
+    global _library
+    _library = library
     library.cuda_on_cpu_choose_gpu(gpus.chosen().name.encode())
 
 
 @contextlib.contextmanager
-def behaving_like(library, gpu=None):
-    """Behave like the GPU `gpu` in the `with` block, by default like the chosen one. Raises CourseError."""
+def behaving_like(gpu):
+    """In the `with` block, build and run for the GPU called `gpu`, or for the chosen one if it is None.
+
+    Raises CourseError for a name that the table does not have.
+    """
     __tracebackhide__ = True
-    library.cuda_on_cpu_choose_gpu(gpus.chosen(gpu).name.encode())
     try:
-        yield
+        with gpus.choosing(gpu):
+            if _library is not None:
+                behave_like_chosen(_library)
+            yield
     finally:
-        library.cuda_on_cpu_choose_gpu(gpus.chosen().name.encode())
+        if _library is not None:
+            behave_like_chosen(_library)

@@ -6,6 +6,7 @@ number, so a compiler's message about line 7 is about line 7 of the learner's so
 """
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.architecture import with_architecture
 from utils.ground.errors import CourseError
 
 __all__ = ["TranslationError", "translate"]
@@ -34,8 +35,9 @@ _NEEDS_GPU = {
 _TAKES_KERNEL = {"cudaLaunchKernel", "cudaLaunchCooperativeKernel"}
 
 
-def translate(source: str, kernels: bool = True) -> str:
-    """C++ for the CPU from CUDA C++ text, line for line. Without `kernels`, it is text that nvcc never sees.
+def translate(source: str, kernels: bool = True, host: bool = True) -> str:
+    """C++ for the CPU from CUDA C++ text, line for line. Without `kernels`, it is text that nvcc never sees;
+    without `host`, it is device code alone, as for NVRTC: the build defines `__CUDA_ARCH__` for all of it.
 
     Raises TranslationError for a launch or a `__shared__` declaration that cannot be read, for what needs a GPU, and
     for what nvcc would refuse and a C++ compiler would not notice.
@@ -64,7 +66,8 @@ def translate(source: str, kernels: bool = True) -> str:
     for start, end, replacement in sorted(edits):
         pieces += [source[at:start], replacement]
         at = end
-    return "".join(pieces) + source[at:]
+    translated = "".join(pieces) + source[at:]
+    return with_architecture(translated) if kernels and host else translated
 
 
 def _error(token, message):
@@ -155,7 +158,7 @@ def _launch(source, tokens, i, edits, plain):
     if launch.problem:
         raise TranslationError(launch.problem, line=launch.line)
     begins, ends = tokens[launch.first].start, tokens[i - 1].end
-    config = translate(source[tokens[i].end : tokens[launch.closes].start])
+    config = translate(source[tokens[i].end : tokens[launch.closes].start], host=False)
     name = launch.kernel.replace("\\", "\\\\").replace('"', '\\"')
     call = f"CUDA_ON_CPU_CALL({source[begins:ends]}{_lines(source[ends : tokens[i].start], tokens[i])})"
     start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), {call})'

@@ -159,6 +159,8 @@ static void thread_ended(Block& b, Fiber* fiber) {
     if (b.at_barrier.length && b.at_barrier.length == b.alive) open_barrier(b);
 }
 
+bool kernel_runs() { return here != nullptr; }
+
 bool next_watched_thread() {
     Block& b = block();
     b.worker->in_kernel = 0;

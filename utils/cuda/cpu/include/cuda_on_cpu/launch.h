@@ -45,6 +45,14 @@ __attribute__((pure)) dim3 place_of_grid_dim();
 
 bool next_watched_thread();  // in fibers.cpp
 
+#ifndef CUDA_ON_CPU_ARCH  // the value of __CUDA_ARCH__ in device code, unless the build names another
+#define CUDA_ON_CPU_ARCH 900
+#endif
+
+// For a __host__ __device__ function with one body for either side (architecture.py): whether a kernel calls it.
+__attribute__((pure)) bool kernel_runs();
+constexpr bool in_device_code() { return !__builtin_is_constant_evaluated() && kernel_runs(); }
+
 // Steps on to the next thread of the block that has not begun; false when this fiber is to begin no other.
 inline bool next_thread() {
     Position& p = *here;
