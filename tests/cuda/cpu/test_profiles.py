@@ -65,7 +65,6 @@ std::vector<int64_t> occupancy(int64_t threads, int64_t bytes);
 """
 # Every way in which a text may ask for __CUDA_ARCH__.
 MEANINGS = r"""
-#include <torch/types.h>
 #include <cuda_runtime.h>
 #include <string>
 #include <vector>
