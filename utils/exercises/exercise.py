@@ -4,6 +4,7 @@ To add an exercise, write it into `EXERCISES` of utils/exercises/lesson_NN.py, a
 
 - `Question(name, wrong)`: `wrong(answer)` returns what is wrong with it in a sentence, or "" if it is right. For
   values, and for functions where more than the result counts. `given(f(...))` says "not yet" if a None is in there.
+  An error that `wrong` raises about a value means that it is not what the exercise `takes`, "two numbers" for instance.
 - `Function(name, cases, expected)`: the answer is a Python function, and each case the dictionary of its arguments.
 - `Kernel(name, sizes, arguments, outputs, launch, expected)`: the answer is a kernel, in Python where `run` is one of
   lesson/simulator.py's functions, in CUDA C++ where `cuda` is the kernel's name. For each of `sizes`, a dictionary,
@@ -53,6 +54,7 @@ class Question:
 
     name: str
     wrong: Callable[[object], str]
+    takes: str = "another kind of answer"
 
 
 @dataclass(frozen=True)
@@ -100,11 +102,15 @@ def given(value):
 
 def is_blank(value) -> bool:
     """Whether this is None, `...`, an empty text, or something that holds None or `...`."""
-    if isinstance(value, (tuple, list, set)):
-        return any(map(is_blank, value))
-    if isinstance(value, dict):
-        return any(map(is_blank, value.values()))
-    return value is None or value is ... or (isinstance(value, str) and not value.strip())
+    waiting, seen = [value], set()
+    while waiting:
+        value = waiting.pop()
+        if value is None or value is ... or (isinstance(value, str) and not value.strip()):
+            return True
+        if isinstance(value, (tuple, list, set, dict)) and id(value) not in seen:  # a list may contain itself
+            seen.add(id(value))
+            waiting += value.values() if isinstance(value, dict) else value
+    return False
 
 
 def uses_name(function, name) -> bool:

@@ -13,7 +13,16 @@ from utils.cuda.common.grid import launch_sizes
 from utils.exercises.exercise import Function, Kernel, Question, given, is_blank, traffic_of, uses_name
 from utils.exercises.lessons import find, note, unknown
 from utils.exercises.running import failure, learners_limit, outcome, watched_kernel
-from utils.exercises.verdicts import Verdict, case_text, counts, difference, not_taken, unwritten, worst
+from utils.exercises.verdicts import (
+    Verdict,
+    case_text,
+    counts,
+    difference,
+    not_taken,
+    printable,
+    unwritten,
+    worst,
+)
 from utils.exercises.watched import Memory
 from utils.lesson.simulator import run_kernel
 
@@ -34,21 +43,23 @@ def check(name, answer) -> None:
     """Print what an answer to the exercise `name` does. `answer` is a function, source text or a value, as it asks."""
     exercise = find(name)
     if exercise is None:
-        print(unknown(name))
+        print(printable(unknown(name)))
         return
     with torch.random.fork_rng(devices=[]):  # the learner's random numbers stay as they would be
         verdict = judged(exercise, answer)
     note(name, solved=verdict.kind == "right")
-    print(verdict)
+    print(printable(str(verdict)))
 
 
 def judged(exercise, answer) -> Verdict:
     """The worst that there is to say. Whatever goes wrong in between is something to say as well."""
-    if is_blank(answer) or _has_blank(answer):
-        return Verdict("not yet")
     try:
+        if is_blank(answer) or _has_blank(answer):
+            return Verdict("not yet")
         return worst(list(_JUDGES[type(exercise)](exercise, answer)))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return failure(error)
 
 
@@ -64,6 +75,8 @@ def _has_blank(answer):
 
 def _verdicts_on_question(question, answer):
     text = outcome(lambda: question.wrong(answer))
+    if isinstance(text, Verdict) and text.kind == "crashed" and not callable(answer):
+        text = not_taken(question.takes, answer)
     yield text if isinstance(text, Verdict) else Verdict("wrong", text) if text else Verdict("right")
 
 

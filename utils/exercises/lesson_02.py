@@ -35,8 +35,8 @@ def _blocks(h, w):
 
 
 EXERCISES = [
-    Question("02-count", _wrong_count),
-    Question("02-unnoticed", _wrong_unnoticed),
+    Question("02-count", _wrong_count, takes="two numbers (blocks, threads without a pixel)"),
+    Question("02-unnoticed", _wrong_unnoticed, takes="a list of sizes such as [(150, 225)]"),
     Kernel(
         "02-guard",
         sizes=[{"h": h, "w": w} for h, w in ((1, 1), (1, 17), (7, 13), (8, 8), (11, 23))],

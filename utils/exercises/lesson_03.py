@@ -135,6 +135,6 @@ EXERCISES = [
         traffic=lambda n: once(torch.empty(n, dtype=torch.int64)),
     ),
     Question("03-name", _wrong_name),
-    Question("03-tile", _wrong_tiles),
+    Question("03-tile", _wrong_tiles, takes="three numbers"),
     Question("03-binding", _wrong_call),
 ]

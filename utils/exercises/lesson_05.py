@@ -31,7 +31,7 @@ def _wrong_size(answer):
 
 
 EXERCISES = [
-    Question("05-size", _wrong_size),
+    Question("05-size", _wrong_size, takes="three numbers (h, k, w)"),
     Kernel(
         "05-1d",
         sizes=_SIZES,

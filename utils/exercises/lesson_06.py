@@ -1,5 +1,7 @@
 """Lesson 06: the matrix product in CUDA C++, and what a host function must not forget."""
 
+from operator import index
+
 import numpy as np
 import torch
 
@@ -25,9 +27,10 @@ def _wrong_row(first_bad_row):
 def _wrong_lines(answer):
     """The lines of the lesson's host function with a mistake, by what is wrong there."""
     wrong = {5: "sizes", 6: "options", 8: "blocks", 9: "stream", 10: "type"}
-    if innocent := sorted(set(answer) - set(wrong)):
+    named = set(map(index, answer))
+    if innocent := sorted(named - set(wrong)):
         return f"line {innocent[0]} is correct"
-    rest = len(set(wrong) - set(answer))
+    rest = len(set(wrong) - named)
     return f"right so far, and {rest} more of the lines {'is' if rest == 1 else 'are'} wrong" if rest else ""
 
 
@@ -78,5 +81,5 @@ EXERCISES = [
         close={"rtol": 1e-5, "atol": 1e-3},
         traffic=_matmul,
     ),
-    Question("06-host", _wrong_lines),
+    Question("06-host", _wrong_lines, takes="a list of line numbers"),
 ]

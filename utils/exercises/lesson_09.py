@@ -85,5 +85,7 @@ EXERCISES = [
         expected=lambda h, w, k, tile: 2 * h * w * k / (4 * (2 * h * w * k / tile + h * w)),
     ),
     Question("09-bound", _wrong_bound),
-    Question("09-hunt", partial(wrong_lines, _MISTAKES)),
+    Question(
+        "09-hunt", partial(wrong_lines, _MISTAKES), takes="a dictionary with the number of a line for each mistake"
+    ),
 ]

@@ -51,22 +51,30 @@ def _wrong_schema(answer):
 
 
 def _wrong_fake(answer):
+    from torch._subclasses import FakeTensorMode  # here: it takes a second to import
+
+    # As torch.compile calls a fake kernel: with tensors that have a real device, and no memory.
+    with FakeTensorMode():
+        return _wrong_on("cpu", answer) or _wrong_on("cuda", answer)
+
+
+def _wrong_on(device, answer):
     for h, w, dtype in ((3, 5, torch.float32), (4, 4, torch.float64), (1, 7, torch.float16), (0, 2, torch.float32)):
-        a, b = torch.empty(h, dtype=dtype, device="meta"), torch.empty(w, dtype=dtype, device="meta")
-        out, case = answer(a, b), f"a has {h} numbers and b {w}, both {str(dtype)[6:]}, on the device meta"
+        a, b = torch.empty(h, dtype=dtype, device=device), torch.empty(w, dtype=dtype, device=device)
+        out, case = answer(a, b), f"a has {h} numbers and b {w}, both {str(dtype)[6:]}, on the device {device}"
         given(out)
         if not isinstance(out, torch.Tensor):
             return f"it should return a tensor, but it returns {out!r}"
         for what, got, wanted in (
             ("size", list(out.shape), [h, w]),
             ("type", str(out.dtype)[6:], str(dtype)[6:]),
-            ("device", out.device.type, "meta"),
+            ("device", out.device.type, device),
         ):
             if got != wanted:
                 return f"the {what} should be {wanted}, but yours is {got} ({case})"
         if not out.is_contiguous():
             return f"the result is stored row by row, but yours has the strides {out.stride()} ({case})"
-    number, vector, matrix = (torch.empty(size, device="meta") for size in ((), (3,), (3, 2)))
+    number, vector, matrix = (torch.empty(size, device=device) for size in ((), (3,), (3, 2)))
     for a, b in ((matrix, vector), (vector, matrix), (matrix, matrix), (number, vector), (vector, number)):
         try:
             answer(a, b)

@@ -79,13 +79,15 @@ def _is_learners(filename):
 
 
 def outcome(call, limit=None):
-    """What `call()` returns, or the Verdict on what ended it."""
+    """What `call()` returns, or the Verdict on what ended it: everything but the stop button."""
     try:
         with limit or learners_limit():
             return call()
     except Endless as error:
         return Verdict("crashed", f"{str(error) or 'it'} has run {MOST_INSTRUCTIONS:,} instructions: does it end?")
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return failure(error)
 
 
@@ -101,7 +103,14 @@ def failure(error) -> Verdict:
         trace = trace.tb_next
     if isinstance(error, Outside):
         return Verdict("out of bounds", f"{error.access}, but {error.limit}{place}")
-    return Verdict("crashed", f"{type(error).__name__}: {error}{place}")
+    return Verdict("crashed", f"{type(error).__name__}: {_words(error)}{place}")
+
+
+def _words(error) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "it cannot be shown"
 
 
 # ---- a kernel -------------------------------------------------------------------------------------------------------

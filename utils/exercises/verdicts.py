@@ -1,11 +1,13 @@
 """Verdicts: the words for what an answer does, and the sentences about what it gave and what was expected."""
 
+import sys
 from dataclasses import dataclass
 from math import isclose
 
 import torch
 
-__all__ = ["KINDS", "Verdict", "case_text", "counts", "difference", "not_taken", "shown", "unwritten", "worst"]
+__all__ = ["KINDS", "Verdict", "case_text", "counts", "difference", "not_taken", "printable", "shown", "unwritten"]
+__all__ += ["worst"]
 
 # From worst to best. Of all that was found, `check` prints the worst.
 KINDS = (
@@ -92,8 +94,17 @@ def counts(traffic) -> str:
 
 
 def shown(value) -> str:
-    """A value as it appears in a sentence, shortened."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = repr(value) if not callable(value) else f"the function {getattr(value, '__name__', value)!s}"
+    """A value as it appears in a sentence, shortened. Whatever it is: a learner's class may raise when asked for it."""
+    try:
+        if isinstance(value, float):
+            return f"{value:.6g}"
+        text = repr(value) if not callable(value) else f"the function {getattr(value, '__name__', value)!s}"
+    except Exception:
+        text = f"an object of the type {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:56]} ..."
+
+
+def printable(text) -> str:
+    """`text` with what the output's encoding lacks written as escapes: a learner's text may hold anything."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
