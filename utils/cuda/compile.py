@@ -17,6 +17,7 @@ from utils.cuda.common.toolchain import cache_folder, device
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.profile import behave_like_chosen
 from utils.cuda.gpu import failures
+from utils.cuda.verdict import Judged
 
 __all__ = ["load_cuda", "load_with"]
 
@@ -89,7 +90,8 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
 
 
 def _builder(traced):
-    """The builder for this machine: nvcc if there is a GPU; otherwise, and for a trace, the CPU engine."""
+    """The builder for this machine: nvcc if there is a GPU; otherwise, and for a trace, the CPU engine, with nvcc as
+    its judge."""
     __tracebackhide__ = True
     if device().type == "cuda" and not traced:
         from utils.cuda.gpu.nvcc import Builder
@@ -97,7 +99,7 @@ def _builder(traced):
         return Builder()
     from utils.cuda.cpu.build import Builder
 
-    return Builder(traced)
+    return Judged(Builder(traced))
 
 
 def _import(name, folder, sources):

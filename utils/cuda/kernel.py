@@ -2,7 +2,7 @@
 
 from operator import index
 
-from utils.cuda import session
+from utils.cuda import session, verdict
 from utils.cuda.common.arguments import chosen_kernel, packed, parameters
 from utils.cuda.common.grid import launch_sizes
 from utils.cuda.common.toolchain import device
@@ -32,12 +32,12 @@ def compile_kernels(source, names, options=(), verbose=False):
     __tracebackhide__ = True
     options = (options,) if isinstance(options, str) else tuple(options)
     chosen = [chosen_kernel(source, name) for name in names]
-    on = device().type
+    on, judge = device().type, verdict.on_kernels(source, names, options)
     if on == "cuda":
         from utils.cuda.gpu.nvrtc import modules
     else:
         from utils.cuda.cpu.module import modules
-    compiled = modules(source, names, options, verbose=verbose)
+    compiled = modules(source, names, options, verbose=verbose, judge=judge)
     session.begin()
     return [Kernel(source, *which, options, on) for which in zip(names, chosen, compiled, strict=True)]
 
@@ -100,6 +100,7 @@ class Tracer:
     def __init__(self, source, name, options=()):
         __tracebackhide__ = True
         self.source, self.name, self.options, self.chosen = source, name, options, chosen_kernel(source, name)
+        self.judge = verdict.on_kernels(source, [name], options)
 
     def __repr__(self):
         return f"<trace of {self.name}: call it as a launch, {self.name}.trace[blocks, threads](...)>"

@@ -13,8 +13,11 @@ from utils.cuda.common import cxx
 from utils.ground.errors import CourseError
 from utils.ground.system import short_path
 
-__all__ = ["CompileError", "CompileWarning", "excerpt", "explained", "note_warnings", "refused", "shorten"]
+__all__ = ["ACCEPTED", "CompileError", "CompileWarning", "excerpt", "explained", "note_warnings", "refused", "shorten"]
 __all__ += ["show_warnings"]
+
+#: In the log of a text that only the CPU engine rejects.
+ACCEPTED = "NVIDIA's compiler accepts this source: it is the CPU engine that does not compile it."
 
 
 class CompileError(CourseError):
@@ -99,7 +102,8 @@ def explained(log, sources, folder):
     if not parts:
         refusals = [said for said in _PTXAS.findall(log) if "aborted" not in said]
         parts = [f"ptxas, which makes machine code of what nvcc compiled: {said}" for said in dict.fromkeys(refusals)]
-    parts = parts or log.strip().splitlines()[-5:]
+    parts = parts or log.replace(ACCEPTED, "").strip().splitlines()[-5:]
+    parts += [ACCEPTED] if ACCEPTED in log else []
     return CompileError("\n".join(parts), own, log, kept)
 
 

@@ -21,8 +21,15 @@ from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 
 __all__ = ["HEADERS", "compiled", "fingerprint", "identity", "main_source", "run", "torch_flags", "torch_libraries"]
+__all__ += ["NVCC_FLAGS"]
 
 HEADERS = Path(__file__).parent / "torch_headers"
+
+#: What torch's own builder passes to nvcc, apart from folders (COMMON_NVCC_FLAGS and the standard in
+#: torch.utils.cpp_extension, whose import would ask for CUDA aloud).
+NVCC_FLAGS = ["-std=c++20", "--expt-relaxed-constexpr"]
+NVCC_FLAGS += [f"-D__CUDA_NO_{what}__" for what in ("HALF_OPERATORS", "HALF_CONVERSIONS", "BFLOAT16_CONVERSIONS")]
+NVCC_FLAGS += ["-D__CUDA_NO_HALF2_OPERATORS__"]
 
 
 @functools.cache

@@ -29,6 +29,7 @@ __all__ = [
     "gpu_architecture",
     "host_compiler",
     "lacks_code_for",
+    "nvcc_candidates",
     "nvcc_hint",
     "nvcc_release",
     "put_ninja_on_path",
@@ -149,9 +150,19 @@ def _newest_gcc(home: Path) -> int:
 def cuda_home() -> Path | None:
     """The folder of the CUDA toolkit, with `bin/nvcc` in it; None if there is none.
 
+    Of `nvcc_candidates`, the first that is of the CUDA generation that torch was built for, otherwise the first. If
+    nvcc is a wrapper script, nvcc itself is asked for its folder.
+    """
+    homes = [_toolkit_of(nvcc) for nvcc in nvcc_candidates()]
+    same = (home for home in homes if same_generation(nvcc_release(home), torch_cuda()))
+    return next(same, homes[0] if homes else None)
+
+
+def nvcc_candidates() -> list[Path]:
+    """Every nvcc that `cuda_home` chooses from; none of them is run.
+
     Searched in this order: $CUDA_HOME and $CUDA_PATH, the pip wheel `cuda-toolkit[nvcc]`, this Python's environment
-    (conda), PATH, /usr/local/cuda. The first whose nvcc is of the CUDA generation that torch was built for, otherwise
-    the first. If nvcc is a wrapper script, nvcc itself is asked for its folder.
+    (conda), PATH, /usr/local/cuda.
     """
     folders = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     wheel = util.find_spec("nvidia")
@@ -159,9 +170,7 @@ def cuda_home() -> Path | None:
         folders += sorted(Path(place).glob("cu[0-9]*"), reverse=True)
     compilers = [Path(folder) / "bin" / "nvcc" for folder in (*folders, sys.prefix)]
     compilers += [Path(shutil.which("nvcc") or ""), SYSTEM_TOOLKIT / "bin" / "nvcc"]
-    homes = [_toolkit_of(nvcc) for nvcc in compilers if nvcc.is_file() and os.access(nvcc, os.X_OK)]
-    same = (home for home in homes if same_generation(nvcc_release(home), torch_cuda()))
-    return next(same, homes[0] if homes else None)
+    return [nvcc for nvcc in compilers if nvcc.is_file() and os.access(nvcc, os.X_OK)]
 
 
 def same_generation(one: str, other: str) -> bool:

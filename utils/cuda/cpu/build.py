@@ -14,6 +14,7 @@ from utils.cuda.common import cxx, extension, gpus, preprocessor
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.diagnostics import refused
 from utils.cuda.common.extension import identity, run
+from utils.cuda.common.options import standard
 from utils.cuda.common.program import CUDA
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
@@ -129,19 +130,14 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     (folder / "cuda.cu").write_text(source)
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
     compiler, library = _compiler(traced), folder / f"{stem}.so"
-    flags = [*_COMMON_FLAGS, f"-std=gnu++{_standard(options)}", *_device_flags(compiler, traced), "-D__CUDACC_RTC__"]
+    gnu = (standard(options) or "c++17").replace("c++", "gnu++")  # C++17 is nvcc's own default
+    flags = [*_COMMON_FLAGS, f"-std={gnu}", *_device_flags(compiler, traced), "-D__CUDACC_RTC__"]
     flags += [*preprocessor.preprocessor_options(options), "-iquote", os.curdir]  # as NVRTC
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
     link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(), "-o", str(library)]
     return _compile_and_link([compiled], link, folder, say)
-
-
-def _standard(options):
-    """The C++ standard that NVRTC's options ask for, '20'; as nvcc's, it is C++17 otherwise."""
-    asked = re.findall(r"(?<!\S)--?std[= ]c\+\+(\d+)(?!\S)", " ".join(options))
-    return asked[-1] if asked else "17"
 
 
 class Builder:

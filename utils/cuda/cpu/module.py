@@ -17,17 +17,20 @@ from utils.cuda.cpu.translate import TranslationError
 __all__ = ["Module", "module", "modules"]
 
 
-def module(source, name, options=(), traced=False, verbose=False) -> "Module":
+def module(source, name, options=(), traced=False, verbose=False, judge=None) -> "Module":
     """The kernel `name` of CUDA C++ text, built now or earlier. Raises CompileError, ToolchainError."""
     __tracebackhide__ = True
-    return modules(source, [name], options, traced, verbose)[0]
+    return modules(source, [name], options, traced, verbose, judge)[0]
 
 
-def modules(source, names, options=(), traced=False, verbose=False) -> "list[Module]":
-    """The kernels `names` of one text, built together: compiled once, and sharing what is global in the text."""
+def modules(source, names, options=(), traced=False, verbose=False, judge=None) -> "list[Module]":
+    """The kernels `names` of one text, built together: compiled once, and sharing what is global in the text.
+
+    `judge` (verdict.py) has NVIDIA's compiler judge the text beside the build, and what it rejects is not built.
+    """
     __tracebackhide__ = True
-    headers = included(source, options=options)
-    key = cache.hashed(source, names, options, headers, traced, kernel_fingerprint(traced))
+    parts = (included(source, options=options), kernel_fingerprint(traced), judge and judge.fingerprint)
+    key = cache.hashed(source, names, options, traced, parts)
     folder = cache_folder() / "cpu" / f"{cache.file_name(names[0])}_{key}"
     library = str(folder / ("traced.so" if traced else "kernel.so"))
     sources, what = {"cuda_src": source, "name": "\n".join(names)}, f"compiling {', '.join(names)} for the CPU"
@@ -39,10 +42,14 @@ def modules(source, names, options=(), traced=False, verbose=False) -> "list[Mod
             def say(command):
                 print(shorten(command), file=commands)
 
-            try:
-                return build_kernels(source, names, place, traced, options, say)
-            except TranslationError as error:
-                raise refused("cuda_src", source, error.line, str(error)) from None
+            def compiled():
+                __tracebackhide__ = True
+                try:
+                    return build_kernels(source, names, place, traced, options, say)
+                except TranslationError as error:
+                    raise refused("cuda_src", source, error.line, str(error)) from None
+
+            return judge.beside(compiled, place, say) if judge else compiled()
 
     cache.build_once(folder, build, what, sources, expected_seconds(), verbose, needs())
     if library not in _loaded:

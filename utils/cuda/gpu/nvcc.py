@@ -85,8 +85,12 @@ class Builder:
         (folder / "cuda.cu").write_text(f'#line 1 "cuda_src"\n{parts.device}\n')
         (folder / "main.cpp").write_text(extension.main_source(texts, funcs, ["cuda_course/launch.h"]))
         compiler, real = toolchain.host_compiler(self.home), self.architecture
-        device = [str(self.home / "bin" / "nvcc"), "-std=c++20", f"-gencode=arch=compute_{real},code=sm_{real}"]
-        device += ["--expt-relaxed-constexpr", "-ccbin", compiler, "-Xcompiler", "-fPIC"]
+        device = [
+            str(self.home / "bin" / "nvcc"),
+            *extension.NVCC_FLAGS,
+            f"-gencode=arch=compute_{real},code=sm_{real}",
+        ]
+        device += ["-ccbin", compiler, "-Xcompiler", "-fPIC"]
         device += ["-c", str(folder / "cuda.cu"), "-o", str(folder / "cuda.o")]
         # Most of the host's build time goes into headers: optimising code that runs once per launch only adds to it.
         host = [compiler, *extension.torch_flags(name), "-O1" if opt else "-O0", "-Wno-attributes"]

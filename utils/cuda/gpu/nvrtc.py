@@ -80,14 +80,17 @@ template <class> __global__ void cuda_course_signature() {}
 _REQUEST = "using cuda_course_asked_{number} = decltype({address});\n"
 
 
-def modules(source, names, options=(), verbose=False) -> "list[Module]":
-    """The kernels `names` of CUDA C++ text for the current GPU, built together, now or earlier. Raises CompileError."""
+def modules(source, names, options=(), verbose=False, judge=None) -> "list[Module]":
+    """The kernels `names` of CUDA C++ text for the current GPU, built together, now or earlier. Raises CompileError.
+
+    `judge` (verdict.py) has nvcc judge the text beside the build, so that a GPU and the CPU engine accept the same.
+    """
     __tracebackhide__ = True
     if verbose:
-        built(source, names, options, _capability(torch.device("cuda")), verbose)
+        built(source, names, options, _capability(torch.device("cuda")), verbose, judge)
     key = cache.hashed(source, names, options, included(source, options=options))
     if key not in _loaded:
-        code = _Code(source, names, options)
+        code = _Code(source, names, options, judge)
         _loaded[key] = [Module(code, number, name) for number, name in enumerate(names)]
     return _loaded[key]
 
@@ -98,9 +101,9 @@ _loaded = {}  # modules of this process: running a cell again does not load anyt
 class _Code:
     """The compiled text, for each architecture of this machine's GPUs; loaded when one of its kernels is launched."""
 
-    def __init__(self, source, names, options):
+    def __init__(self, source, names, options, judge):
         __tracebackhide__ = True
-        self._built = functools.partial(built, source, names, options)
+        self._built = functools.partial(built, source, names, options, judge=judge)
         self._modules = {}  # CUDA's, by device
         self.facts = [self._facts(torch.device("cuda"), number) for number in range(len(names))]
 
@@ -237,7 +240,7 @@ def _advice(error):
 # ---- compiling ------------------------------------------------------------------------------------------------------
 
 
-def built(source, names, options, capability, verbose=False) -> Path:
+def built(source, names, options, capability, verbose=False, judge=None) -> Path:
     """The folder with one or more kernels compiled for a GPU of `capability` (75 for 7.5), now or earlier."""
     __tracebackhide__ = True
     names = [names] if isinstance(names, str) else names
@@ -245,12 +248,22 @@ def built(source, names, options, capability, verbose=False) -> Path:
     includes = _include_folders()
     headers = included(source, options=options)
     made_by = (_version(), Path(__file__).read_text(), [(str(p), p.stat().st_mtime_ns) for p in includes])
-    key = cache.hashed(source, names, options, headers, made_by)
+    key = cache.hashed(source, names, options, headers, made_by, judge and judge.fingerprint)
     folder = cache_folder() / "cuda" / f"{cache.file_name(names[0])}_{key}"
     options = ["-default-device", *options, *(f"-I{path}" for path in includes)]
     sources = {"cuda_src": source, "name": "\n".join(names)}
     what = f"compiling {', '.join(names)} for the GPU"
-    cache.build_once(folder, lambda place: build(source, names, place, options), what, sources, 1, verbose)
+
+    def judged(place):
+        __tracebackhide__ = True
+        commands = []
+        compiled = functools.partial(build, source, names, place, options)
+        log = judge.beside(compiled, place, commands.append) if judge else compiled()
+        with open(place / "commands.txt", "a") as written:
+            written.writelines(f"{command}\n" for command in commands)
+        return log
+
+    cache.build_once(folder, judged, what, sources, 1, verbose)
     return folder
 
 

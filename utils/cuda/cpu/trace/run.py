@@ -26,7 +26,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     """Run `kernel.trace[blocks, threads, shared_bytes](*args, ...)`: a `Trace`. `kernel` is a Tracer (kernel.py)."""
     __tracebackhide__ = True
     seed, limits = _seed(order), [_positive(max_problems, "max_problems"), _positive(max_steps, "max_steps")]
-    compiled = module(kernel.source, kernel.name, kernel.options, traced=True)
+    compiled = module(kernel.source, kernel.name, kernel.options, traced=True, judge=kernel.judge)
     wanted = parameters(compiled.signature, compiled.sizes, kernel.chosen.names)
     packed(kernel.name, wanted, args, None)  # only the checks
     tensors = {i: arg.detach() for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)}
