@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from utils.cuda.common import cxx, extension, options, toolchain
+from utils.cuda.common import cxx, extension, gpus, options, toolchain
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.diagnostics import ACCEPTED
 from utils.cuda.common.preprocessor import preprocessor_options
@@ -69,7 +69,12 @@ def _judge(text, names, where, flags, given=(), cut=frozenset()):
     instances = [asked.format(number, name) for number, name in enumerate(names)]
     # If something is missing at the end of the source, such as a `;`, nvcc reports it on the line after it.
     whole = "\n".join(['#line 1 "cuda_src"', text, "namespace {}", f'#line 1 "{where}"', *instances]) + "\n"
-    return Judge(whole, (f"-arch=compute_{options.architecture(given) or 90}", *flags), cut)
+    return Judge(whole, (f"-arch=compute_{options.architecture(given) or _architecture()}", *flags), cut)
+
+
+def _architecture():
+    """The GPU's, or that of the GPU which the CPU engine behaves like."""
+    return toolchain.gpu_architecture() if toolchain.device().type == "cuda" else gpus.chosen().capability
 
 
 class Judge(NamedTuple):
@@ -104,7 +109,7 @@ class Judged:
 
     def fingerprint(self):
         """What a module depends on besides its sources, NVIDIA's compiler included."""
-        return hashed(self._builder.fingerprint(), _fingerprint(extension.NVCC_FLAGS))
+        return hashed(self._builder.fingerprint(), _fingerprint(extension.NVCC_FLAGS), _architecture())
 
     def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
         """Build as the builder does; returns the compilers' log, nvcc's if it rejects the source."""
@@ -162,10 +167,15 @@ def _started(text, flags, folder):
 
 
 def _rejection(process, judge, folder) -> str:
-    """Wait for nvcc; its log if it rejects the text. A compiler that rejects an empty text too is no judge."""
-    if process.wait() == 0:
+    """Wait for nvcc; its log if it rejects the text. A compiler that rejects an empty text too is no judge.
+
+    What it prints although it accepts the text goes where `cache.build_once` looks for warnings.
+    """
+    accepted, log = process.wait() == 0, (folder / "log").read_text(errors="replace")
+    if accepted:
+        with open(folder.parent / "warnings.log", "a") as kept:
+            kept.write(log)
         return ""
-    log = (folder / "log").read_text(errors="replace")
     if judge.cut & set(_UNDEFINED.findall(log)) or judge.cut and re.search(r"^instances[(]", log, re.MULTILINE):
         return ""
     if not re.search(r"^(?:cuda_src|name|instances)[(:]", log, re.MULTILINE):
