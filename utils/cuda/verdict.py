@@ -65,11 +65,15 @@ def _judge(text, names, where, flags, given=(), cut=frozenset()):
     if not toolchain.nvcc_candidates():
         return None
     # Without a space before the name, a macro of that name would be a different one.
-    asked = "static void* const cuda_course_{} __attribute__((used)) = (void*)&{};"
-    instances = [asked.format(number, name) for number, name in enumerate(names)]
     # If something is missing at the end of the source, such as a `;`, nvcc reports it on the line after it.
-    whole = "\n".join(['#line 1 "cuda_src"', text, "namespace {}", f'#line 1 "{where}"', *instances]) + "\n"
-    return Judge(whole, (f"-arch=compute_{options.architecture(given) or _architecture()}", *flags), cut)
+    lines = ['#line 1 "cuda_src"', text, "namespace {}"]
+    for number, name in enumerate(names, 1):
+        if "<" in name:  # nvcc compiles an instance of a template only if something needs it
+            lines.append(f'#line {number} "{where}"')
+            lines.append(f"static void* const cuda_course_{number} __attribute__((used)) = (void*)&{name};")
+    return Judge(
+        "\n".join(lines) + "\n", (f"-arch=compute_{options.architecture(given) or _architecture()}", *flags), cut
+    )
 
 
 def _architecture():
