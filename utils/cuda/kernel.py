@@ -100,7 +100,11 @@ class Tracer:
     def __init__(self, source, name, options=()):
         __tracebackhide__ = True
         self.source, self.name, self.options, self.chosen = source, name, options, chosen_kernel(source, name)
-        self.judge = verdict.on_kernels(source, [name], options)
+
+    @property
+    def judge(self):
+        """What has NVIDIA's compiler judge the text, for the GPU that the engine behaves like now (verdict.py)."""
+        return verdict.on_kernels(self.source, [self.name], self.options)
 
     def __repr__(self):
         return f"<trace of {self.name}: call it as a launch, {self.name}.trace[blocks, threads](...)>"

@@ -109,7 +109,10 @@ class Judged:
     """A builder of extensions, with every text that it builds judged by NVIDIA's compiler."""
 
     def __init__(self, builder):
-        self._builder, self.device, self.expected_seconds = builder, builder.device, builder.expected_seconds
+        self._builder = builder
+
+    def __getattr__(self, name):
+        return getattr(self._builder, name)
 
     def fingerprint(self):
         """What a module depends on besides its sources, NVIDIA's compiler included."""

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import os
-import re
 import shutil
 import subprocess
 import sys
