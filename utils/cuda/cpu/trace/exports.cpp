@@ -1,8 +1,11 @@
 // What the runtime exports for traces: the functions by which Python (run.py, extension.py) and the allocator of a
 // traced extension (traced_allocator.h) begin a trace, name its tensors and end it.
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "cuda_on_cpu/host.h"
@@ -34,13 +37,14 @@ static Region* region_at(const void* base) {
     return nullptr;
 }
 
-// Adds a tensor. An access within `slack` bytes around it does no harm.
-extern "C" void cuda_on_cpu_trace_region(const char* name, void* base, size_t bytes, size_t element, size_t alignment,
+// Adds a tensor. An access within `slack` bytes around it does no harm. 0 if there is no memory for its record.
+extern "C" int cuda_on_cpu_trace_region(const char* name, void* base, size_t bytes, size_t element, size_t alignment,
                                          size_t slack, int output) {
     Region& region = add_region(base, bytes, element, alignment, slack);
     region.name = name;
     region.output = output;
     if (output) region.written.assign(bytes, false);
+    return region.shadow.made();
 }
 
 // The same for a tensor of an extension (traced_allocator.h): kernels name it. `pattern` is what it was filled with, if the
@@ -127,26 +131,46 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     return report.c_str();
 }
 
-// Where the pages begin and end that may be touched, and the tensor in them.
-struct Room {
-    size_t front, pages;
-    Room(size_t bytes, size_t shift, size_t slack)
-        : front((slack + 511) / 512 * 512 + shift), pages((front + bytes + slack + 4095) / 4096 * 4096) {}
-};
+// Ends the launch that is being traced. Another CPU thread may call it.
+extern "C" void cuda_on_cpu_trace_stop() { interrupted = true; }
 
-// Memory for a tensor in a trace, at `shift` bytes behind a multiple of 512, `slack` bytes around it. Far from all
-// others, so that an index which is far off still shows which tensor was meant.
-extern "C" void* cuda_on_cpu_trace_memory(size_t bytes, size_t shift, size_t slack) {
-    const Room room(bytes, shift, slack);
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void* all = mmap(nullptr, room.pages + 2 * far_apart, PROT_NONE, flags, -1, 0);
-    if (all == MAP_FAILED) return nullptr;
-    char* begin = static_cast<char*>(all) + far_apart;
-    mprotect(begin, room.pages, PROT_READ | PROT_WRITE);
-    return begin + room.front;
+// What is mapped for the copies of tensors, by where they begin.
+struct Mapping {
+    void* all;
+    size_t bytes;
+};
+static std::mutex mappings_mutex;
+static std::unordered_map<void*, Mapping> mappings;
+
+// Where a process may have only so much address space (ulimit -v), what keeps tensors apart takes a small part of it.
+static size_t distance() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY) return far_apart;
+    return std::min<size_t>(far_apart, limit.rlim_cur / 256 / 65536 * 65536 + 65536);
 }
 
-extern "C" void cuda_on_cpu_trace_free(void* p, size_t bytes, size_t shift, size_t slack) {
-    const Room room(bytes, shift, slack);
-    munmap(static_cast<char*>(p) - room.front - far_apart, room.pages + 2 * far_apart);
+// Memory for a tensor in a trace, at `shift` bytes behind a multiple of 512, `slack` bytes around it. Far from all
+// others, so that an index which is far off still shows which tensor was meant. nullptr if there is no room for it.
+extern "C" void* cuda_on_cpu_trace_memory(size_t bytes, size_t shift, size_t slack) {
+    const size_t front = (slack + 511) / 512 * 512 + shift, pages = (front + bytes + slack + 4095) / 4096 * 4096;
+    const size_t apart = distance();
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* all = mmap(nullptr, pages + 2 * apart, PROT_NONE, flags, -1, 0);
+    if (all == MAP_FAILED) return nullptr;
+    char* begin = static_cast<char*>(all) + apart;
+    if (mprotect(begin, pages, PROT_READ | PROT_WRITE)) {
+        munmap(all, pages + 2 * apart);
+        return nullptr;
+    }
+    std::lock_guard lock(mappings_mutex);
+    mappings[begin + front] = {all, pages + 2 * apart};
+    return begin + front;
+}
+
+extern "C" void cuda_on_cpu_trace_free(void* p) {
+    std::lock_guard lock(mappings_mutex);
+    auto found = mappings.find(p);
+    if (found == mappings.end()) return;
+    munmap(found->second.all, found->second.bytes);
+    mappings.erase(found);
 }

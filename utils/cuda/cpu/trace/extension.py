@@ -10,9 +10,11 @@ import torch
 from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.lines import load_address, source_lines
 from utils.cuda.cpu.trace.records import read
+from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
 from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, declared
 from utils.cuda.cpu.trace.source import kernel_parameter
 from utils.cuda.cpu.trace.trace import Trace
+from utils.ground.progress import waiting
 
 __all__ = ["TracedModule"]
 
@@ -47,9 +49,13 @@ class TracedModule:
 
             args, kwargs = _mapped(over, args), _mapped(over, kwargs)
             failure, result, report = None, None, None
-            self._begin(args, kwargs)
+            excess = self._begin(function.__name__, args, kwargs)
+            stop = self._library.cuda_on_cpu_trace_stop
             try:
-                result = function(*args, **kwargs)
+                with waiting(f"tracing {function.__name__}"), stopped_when_full(function.__name__, stop, excess):
+                    result = function(*args, **kwargs)
+            except TooLarge:
+                raise
             except RuntimeError as error:
                 failure = error
             finally:
@@ -69,8 +75,9 @@ class TracedModule:
 
         return call
 
-    def _begin(self, args, kwargs):
-        self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
+    def _begin(self, name, args, kwargs):
+        """Begin a trace; returns by how much memory it may exceed what is available. Raises TooLarge."""
+        __tracebackhide__ = True
         given = {}  # by address: how far tensors extend from there, their element size, and where in their storage
 
         def note(value):
@@ -82,9 +89,12 @@ class TracedModule:
             return value
 
         _mapped(note, args), _mapped(note, kwargs)
+        excess = announce(name, 0, sum(g[0] for g in given.values()), min((g[1] for g in given.values()), default=1))
+        self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
         for address, (reach, size, offset) in given.items():
             self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, -1, offset)
         self._library.cuda_on_cpu_watch_allocations(1)
+        return excess
 
     def _returned(self, value):
         if isinstance(value, torch.Tensor):

@@ -131,6 +131,8 @@ public:
         cells = pages == MAP_FAILED ? nullptr : static_cast<Cell*>(pages);
     }
 
+    bool made() const { return cells; }
+
     // An access, a read or a write, with which a plain write of these bytes races.
     template <class Ordered>
     Record against_write(size_t offset, size_t bytes, uint32_t since, Ordered ordered) const {

@@ -11,7 +11,9 @@ from utils.cuda.common.arguments import packed, parameters
 from utils.cuda.cpu.module import module
 from utils.cuda.cpu.trace.lines import load_address, source_lines
 from utils.cuda.cpu.trace.records import read
+from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
 from utils.cuda.cpu.trace.trace import Trace
+from utils.ground.progress import waiting
 
 __all__ = ["MAX_PROBLEMS", "MAX_STEPS", "declared", "trace"]
 
@@ -32,13 +34,20 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     tensors = {i: arg.detach() for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)}
     written = _numbers_of(outputs, tensors, wanted)
     library = declared(compiled.library)
+    elements = [tensor.element_size() for tensor in tensors.values() if tensor.nbytes]
+    copied = sum({tensor.data_ptr(): tensor.nbytes for tensor in tensors.values()}.values())
+    excess = announce(kernel.name, copied, copied, min(elements, default=1))
     with contextlib.ExitStack() as at_end:
         addresses = _copied(tensors, library, at_end)
         laid_out = packed(kernel.name, wanted, args, None, addresses)
         library.cuda_on_cpu_trace_begin(seed, *limits)
         try:
             _name_regions(library, wanted, tensors, addresses, written)
-            compiled.launch(blocks, threads, shared_bytes, kernel.chosen.cooperative, laid_out.pointers)
+            with (
+                waiting(f"tracing {kernel.name}"),
+                stopped_when_full(kernel.name, library.cuda_on_cpu_trace_stop, excess),
+            ):
+                compiled.launch(blocks, threads, shared_bytes, kernel.chosen.cooperative, laid_out.pointers)
         finally:
             report = json.loads(library.cuda_on_cpu_trace_end().decode(errors="replace"))
         after = list(args)
@@ -58,7 +67,7 @@ def declared(library):
     library.cuda_on_cpu_trace_end.restype = ctypes.c_char_p
     library.cuda_on_cpu_trace_memory.argtypes = [size, size, size]
     library.cuda_on_cpu_trace_memory.restype = pointer
-    library.cuda_on_cpu_trace_free.argtypes = [pointer, size, size, size]
+    library.cuda_on_cpu_trace_free.argtypes = [pointer]
     return library
 
 
@@ -90,7 +99,9 @@ def _name_regions(library, wanted, tensors, addresses, written):
         name = first.name or f"argument {numbers[0] + 1}"
         element = first.pointee_size or tensors[numbers[0]].element_size()
         output = not written.isdisjoint(numbers)
-        library.cuda_on_cpu_trace_region(name.encode(), address, size, element, first.alignment or 1, _RED_ZONE, output)
+        place = (address, size, element, first.alignment or 1, _RED_ZONE, output)
+        if not library.cuda_on_cpu_trace_region(name.encode(), *place):
+            raise TooLarge(f"no memory to record the accesses to {name}, {size:,} bytes: trace a smaller case")
 
 
 def _numbers_of(outputs, tensors, wanted) -> set[int]:
@@ -137,8 +148,8 @@ def _copied(tensors, library, at_end) -> dict[int, int]:
         place = (end - begin, first.storage_offset() * first.element_size() % _ALIGNED, _RED_ZONE)
         address = library.cuda_on_cpu_trace_memory(*place)
         if not address:
-            raise MemoryError(f"no memory for a copy of {end - begin:,} bytes: trace a smaller case")
-        at_end.callback(library.cuda_on_cpu_trace_free, address, *place)
+            raise TooLarge(f"no memory for a copy of {end - begin:,} bytes: trace a smaller case")
+        at_end.callback(library.cuda_on_cpu_trace_free, address)
         ctypes.memset(address - _RED_ZONE, _PATTERN, _RED_ZONE)
         ctypes.memset(address + end - begin, _PATTERN, _RED_ZONE)
         for i in numbers:

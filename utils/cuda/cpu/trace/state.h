@@ -32,7 +32,8 @@ struct Region {
     bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack; }
 };
 
-// Between the tensors of a trace: more than a 32-bit index of elements of 8 bytes can reach.
+// Between the tensors of a trace: more than a 32-bit index of elements of 8 bytes can reach. Less where the address space
+// is limited (exports.cpp).
 constexpr size_t far_apart = size_t(40) << 30;
 
 // One side of a problem.
