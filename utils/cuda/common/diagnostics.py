@@ -10,6 +10,9 @@ import warnings
 from pathlib import Path
 
 from utils.cuda.common import cxx
+from utils.cuda.common.hints import hint
+from utils.cuda.common.missing import line_at_fault
+from utils.cuda.common.suspects import suspects
 from utils.ground.errors import CourseError
 from utils.ground.system import short_path
 
@@ -21,18 +24,20 @@ ACCEPTED = "NVIDIA's compiler accepts this source: it is the CPU engine that doe
 
 
 class CompileError(CourseError):
-    """The source does not compile. `.wrong` shows the compiler's words beside the lines they are about.
+    """The source does not compile. `.wrong` shows the compiler's words beside the lines they are about, and `.hint`,
+    if it is not empty, says what to do about the first of them.
 
     `.errors` holds the errors as (source, line, message), where source is 'cuda_src', 'cpp_src' or, for a mistake in
     the name given to compile_kernel, 'name'; `.line` is the first one's; `.log` is the whole log, `.log_file` its path.
     """
 
-    def __init__(self, wrong, errors=(), log="", log_file=None):
+    def __init__(self, wrong, errors=(), log="", log_file=None, hint=""):
         super().__init__(wrong, line=errors[0][1] if errors else None)
-        self.errors, self.log, self.log_file = list(errors), log, log_file
+        self.errors, self.log, self.log_file, self.hint = list(errors), log, log_file, hint
 
     def __str__(self):
-        return f"{self.wrong}\nThe whole log: {short_path(self.log_file)}" if self.log_file else self.wrong
+        log = f"The whole log: {short_path(self.log_file)}" if self.log_file else ""
+        return "\n".join(filter(None, [self.wrong, log, self.hint and f"Hint: {self.hint}"]))
 
 
 class CompileWarning(UserWarning):
@@ -71,6 +76,11 @@ _OUR_NAME = re.compile(r"[;,]? ?did you mean ['‘](?:::)?cuda_on_cpu::[^'’]*[
 _USED_NVCC = re.compile(r"instantiation of .* at line (\d+)(?: of (\S+))?")
 # Why the only function of that name does not fit: clang++, then g++.
 _NO_FIT = re.compile(r"note: candidate .*not viable: (.*)|note:   ((?:no known conversion|candidate expects) .*)")
+# nvcc: the types that no function or operator takes; where a name is declared in CUDA's headers.
+_TYPES = re.compile(r"(?:argument|operand) types are: .*")
+_PLACE = re.compile(r" \((?:declared|previous definition) at line \d+ of [^)]*\)")
+_LONG_NAME = re.compile(r'("[^"]{60})[^"]{20,}"')
+_IN_DEVICE_CODE = "is undefined in device code"
 _OPEN_END = re.compile(r'^At end of source: (error: .*)\n(\S+\(\d+\)): note.*?: (to match this "."$)', re.MULTILINE)
 _ASSERTION = re.compile(r"^static assertion failed: |^static_assert failed due to requirement .* (?=\"[^\"]*\"$)")
 _NOT_CONSTANT = re.compile(r"variably modified|variable length array|constant value|constant expression")
@@ -88,7 +98,10 @@ def explained(log, sources, folder):
     errors = _errors(log, sources)
     own = [e for e in errors if e[0] in sources and e[0] != "name"]
     own = own or _misnamed(errors, sources) or _too_large(log, sources)
-    parts = [f"{which}, line {line}: {text}\n{excerpt(sources[which], line)}" for which, line, text in own[:3]]
+    parts = [
+        f"{which}, line {line}: {_LONG_NAME.sub(r'\1..."', text)}\n{excerpt(sources[which], line)}"
+        for which, line, text in own[:3]
+    ]
     if len(own) > 3:
         parts.append(f"... and {len(own) - 3} more errors.")
     if not own:
@@ -104,7 +117,13 @@ def explained(log, sources, folder):
         parts = [f"ptxas, which makes machine code of what nvcc compiled: {said}" for said in dict.fromkeys(refusals)]
     parts = parts or log.replace(ACCEPTED, "").strip().splitlines()[-5:]
     parts += [ACCEPTED] if ACCEPTED in log else []
-    return CompileError("\n".join(parts), own, log, kept)
+    return CompileError("\n".join(parts), own, log, kept, _hint(own, sources))
+
+
+def _hint(errors, sources):
+    """The hint about the first error that has one."""
+    found = (hint(sources[which], line, message) for which, line, message in errors if which != "name")
+    return next(filter(None, found), "")
 
 
 def _errors(log, sources):
@@ -128,6 +147,9 @@ def _errors(log, sources):
         used = [(Path(file).name, int(at)) for file, at in used if Path(file).name in sources]
         if reason := _NO_FIT.search(behind):
             message += f": {reason[1] or reason[2]}"
+        if types := _TYPES.search(behind.split(" error", 1)[0]):
+            message = f"{message.rstrip(':')}: {types[0].strip()}"
+        message = _PLACE.sub("", message)
         if which not in sources and used:
             (which, line), message = used[0], _ASSERTION.sub("", message).strip('"')
             if any(e[:2] == (which, line) for e in errors):
@@ -135,6 +157,7 @@ def _errors(log, sources):
         elif used and used[0] != (which, line):
             message += f" (used in line {used[0][1]})"
         if which in sources:
+            line = line_at_fault(sources[which], line, message)
             lines = sources[which].rstrip().splitlines() or [""]
             if line > len(lines):  # what is missing at the end is reported on a line after it
                 line = len(lines)
@@ -148,6 +171,8 @@ def _errors(log, sources):
                 )
             elif (which, line) in settled:
                 continue
+        if message.endswith(_IN_DEVICE_CODE) and any(e[:2] == (which, line) and "__host__" in e[2] for e in errors):
+            continue  # the same, said again
         if (which, line, message) not in errors:
             errors.append((which, line, message))
     return errors
@@ -192,7 +217,11 @@ def note_warnings(folder, sources):
     `folder/warnings.log`, if it exists, is what the compilers printed although they succeeded.
     """
     log = folder / "warnings.log"
-    found = {}
+    found = {
+        (which, line): f"{text}."
+        for which in sources.keys() - {"name"}
+        for line, text in suspects(sources[which]).items()
+    }
     for warning in _WARNING.finditer(log.read_text(errors="replace")) if log.exists() else ():
         which, line = Path(warning["file"]).name, int(warning["line"] or warning["nvcc_line"])
         if which in sources and which != "name" and (warning["number"] or warning["name"]) in _SHOWN:
@@ -218,7 +247,8 @@ _shown = {}  # Python's registries of warnings, by the number of the cell that w
 
 def refused(which, source, line, message):
     """A CompileError about a line that we refuse before any compiler sees it."""
-    return CompileError(f"{which}, line {line}: {message}\n{excerpt(source, line)}", [(which, line, message)])
+    wrong = f"{which}, line {line}: {message}\n{excerpt(source, line)}"
+    return CompileError(wrong, [(which, line, message)], hint=hint(source, line, message))
 
 
 def _demangled(symbol):

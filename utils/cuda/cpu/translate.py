@@ -6,6 +6,7 @@ number, so a compiler's message about line 7 is about line 7 of the learner's so
 """
 
 from utils.cuda.common import cxx
+from utils.cuda.common.missing import unclosed_brace
 from utils.cuda.cpu.architecture import with_architecture
 from utils.ground.errors import CourseError
 
@@ -78,9 +79,8 @@ def _check_braces(source):
     """Report an unclosed `{` here: a compiler would report it somewhere after the source."""
     if any(line[1].text.startswith(("if", "el")) for line in cxx.directives(source) if len(line) > 1):
         return  # either branch may open or close braces
-    opened = [token for token in cxx.unmatched(cxx.tokens(source), "{}") if token.text == "{"]
-    if opened:
-        raise _error(opened[-1], "this `{` is never closed")
+    if line := unclosed_brace(source):
+        raise TranslationError("this `{` is never closed", line=line)
 
 
 def _check_kernels(marked):

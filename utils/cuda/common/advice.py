@@ -1,0 +1,330 @@
+"""What to do about a compile error, worded for one place of the source: what the rules of hints.py call.
+
+Each function returns a sentence or two, or "" if it cannot say what to do.
+"""
+
+import re
+from difflib import get_close_matches
+
+from utils.cuda.common import cxx
+from utils.cuda.common.missing import line_of, tokens
+
+__all__ = []  # the functions that word a hint
+
+
+# ---- Python's habits ------------------------------------------------------------------------------------------------
+
+
+def division(place):
+    """`int r = i // w;`: what follows `//` is a comment, so the statement goes on in the next line."""
+    code = cxx.code(place.source)
+    for number in range(place.line, max(0, place.line - 3), -1):
+        ends = len(line_of(code, number).rstrip())
+        comment = re.match(r"\s*//=?(.*)", line_of(place.source, number)[ends:])
+        if not comment or not ends or line_of(code, number).rstrip()[-1] in ";{}":
+            continue
+        inside = comment[1].strip()
+        if re.search(r"[;\]{]$", inside) or inside.count("(") < inside.count(")"):
+            at = "" if number == place.line else f" in line {number}"
+            return f"`//`{at} begins a comment in C++. Whole numbers are divided by `/`."
+    return ""
+
+
+def statement(place, word, condition):
+    """`if i < n:` or `while i < n {`."""
+    condition = condition.strip()
+    part = cxx.tokens(condition)
+    whole = bool(part) and part[0].text == "(" and cxx.matching(part, 0) == len(part) - 1
+    condition = condition if whole else f"({condition})"
+    return f"In C++, write `{word} {condition} {{` and close the body with `}}`: indentation means nothing."
+
+
+def for_in_range(place, variable, arguments):
+    """`for i in range(n):`."""
+    values = [value.strip() for value in arguments.split(",")]
+    first, end, step = {1: ("0", *values, "1"), 2: (*values, "1"), 3: values}.get(len(values), ("0", "n", "1"))
+    on = f"{variable}++" if step == "1" else f"{variable} += {step}"
+    return f"In C++, write `for (int {variable} = {first}; {variable} < {end}; {on}) {{`."
+
+
+def python_text(place):
+    """A docstring or an f-string."""
+    if re.search(r'"""|\'\'\'', place.text):
+        return 'C++ has no `"""`: a comment is `// ...` or `/* ... */`.'
+    if re.search(r"""\bf["']""", place.text):
+        return 'C++ has no f-strings: `printf("i = %d\\n", i)` shows an int, `%f` a float.'
+    return ""
+
+
+def double_quotes(place):
+    """A text in single quotes."""
+    found = re.search(r"'((?:[^'\\\n]|\\.){2,})'", re.sub(r'"(?:\\.|[^"\\])*"|//.*', "", place.text))
+    return f'In C++, a text needs double quotes: "{found[1]}". Single quotes are for one character.' if found else ""
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+_KNOWN = """threadIdx blockIdx blockDim gridDim warpSize __syncthreads __syncwarp __shared__ __global__ __device__
+__constant__ __host__ __restrict__ __ldg atomicAdd atomicMax atomicMin atomicCAS atomicExch atomicOr atomicAnd float
+double int unsigned char bool void const size_t sqrtf rsqrtf expf logf powf fabsf fmaxf fminf floorf ceilf sinf cosf
+tanhf roundf sqrt float2 float4 int4 dim3 printf __shfl_sync __shfl_down_sync __shfl_xor_sync __ballot_sync __any_sync
+__all_sync return while struct template nullptr true false""".split()
+
+# What Python and other languages call it: what C++ calls it.
+_CALLED = {
+    "True": "`true`",
+    "False": "`false`",
+    "None": "`nullptr`",
+    "null": "`nullptr`",
+    "print": '`printf("i = %d\\n", i)`; `%d` shows an int, `%f` a float',
+    "range": "a `for` with three parts, `for (int i = 0; i < n; i++)`",
+    "pass": "`{}`, empty braces",
+    "then": "the statement itself, without it",
+    "lambda": "`auto f = [](float a) { return 2 * a; };`",
+    "string": "`const char*`",
+    "str": "`const char*`",
+    "byte": "`unsigned char`",
+    **dict.fromkeys(["float32", "float32_t", "f32"], "`float`"),
+    **dict.fromkeys(["float64", "float64_t", "f64"], "`double`"),
+    **dict.fromkeys(["int32", "i32"], "`int`"),
+    **dict.fromkeys(["int64", "i64"], "`long long`"),
+    **dict.fromkeys(["uint8", "u8"], "`unsigned char`"),
+}
+_HEADERS = {"half": "cuda_fp16.h", "half2": "cuda_fp16.h", "__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
+_MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
+_CONTAINERS = {"vector", "array", "list", "map", "string"}
+
+
+def unknown(place, nvidia, member, gcc, clang):
+    """A name that is not declared at this place, as each compiler says it."""
+    name = nvidia or member or gcc or clang
+    if name in _CONTAINERS and re.search(rf"\bstd::{name}\b|\b{name}\s*<", place.code):
+        return _NO_CONTAINERS
+    if re.search(rf"\b{name}\s*<<<", place.code):
+        return f"The source has no kernel `{name}`. It has: {', '.join(cxx.kernels(place.source)) or 'none'}."
+    if name in ("cout", "cerr"):
+        return 'A kernel prints with `printf("i = %d\\n", i)`.'
+    if name in _CALLED:
+        return f"C++ has no `{name}`: write {_CALLED[name]}."
+    if name in _HEADERS:
+        return f"`{name}` needs `#include <{_HEADERS[name]}>` at the top of the source."
+    if name in _MODULES and re.search(rf"\b{name}\s*(?:\.|::)", place.code):
+        return f"A kernel has no `{name}`: CUDA's functions need no prefix, as in `sqrtf(x)`, `expf(x)`, `fmaxf(a, b)`."
+    if name in ("cdiv", "ceil_div", "ceildiv"):
+        return f"Define it first: `inline int {name}(int a, int b) {{ return (a + b - 1) / b; }}`."
+    if name == "len":
+        return "A pointer has no length: pass the number of elements as one more argument, such as `int n`."
+    if name.isupper() and len(name) == 1 and re.search(rf"\b{name}\s+\w+\s*\(", place.code):
+        return f"Before a template comes `template <typename {name}>`."
+    if re.search(rf"\btemplate\s*<[^>]*\b{name}\b", place.code):
+        return f"A template's parameter needs a kind: `template <typename {name}>` or `template <int {name}>`."
+    heads = r"__global__|__device__|^\s*(?:\w+\s+)+\w+\("
+    if re.search(rf"[(,]\s*{name}\s*[,):]", place.code) and re.search(heads, place.code):
+        return f"Each parameter needs its type: `float* {name}` or `int {name}`."
+    if re.search(rf"(?:^|[;{{(])\s*{name}\s*=[^=]", place.code) and not _declared_elsewhere(place, name):
+        return f"A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`."
+    return _declared_elsewhere(place, name) or similar(place, name)
+
+
+def _declared_elsewhere(place, name):
+    """A variable whose scope has ended, or that comes later."""
+    part = tokens(place.source)
+    for k in range(1, len(part) - 1):
+        line, before, behind = part[k].line, part[k - 1].text, part[k + 1].text
+        if part[k].text != name or not (before.isidentifier() or before in "*&") or before in ("return", "else"):
+            continue
+        if line > place.line and behind in ("(", "=", ";", "["):
+            return f"`{name}` is declared only in line {line}: declare it before its use."
+        if line < place.line and behind in ("=", ";", "["):
+            where = "inside the braces or the single statement where it is declared"
+            return f"`{name}` of line {line} exists only {where}: declare it before them."
+    return ""
+
+
+def similar(place, name):
+    """A name that is close to another one."""
+    bare = {known.strip("_").lower(): known for known in _KNOWN}
+    mine = sorted({token.text for token in tokens(place.source) if token.text.isidentifier()} - {name, *_KNOWN})
+    mine = [word for word in mine if len(word) > 2]
+    near = [bare[name.strip("_").lower()]] if name.strip("_").lower() in bare else []
+    near = near or get_close_matches(name, [*_KNOWN, *mine], 1, cutoff=0.65)
+    return f"Did you mean `{near[0]}`?" if near else ""
+
+
+def same_name(place, **names):
+    """A function or a kernel of the source that has the name of something in CUDA."""
+    name = next(filter(None, names.values()))
+    there = [function for function in cxx.functions(place.source) if function.name == name]
+    return f"CUDA has a `{name}` of its own: give yours another name." if there else ""
+
+
+# ---- CUDA -----------------------------------------------------------------------------------------------------------
+
+_NO_CONTAINERS = "A kernel has pointers, shared memory and arrays of fixed size (`float a[8];`), no `std` containers."
+
+
+def host_function(place, name):
+    """A function of the host that a kernel calls."""
+    base = re.sub(r"<.*|\(.*", "", name)
+    mine = [function for function in cxx.functions(place.source) if function.name == base.split("::")[-1]]
+    if mine:
+        return f"Mark `{base}` (line {mine[0].line}) with `__device__`: then kernels can call it."
+    if any(word in name for word in _CONTAINERS) and "std" in name:
+        return _NO_CONTAINERS
+    if "ostream" in name:
+        return 'A kernel prints with `printf("i = %d\\n", i)`.'
+    if base.startswith("cuda"):
+        return f"`{base}` is for the host, the code that launches kernels."
+    if "swap" in name:
+        return "Swap by hand: `float t = a; a = b; b = t;`."
+    if base in ("max", "min"):
+        return f"CUDA has its own: write `{base}(a, b)` without `std::`."
+    return "A kernel can call CUDA's own functions and those that are marked `__device__`."
+
+
+def array_of_host(place, name):
+    """A variable of the host that a kernel uses."""
+    return f"`{name}` is in the host's memory: mark it with `__constant__` or `__device__`, or pass a pointer to it."
+
+
+def part_of_index(place):
+    """threadIdx without .x."""
+    found = re.search(r"\b(threadIdx|blockIdx|blockDim|gridDim)\b(?!\s*\.)", place.code)
+    if found:
+        return f"`{found[1]}` has three parts: write `{found[1]}.x` (or .y, .z)."
+    called = re.search(r"\b((?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz])\s*\(", place.code)
+    return f"`{called[1]}` is a number, not a function: leave out the parentheses." if called else ""
+
+
+def launch(place, name, sizes):
+    """A launch as compile_kernel's kernels have it, or with `<<`."""
+    return f"In C++, a launch is `{name}<<<{sizes.strip()}>>>(...)`." if name in cxx.kernels(place.source) else ""
+
+
+def array_size(place):
+    """An array, or a template, whose size is known only at run time."""
+    if "__shared__" in place.code:
+        return ""
+    if re.search(r"\w\s*<\s*\w+\s*>", place.code):
+        return "The compiler must know a template's argument: use a number, a constexpr or a template's parameter."
+    return "The compiler must know the size of an array: use a number, a constexpr or a template's parameter."
+
+
+# ---- pointers and values --------------------------------------------------------------------------------------------
+
+
+def member(place, nvidia, gcc, clang, name, member):
+    """`x.shape` of a pointer, `y[i].sqrt()` of a number."""
+    if "*" in (nvidia or gcc or clang):
+        return f"`{name}` is a pointer, the address of an array: it has no `{member}`. Pass the sizes as arguments."
+    called = re.search(rf"\.\s*{member}\s*\(", place.code)
+    return f"A number has no methods: write `{member}f(...)`, as in `sqrtf(x)`." if called else ""
+
+
+def subscript(place):
+    """A subscript of something that is not a pointer."""
+    twice = re.search(r"\b(\w+)\s*\[([^\[\]]+)\]\s*\[([^\[\]]+)\]", place.code)
+    if twice:
+        name, row, column = twice.groups()
+        return f"`{name}` is a pointer, with one index: in a matrix of w columns, `{name}[{row} * w + {column}]`."
+    if re.search(r"\[float\]|\[double\]", place.message):
+        return whole_numbers(place)
+    indexed = re.findall(r"\b(\w+)\s*\[", place.code)
+    alone = [name for name in indexed if re.search(rf"\b{_NUMBERS}\s+{name}\s*[,;)=]", cxx.code(place.source))]
+    return f"`{alone[0]}` is one number, not an array: is a `*` missing where it is declared?" if alone else ""
+
+
+def read_only(place):
+    """A write to something that is const, or that is no variable."""
+    target = re.match(r"\s*(?:(?:if|else|for|while)\b\s*(?:\(.*\))?\s*)*\(*\*?(\w+)", place.code)
+    name = target[1] if target else ""
+    if name in ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"):
+        return f"`{name}` can only be read: the launch sets it. Use a variable of your own."
+    if name and re.search(rf"\bconst\b[^;(){{}},]*\b{name}\b", cxx.code(place.source)):
+        return f"`{name}` is declared `const`, for reading only: write to another array, or remove the `const`."
+    return ""
+
+
+def arguments(place):
+    """A call with too few or too many arguments."""
+    if "__syncthreads" in place.code:
+        return "`__syncthreads()` takes no argument."
+    if "<<<" in place.code and len(cxx.at_commas(cxx.tokens(place.code.partition("<<<")[2].partition(">>>")[0]))) > 4:
+        return "A launch takes `<<<blocks, threads, bytes of shared memory, stream>>>`: the last two may be left out."
+    functions = {function.name: function for function in cxx.functions(place.source)}
+    for name in re.findall(r"\b(\w+)\s*(?:<<<.*?>>>\s*)?\(", place.code):
+        if name in functions:
+            return f"Line {functions[name].line} declares `{functions[name].signature}`."
+    return ""
+
+
+def pointer_or_value(place):
+    """A pointer where a number is needed, or the other way round; a pointer to const; a pointer to another type."""
+    if "const char" in place.message:
+        if re.search(r"\bprintf\s*\(", place.code):
+            return 'The first argument of `printf` is a text: `printf("i = %d\\n", i)`.'
+        return "A text is not a number."
+    types = re.findall(r"""["'‘]([^"'’]*)["'’]""", place.message)
+    given, wanted = [*(re.sub(r"\bconst\b|\s|__restrict__", "", kind) for kind in types), "", ""][:2]
+    if given.endswith("*") and wanted.endswith("*"):
+        if given == wanted:
+            return "That pointer is for reading only: declare the parameter that takes it `const` too."
+        bases = {"float", "double", "int", "unsignedint", "char", "longlong", "half", "__half"}
+        if given[:-1] in bases and wanted[:-1] in bases:
+            return f"The elements are of type `{given[:-1]}`: the pointer must be of type `{given}`."
+        return f"To read several numbers at once, cast: `reinterpret_cast<{wanted}>(...)`."
+    if given.endswith("*") and wanted:
+        return "A pointer is the address of an array: write `[i]` after it to get an element."
+    if wanted.endswith("*") and given:
+        if re.search(r"^\s*\w+\s*=", place.code):
+            return "A pointer is the address of an array: write `[i]` after it to set an element."
+        return "A pointer is needed here: pass the array itself, or the address of an element, `&x[i]`."
+    return ""
+
+
+_NUMBERS = r"(?:float|double|int|unsigned|long|size_t|half|char)"
+
+
+def pointer_arithmetic(place):
+    """Arithmetic with a whole array."""
+    declared = set(re.findall(r"\*\s*(?:const\s+)?(?:__restrict__\s+)?(\w+)", cxx.code(place.source)))
+    for name in re.findall(r"\b(\w+)\b(?!\s*[\[(])", place.code):
+        if name in declared and not re.search(rf"\*\s*{name}\b\s*[,)]", place.code):
+            return f"`{name}` is a pointer, the address of an array: write `{name}[i]` for an element."
+    return whole_numbers(place)
+
+
+def whole_numbers(place):
+    """A float where only a whole number can be: as an index, in `%`, in `<<`."""
+    for name in re.findall(r"\[\s*(\w+)\s*\]", place.code):
+        if re.search(rf"\b(?:float|double)\s+{name}\b", cxx.code(place.source)):
+            return f"An index is a whole number, but `{name}` is not: write `(int){name}`, which cuts off the fraction."
+    if re.search(r"%", place.code):
+        return "`%` takes whole numbers: for floats there is `fmodf(a, b)`."
+    return "That operator takes whole numbers." if re.search(r"<<(?!<)|>>(?!>)|[&|]", place.code) else ""
+
+
+def vectors(place):
+    """CUDA's small vectors: float4 and the like."""
+    if re.search(r"has (?:no|a) member|no member named", place.message):
+        return "The parts of CUDA's vectors are `.x`, `.y`, `.z` and `.w`."
+    if "constructor" in place.message or "convert" in place.message:
+        return "`make_float4(a, b, c, d)` makes a vector; `reinterpret_cast<const float4*>(x)[i]` reads four numbers."
+    return "CUDA's vectors have no operators: compute with their parts, `.x`, `.y`, `.z` and `.w`."
+
+
+def template_arguments(place):
+    """A function template whose arguments do not follow from the call."""
+    for function in cxx.functions(place.source):
+        if function.template and re.search(rf"\b{function.name}\s*(?:<<<|\()", place.code):
+            return f"`{function.name}` is a `{function.template}`: name the arguments, as in `{function.name}<16>`."
+    return ""
+
+
+def macro(place):
+    """A `#define` with `=` or `;`."""
+    for found in cxx.macros(place.source).values():
+        texts = [token.text for token in found.body]
+        if texts and (texts[0] == "=" or texts[-1] == ";") and re.search(rf"\b{found.name}\b", place.code):
+            return f"`#define {found.name}` takes neither `=` nor `;`: write `#define {found.name} 3`."
+    return ""

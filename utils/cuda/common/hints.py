@@ -1,0 +1,225 @@
+"""What to do about a compile error: one line for the learner, found from the compilers' words and from the source.
+
+A rule has a pattern for the message of nvcc, NVRTC, g++ or clang++, a pattern for the line without its comments and
+strings, and words, in which `{name}` is what a pattern found under that name; instead of words, a function of the place
+and of what was found. The first rule that gives words gives the hint.
+"""
+
+import re
+
+from utils.cuda.common import advice, missing
+from utils.cuda.common.missing import Place
+
+__all__ = ["hint"]
+
+
+def hint(source, line, message) -> str:
+    """What to do about a compiler's message on a line of the source; empty if that is not known."""
+    place = Place(source, line, message)
+    code = place.code
+    for said, written, words in _RULES:
+        of_message = re.search(said, message)
+        of_line = of_message and re.search(written, code)
+        if of_line:
+            found = {**of_message.groupdict(), **of_line.groupdict()}
+            if told := words(place, **found) if callable(words) else words.format(**found):
+                return told
+    return ""
+
+
+# What the compilers say.
+_ANY = ""
+_EXPECTED = r"expected|stray|invalid preprocessing|undefined|not declared|does not name|undeclared|unknown type"
+_UNDECLARED = "|".join(
+    [
+        r'identifier "(?:\w+::)*(?P<nvidia>\w+)" is undefined$',
+        r'no member "(?P<member>\w+)"$',
+        r"^['‘](?P<gcc>\w+)['’] (?:was not declared|does not name a|is not a member of|has not been declared)",
+        r"(?:undeclared identifier|unknown type name|no member named) '(?P<clang>\w+)'",
+    ]
+)
+_DEREFERENCED = r"""operand of "\*"|unary ['‘]\*|indirection requires"""
+_NO_CLASS = "|".join(
+    [
+        r'expression must have class type but it has type "(?P<nvidia>[^"]*)"',
+        r"request for member .*, which is of (?:pointer|non-class) type ['‘](?P<gcc>[^'’]*)",
+        r"member reference (?:base )?type '(?P<clang>[^']*)'",
+    ]
+)
+_SUBSCRIPT = r"must have pointer-to-object type|invalid types .* for array subscript|subscripted value is not"
+_READ_ONLY = r"modifiable lvalue|read-only|cannot assign to|is not assignable"
+_INTEGERS_ONLY = r"must have integral or (?:unscoped )?enum|invalid operands"
+_RETURNED = r"return value type|return-statement with a value|should not return"
+_ARGUMENTS = r"(?:few|many) arguments (?:in|to) (?:function )?call|(?:few|many) arguments to function"
+_TO_POINTER = r"value of type|cannot convert|incompatible with parameter of type|invalid conversion|cannot initialize"
+
+# What Python's statements would be in C++, by the line alone: no C++ has them.
+_PYTHON = [
+    (
+        _ANY,
+        r"\bfor\s*\(?\s*(?:int |auto )?\s*(?P<variable>\w+)\s+in\s+range\s*\((?P<arguments>[^()]*)\)",
+        advice.for_in_range,
+    ),
+    (_ANY, r"\bfor\s*\(?\s*(?:\w+ )?\w+\s+in\b", "In C++, a `for` counts: `for (int i = 0; i < n; i++) {{`."),
+    (_ANY, r"^\s*(?P<word>if|while)\b(?P<condition>[^{;]*):\s*$", advice.statement),
+    (
+        _EXPECTED,
+        r"^\s*\}?\s*(?:else\s+)?(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^{;]*?)\s*\{?\s*$",
+        advice.statement,
+    ),
+    (_ANY, r"^\s*\}?\s*else\s*:", "In C++, write `else {{` and close the body with `}}`."),
+    (_ANY, r"\b(?P<word>elif|elseif|elsif)\b", "C++ writes `{word}` as two words: `else if (...) {{`."),
+    (
+        _ANY,
+        r"\bdef\b",
+        "C++ has no `def`: a kernel begins with `__global__ void`, a function that kernels call with `__device__` and "
+        "the type that it returns.",
+    ),
+    (_EXPECTED, r"^\s*(?:from\s+\w+\s+)?import\b", "C++ has no `import`. CUDA's own functions need no header."),
+    (
+        _ANY,
+        r"(?:=|\breturn|\()\s*(?P<a>[^=;()]+?)\s+if\s+(?P<c>[^;]+?)\s+else\s+(?P<b>[^;]+?)\s*;",
+        "C++ writes that as `{c} ? {a} : {b}`.",
+    ),
+    (_EXPECTED, r"\b\w+\s+is\s+(?:not\s+)?\w+", "C++ has no `is`: compare with `==`, a pointer with `nullptr`."),
+    (_EXPECTED, r"\b\w+\s+(?:not\s+)?in\s+\w+", "C++ has no `in`: compare with each element in a loop."),
+    (_EXPECTED, r"\w\[[^\[\]?:]*:[^\[\]:]*\]", "C++ has no slices: write a loop over the elements."),
+    (_ANY, r"=\s*\[[^\]]*\]\s*;", "C++ writes a list of values in braces: `{{1, 2, 3}}`."),
+    (_ANY, "", advice.python_text),
+    (
+        _ANY,
+        r"^\s*#\s*(?!include|define|undef|if|else|elif|endif|pragma|line|error|warning)\w",
+        "A comment begins with `//` in C++. A line that begins with `#` is for the preprocessor.",
+    ),
+    ("#", r"\S.*#", "A comment begins with `//` in C++, not with `#`."),
+    (_DEREFERENCED, r"\*\*", "C++ has no `**`: write `a * a` for a square, `powf(a, b)` for any other power."),
+    (_INTEGERS_ONLY, r"\^", "`^` is the bitwise XOR: write `a * a` for a square, `powf(a, b)` for any other power."),
+    (_EXPECTED, r"=\s*<|=\s*>|<\s*>(?!>)", "C++ compares with `<`, `<=`, `>`, `>=`, `==` and `!=`."),
+    ("expected|already", r"\bfor\s*\([^;]*(?:,[^;]*){2}\)", "The three parts of a `for` are separated by `;`."),
+    (
+        "expected",
+        r"\bfor\s*\([^;]*(?:;[^;]*)?\)\s*\{?\s*$",
+        "A `for` has three parts, separated by `;`: `for (int i = 0; i < n; i++)`.",
+    ),
+    (
+        "expected|already",
+        r"^\s*(?:int|float|double|auto)\s+\w+\s*(?:,\s*\w+\s*)+=",
+        "C++ sets one variable at a time: `int a = 0, b = 0;`.",
+    ),
+    (_EXPECTED, r"\w\s*\(\s*\w+\s*:\s*\w+", "In C++, the type comes before the name: `float* x, int n`."),
+    (r"const char|multi-?character|character constant|expected", "", advice.double_quotes),
+    ("expected", "", advice.division),
+    (r"missing (?:closing quote|terminating)", "", 'A text begins and ends with `"`, both on one line.'),
+]
+
+_CUDA = [
+    (_ANY, r"__shared__\s+\w+\s*[\[;]", "A variable needs a type: `__shared__ float s[32];`."),
+    (_ANY, r">>>\s*;", "After `>>>` come the kernel's arguments in parentheses."),
+    (
+        "void",
+        r"=\s*\w+\s*(?:<[^<>]*>)?\s*<<<",
+        "A launch returns nothing: the kernel writes its result to memory.",
+    ),
+    (
+        r'"(?:max|min)"|[\'‘](?:max|min)\(',
+        r"\b(?P<name>max|min)\s*\([^()]*,[^()]*,",
+        "`{name}` takes two arguments: nest it.",
+    ),
+    ("atomic", r"\b(?P<name>atomic\w+)\s*\([^,]*\)\s*;", "`{name}` takes an address and a value."),
+    (_ANY, r"\b(?P<name>\w+)\s*\[(?P<sizes>[^\[\]]*,[^\[\]]*)\]\s*\(", advice.launch),
+    (_ANY, r"\b(?P<name>\w+)\s*<<(?!<)(?P<sizes>[^<>;]*)>>(?!>)\s*\(", advice.launch),
+    (r"uint3\W* has no member|no member named .* in .*uint3", "", "The parts are `.x`, `.y` and `.z`."),
+    (r"uint3|dim3|no operator|operator[+*\-/\[]|apparent call|used as a function", "", advice.part_of_index),
+    (r"explicit type is missing", "__global__", "A kernel returns nothing: write `__global__ void`."),
+    (
+        _RETURNED,
+        r"\breturn\b.*;",
+        "A kernel returns nothing: write the result to memory, as in `out[i] = ...;`, and leave with `return;`.",
+    ),
+    (r'calling a (?:constexpr )?__host__ function\("(?P<name>[^"]*)"\)', "", advice.host_function),
+    (
+        "a __global__ function call must be configured",
+        "",
+        "A kernel is launched with `<<<blocks, threads>>>`. A function that a kernel calls is marked `__device__`.",
+    ),
+    (
+        "host function call cannot be configured|launched like a kernel",
+        r"\b(?P<name>\w+)\s*<<<",
+        "Mark `{name}` with `__global__`: only kernels are launched.",
+    ),
+    (r'identifier "(?P<name>\w+)" is undefined in device code', "", advice.array_of_host),
+    (
+        "instance|matching function|cannot convert|no match",
+        r"\b(?P<name>atomic\w+)\s*\(\s*(?!&)\w+\s*\[",
+        "`{name}` takes an address: `{name}(&x[i], ...)`.",
+    ),
+    (r'no instance of overloaded function "atomicMax"', "", "`atomicMax` takes whole numbers only, no floats."),
+    (r'no instance of overloaded function "atomicMin"', "", "`atomicMin` takes whole numbers only, no floats."),
+    (
+        r'more than one instance of overloaded function "(?P<name>min|max)"',
+        "",
+        "Both arguments of `{name}` must have one type: write `0.0f` beside a float, `0` beside an int.",
+    ),
+    (
+        r'function "(?P<nvidia>\w+)[("].*(?:has already been defined|matches the argument list)|'
+        r"['‘][\w ]+ (?P<gcc>\w+)\(.*conflicts with a previous declaration",
+        "",
+        advice.same_name,
+    ),
+    (
+        r'incompatible with ".* (?P<variable>\w+)"|"(?P<type>\w+)" has already been declared',
+        "__global__|__device__",
+        advice.same_name,
+    ),
+    (
+        "exception handling",
+        "",
+        "A kernel cannot throw: leave with `return;`, or end the launch with `assert(condition);`.",
+    ),
+]
+
+_CPP = [
+    (_EXPECTED, r"^\s*include\b", "It is `#include`, with `#`."),
+    ("include is not a template", "", "It is `#include`, with `#`."),
+    (
+        "expected",
+        r"\bif\s*\([^()]*\)\s*(?:&&|\|\||and\b|or\b)",
+        "One pair of parentheses encloses the whole condition: `if (a && b)`.",
+    ),
+    ("expected", "", advice.macro),
+    (
+        r'expected a "\{"|expected initializer before|member initializers|expected .*[\'‘]\{[\'’]',
+        r"\)\s*:?\s*$",
+        "After the parentheses comes `{{`, then the body of the function, then `}}`.",
+    ),
+    ("member initializers", "", "After a function's parentheses comes `{{`, not `:`."),
+    (r"function-definition is not allowed", "", missing.semicolon),
+    (r"operator ->|operand of .->", "->", "`->` is for pointers: write `.`."),
+    ("no instance of function template|no matching function", "", advice.template_arguments),
+    (_UNDECLARED, "", advice.unknown),
+    ("no storage class|does not name a type", r"^\s*(?P<name>_\w+)", advice.similar),
+    (_NO_CLASS, r"(?P<name>\w+)(?:\[[^\]]*\])?\s*\.\s*(?P<member>\w+)", advice.member),
+    (_SUBSCRIPT, "", advice.subscript),
+    (_READ_ONLY, "", advice.read_only),
+    (_DEREFERENCED, "", "Only a pointer has a `*` before it: a number is used as it is."),
+    ("literal operator", r"\b(?P<number>\d+)f\b", "A float needs a point before its `f`: `{number}.0f`."),
+    (_ARGUMENTS, "", advice.arguments),
+    (_TO_POINTER, "", advice.pointer_or_value),
+    (
+        r"must have integral or|arithmetic or unscoped|invalid operands",
+        "",
+        advice.pointer_arithmetic,
+    ),
+    (r"constant value|variably modified|not a constant", "", advice.array_size),
+    (
+        "already been declared|redeclaration|shadows a parameter",
+        r"\b(?:int|float|double|auto|size_t)\s+(?P<name>\w+)\s*[=;\[]",
+        "The name `{name}` is taken: to change that variable, leave out the type; otherwise choose another name.",
+    ),
+    (r"No such file", r"#\s*include", "Is the name right? compile_kernel needs no header of CUDA's or torch's."),
+    ("break statement|continue statement", "", "To leave the kernel, write `return;`."),
+    (r"\b(?:float|int|double|char)[234]\b", "", advice.vectors),
+    (f"expected|{_RETURNED}", "", missing.brackets),
+    (f"{missing.NO_SEMICOLON.pattern}|{_RETURNED}", "", missing.semicolon),
+]
+_RULES = [*_PYTHON, *_CUDA, *_CPP]

@@ -1,0 +1,109 @@
+"""What a source lacks: a semicolon, a bracket. Compilers notice it only where the source goes on."""
+
+import re
+from typing import NamedTuple
+
+from utils.cuda.common import cxx
+
+__all__ = ["NO_SEMICOLON", "Place", "brackets", "line_at_fault", "line_of", "semicolon", "tokens", "unclosed_brace"]
+
+
+class Place(NamedTuple):
+    """A line of a source about which a compiler has something to say."""
+
+    source: str
+    line: int
+    message: str
+
+    @property
+    def text(self) -> str:
+        """The line as written."""
+        return line_of(self.source, self.line)
+
+    @property
+    def code(self) -> str:
+        """The line with comments and strings blanked out."""
+        return line_of(cxx.code(self.source), self.line)
+
+
+def line_of(source, number) -> str:
+    lines = source.splitlines()
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def tokens(source) -> list[cxx.Token]:
+    return [token for token in cxx.tokens(source) if not token.directive]
+
+
+NO_SEMICOLON = re.compile(r"""expected (?:a )?(?:["'‘],["'’] or )?["'‘];["'’]|expected initializer before""")
+_RETURNED = re.compile(r"return value type|return-statement with a value|should not return")
+_HEADS = {"if", "while", "for", "switch", "constexpr"}
+
+
+def line_at_fault(source, line, message) -> int:
+    """The line that lacks a `;`: compilers report the next line that has code."""
+    if not NO_SEMICOLON.search(message) and not _RETURNED.search(message):
+        return line
+    before = [token for token in tokens(source) if token.line < line]
+    if not before:
+        return line
+    last = before[-1]
+    if _RETURNED.search(message):
+        return last.line if last.text == "return" else line
+    if last.text in ("else", "do") or last.text[-1] not in "_)]}\"'" and not last.text[-1].isalnum():
+        return line
+    if last.text in (")", "}"):
+        opens = cxx.matching(before, len(before) - 1)
+        if opens is None or last.text == ")" and cxx.text_at(before, opens - 1) in _HEADS:
+            return line
+        if last.text == "}" and not {"struct", "class", "union", "enum", "="} & {t.text for t in before[:opens][-4:]}:
+            return line  # a function's or a block's
+    return last.line
+
+
+def semicolon(place):
+    """A statement without its end, on the line that `line_at_fault` found."""
+    if re.search(r"\)\s*\{", place.code) and not re.search(r"\b(?:if|for|while|switch|struct)\b", place.code):
+        return "A function cannot be inside another one: move it above, and mark it with `__device__`."
+    return "" if place.code.rstrip().endswith((";", "{")) else "Put a `;` at the end of this line."
+
+
+def brackets(place):
+    """The bracket that is missing, or one too many, in the whole source."""
+    opened = []
+    for token in tokens(place.source):
+        top = opened[-1].text if opened else ""
+        if token.text in ("(", "[", "{"):
+            opened.append(token)
+        elif token.text == ";" and top in ("(", "[") and not re.search(r"\bfor\s*$", place.source[: opened[-1].start]):
+            break
+        elif token.text in (")", "]", "}"):
+            if {"(": ")", "[": "]", "{": "}"}.get(top) == token.text:
+                opened.pop()
+            elif top in ("(", "["):
+                break
+            else:
+                what = "is a `{` missing above it?" if token.text == "}" else "remove it."
+                return f"The `{token.text}` in line {token.line} closes nothing: {what}"
+    if not opened:
+        return ""
+    line = unclosed_brace(place.source) if opened[-1].text == "{" else opened[-1].line
+    return f"The `{opened[-1].text}` in line {line} is never closed."
+
+
+def unclosed_brace(source) -> int:
+    """The line of the `{` that is never closed, as far as the indentation shows it; 0 if all are closed."""
+    opened, suspect = [], 0
+    for token in tokens(source):
+        if token.text == "{":
+            opened.append(token)
+        elif token.text == "}" and opened:
+            opener = opened.pop()
+            if not suspect and opener.line < token.line and _indentation(source, token) < _indentation(source, opener):
+                suspect = opener.line  # this one belongs to a brace further out
+    return (suspect or opened[-1].line) if opened else 0
+
+
+def _indentation(source, token) -> int:
+    line = line_of(source, token.line)
+    return len(line) - len(line.lstrip())

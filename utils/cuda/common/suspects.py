@@ -1,0 +1,226 @@
+"""Lines that every compiler accepts and that hardly do what is meant: most are right in Python and wrong in C++."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from utils.cuda.common import cxx
+from utils.cuda.common.cxx import Token, text_at
+
+__all__ = ["suspects"]
+
+
+def suspects(source) -> dict[int, str]:
+    """For each suspicious line, what it does and what to write instead."""
+    part = [token for token in cxx.tokens(source) if not token.directive]
+    found = {}
+    for find in _FINDERS:
+        for token, message in find(part):
+            found.setdefault(token.line, message)
+    return dict(sorted(found.items()))
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def _operators(part) -> list[str]:
+    """The texts of the tokens, with the operators of two characters as one, followed by empty ones: '==', ''."""
+    texts, k = [token.text for token in part], 0
+    while k + 1 < len(texts):
+        together = texts[k] + texts[k + 1]
+        if part[k].end == part[k + 1].start and together in _TWO_CHARACTERS:
+            texts[k], texts[k + 1] = together, ""
+            k += 1
+        k += 1
+    return texts
+
+
+_TWO_CHARACTERS = {"==", "!=", "<=", ">=", "&&", "||", "<<", ">>", "++", "--"} | {c + "=" for c in "+-*/%&|^"}
+_COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
+_SAME_WAY = ({"<", "<="}, {">", ">="})
+
+
+def _conditions(part) -> Iterator[tuple[Token, Sequence[Token]]]:
+    """The conditions of `if` and `while`, each with the word before it; not those of `if constexpr`, about types."""
+    for k, token in enumerate(part):
+        if token.text in ("if", "while") and text_at(part, k + 1) == "(":
+            closes = cxx.matching(part, k + 1)
+            if closes:
+                yield token, part[k + 2 : closes]
+
+
+def _flat(part) -> list[Token]:
+    """The tokens outside brackets, which stay as they are: `a[i] < f(x, y)` is `a [ ] < f ( )`."""
+    found, k = [], 0
+    while k < len(part):
+        found.append(part[k])
+        closes = cxx.matching(part, k) if part[k].text in ("(", "[", "{") else None
+        if closes:
+            found.append(part[closes])
+        k = closes + 1 if closes else k + 1
+    return found
+
+
+def _pieces(part) -> list[tuple[Token, list[str]]]:
+    """A condition in pieces without `&&`, `||` and the like, at every depth: the first token and the operators."""
+    found, texts, flat = [], _operators(part), _flat(part)
+    places = {id(token): k for k, token in enumerate(part)}
+    piece = []
+    for token in flat:
+        text = texts[places[id(token)]]
+        if text in ("&&", "||", "and", "or", "?", ":", ",", ";", "=", "return"):
+            found.append(piece)
+            piece = []
+        elif text:
+            piece.append((token, text))
+    found.append(piece)
+    inner = []
+    for k, token in enumerate(part):
+        if token.text == "(" and (closes := cxx.matching(part, k)):
+            inner += _pieces(part[k + 1 : closes]) if places and _outermost(part, k) else []
+    return [(piece[0][0], [text for _, text in piece]) for piece in found if piece] + inner
+
+
+def _outermost(part, at) -> bool:
+    """Whether the bracket at index `at` is inside no other one of `part`."""
+    return any(token is part[at] for token in _flat(part))
+
+
+# ---- what is suspicious ---------------------------------------------------------------------------------------------
+
+
+def _assignments(part):
+    """`if (i = n)`"""
+    for word, condition in _conditions(part):
+        texts = _operators(condition)
+        if "=" in texts and ";" not in texts:
+            left = _flat(condition[: texts.index("=")])
+            declares = any(one.text.isidentifier() and other.text.isidentifier() for one, other in pairwise(left))
+            if left and left[0].text.isidentifier() and not declares and not {"*", "&", "auto"} & set(texts):
+                shown = f"`{word.text} ({cxx.written(condition)})`"
+                yield word, f"{shown} sets `{left[0].text}`, and what it is set to is the condition: `==` compares"
+
+
+def _chains(part):
+    """`0 <= i < n`"""
+    for _, condition in _conditions(part):
+        for first, texts in _pieces(condition):
+            signs = [text for text in texts if text in _COMPARISONS - {"==", "!="}]
+            if len(signs) > 1 and any(set(signs) <= way for way in _SAME_WAY):
+                one, other = signs[:2]
+                meant = f"write `a {one} b && b {other} c`"
+                yield first, f"`a {one} b {other} c` compares 0 or 1, the result of `a {one} b`, with c: {meant}"
+
+
+def _negations(part):
+    """`not i < n`"""
+    for _, condition in _conditions(part):
+        for first, texts in _pieces(condition):
+            template = {"<", ">"} <= set(texts)
+            if texts[0] in ("not", "!") and _COMPARISONS & set(texts) and not template:
+                yield first, f"`{texts[0]}` comes before a comparison in C++: write `!(a < b)` to negate one"
+
+
+def _masks(part):
+    """`i & 1 == 0`"""
+    for _, condition in _conditions(part):
+        for first, texts in _pieces(condition):
+            bits = [k for k, text in enumerate(texts) if text in ("&", "|", "^")]
+            equal = [k for k, text in enumerate(texts) if text in ("==", "!=")]
+            if bits and equal and bits[0] < equal[0] and not set(texts[: bits[0]]) & _COMPARISONS and bits[0]:
+                sign, test = texts[bits[0]], texts[equal[0]]
+                yield first, f"`{test}` comes before `{sign}` in C++: write `(a {sign} b) {test} c`"
+
+
+def _empty_bodies(part):
+    """`if (i < n); {`"""
+    for k, token in enumerate(part):
+        if token.text in ("if", "for", "while") and text_at(part, k + 1) == "(":
+            closes = cxx.matching(part, k + 1)
+            if closes and text_at(part, closes + 1) == ";" and text_at(part, closes + 2) == "{":
+                does = "decides nothing" if token.text == "if" else "repeats nothing"
+                yield token, f"the `;` after `{token.text} (...)` ends it, so it {does}: remove the `;`"
+
+
+def _indexes(part):
+    """`x[i, j]`"""
+    for k, token in enumerate(part):
+        before = text_at(part, k - 1)
+        if token.text != "[" or not (before.isidentifier() or before in ("]", ")")) or before in ("auto", "return"):
+            continue
+        closes = cxx.matching(part, k)
+        inside = cxx.at_commas(part[k + 1 : closes]) if closes else []
+        if len(inside) == 1 and text_at(inside[0], 0) == "(" and cxx.matching(inside[0], 0) == len(inside[0]) - 1:
+            inside = cxx.at_commas(inside[0][1:-1])  # x[(i, j)]
+        if len(inside) > 1 and text_at(part, closes + 1) not in ("(", "{"):
+            dropped = f"the comma drops what is before it: this is `[{cxx.written(inside[-1])}]`"
+            yield token, f"{dropped}. Element (r, c) of a matrix with w columns is `x[r * w + c]`"
+
+
+def _tuples(part):
+    """`<<<(1, 1), (16, 16)>>>` and `dim3 b = (16, 16)`"""
+    for k, token in enumerate(part):
+        if token.text == "<<<":
+            given = cxx.at_commas(part[k + 1 : cxx.launch(part, k).closes])[:2]
+        elif token.text == "dim3" and text_at(part, k + 2) == "=":
+            given = [part[k + 3 :]]
+        else:
+            continue
+        for argument in given:
+            closes = cxx.matching(argument, 0) if text_at(argument, 0) == "(" else None
+            values = cxx.at_commas(argument[1:closes]) if closes else []
+            whole = closes and text_at(argument, closes + 1) in ("", ";", ",")
+            if len(values) > 1 and whole:
+                inside = cxx.written(argument[1:closes])
+                yield argument[0], f"`({inside})` is {cxx.written(values[-1])} in C++: write `dim3({inside})`"
+
+
+def _divisions(part):
+    """`float v = 1 / 2;`"""
+    for k, token in enumerate(part):
+        one, other = text_at(part, k - 1), text_at(part, k + 1)
+        if (
+            token.text != "/"
+            or not (one.isdecimal() and other.isdecimal())
+            or not int(other)
+            or int(one) % int(other) == 0
+        ):
+            continue
+        begins = next((b + 1 for b in range(k, -1, -1) if part[b].text in (";", "{", "}")), 0)
+        words = [before.text for before in part[begins:k]]
+        inside_index = words.count("[") > words.count("]")
+        if text_at(part, k - 2) not in ("*", "/", "%") and not inside_index and not _WHOLE & set(words):
+            yield token, f"`{one} / {other}` is {int(one) // int(other)}, a whole number: write `{one}.0f / {other}`"
+
+
+_WHOLE = {
+    "int",
+    "unsigned",
+    "size_t",
+    "long",
+    "dim3",
+    "<<<",
+    "short",
+    "char",
+    "int64_t",
+    "uint32_t",
+    "enum",
+    "template",
+}
+
+
+def _powers(part):
+    """`float square = x ^ 2`, but not a mask such as `lane ^ 2` among other bits or as an index."""
+    for k, token in enumerate(part):
+        base, exponent = text_at(part, k - 1), text_at(part, k + 1)
+        square = exponent == "2" and (base.isidentifier() or base in (")", "]"))
+        if token.text == "^" and (square or base in ("2", "10") and exponent.isdecimal()):
+            begins = next((b + 1 for b in range(k, -1, -1) if part[b].text in (";", "{", "}")), 0)
+            ends = next((b for b in range(k, len(part)) if part[b].text in (";", "{", "}")), len(part))
+            texts = _operators(part[begins:ends])
+            of_bits = {"<<", ">>", "&", "|", "~", "^="} & set(texts) or texts.count("^") > 1
+            of_index = texts[: k - begins].count("[") > texts[: k - begins].count("]")
+            if not of_bits and not of_index and not any("shfl" in text for text in texts):
+                yield token, f"`^` is the bitwise XOR, not a power: write `a * a` (if XOR is meant: `^ 0x{exponent}`)"
+
+
+_FINDERS = [_assignments, _chains, _negations, _masks, _empty_bodies, _indexes, _tuples, _divisions, _powers]
