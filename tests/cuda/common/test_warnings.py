@@ -4,8 +4,12 @@ import warnings
 
 import pytest
 
+from tests.cuda.common.mistakes import MISTAKES, in_kernel
+from tests.nvcc.sources import course
+from utils import compile_kernel
 from utils.cuda.common.cache import build_once
 from utils.cuda.common.diagnostics import CompileWarning
+from utils.cuda.common.suspects import suspects
 
 SOURCE = "__global__ void k(float* x, unsigned n) {\n    for (unsigned j = n; j >= 0; j--) x[j] = 3;\n    n == 2;\n}\n"
 LOG = """cuda_src(2): warning #186-D: pointless comparison of unsigned integer with zero
@@ -59,3 +63,84 @@ def test_a_warning_is_shown_once_in_a_cell_and_can_be_hidden(tmp_path, monkeypat
         warnings.simplefilter("ignore", CompileWarning)
         built(tmp_path / "cpu" / "k")
     assert not capsys.readouterr().out
+
+
+# ---- what no compiler rejects ---------------------------------------------------------------------------------------
+
+GO = "__global__ void k(float* x) {}\nvoid go(float* x) {\n    WHAT\n}\n"
+SUSPICIOUS = {
+    "if (i = n) x[i] = 1;": "`if (i = n)` sets `i`, and what it is set to is the condition: `==` compares",
+    "while (x[i] = 3) {}": "`while (x[i] = 3)` sets `x`",
+    "if (0 <= i < n) x[i] = 1;": "compares 0 or 1, the result of `a <= b`, with c: write `a <= b && b < c`",
+    "if (h == 1 && (n > i > 0)) x[i] = 1;": "write `a > b && b > c`",
+    "if (not i < n) return;": "write `!(a < b)` to negate one",
+    "if (!i == n) return;": "write `!(a < b)` to negate one",
+    "if (i & 1 == 0) x[i] = 1;": "`==` comes before `&` in C++: write `(a & b) == c`",
+    "if (i < n); {\n        x[i] = 1;\n    }": "ends it, so it decides nothing",
+    "for (int j = 0; j < n; j++); {\n        x[i] = 1;\n    }": "so it repeats nothing",
+    "x[i, h] = 1;": "this is `[h]`. Element (r, c)",
+    "x[(i, h)] = 1;": "this is `[h]`. Element (r, c)",
+    "float v = 1 / 2 * y[i];": "`1 / 2` is 0, a whole number: write `1.0f / 2`",
+    "int r = i ^ 2;": "`^` is the bitwise XOR, not a power",
+    "int r = 10^6;": "`^` is the bitwise XOR, not a power",
+}
+TUPLES = {
+    "k<<<(1, 1), (16, 16)>>>(x);": "`(1, 1)` is 1 in C++: write `dim3(1, 1)`",
+    "k<<<4, (16, 16)>>>(x);": "`(16, 16)` is 16 in C++: write `dim3(16, 16)`",
+    "dim3 b = (16, 16); k<<<1, b>>>(x);": "`(16, 16)` is 16 in C++: write `dim3(16, 16)`",
+}
+FINE = """
+if (int j = i * 2) x[j] = 1;
+if ((i = n)) x[i] = 1;
+while (const float* p = y) break;
+if (0 <= i && i < n || n > i and i > 0) x[i] = 1;
+if ((i & 1) == 0 && (i | 2) != 3 && !(i < n) && not (i == n)) x[i] = 1;
+if (i < n & h == 0) x[i] = 1;
+if (!(h) && h < 3 || i << 2 < n) x[i] = 1;
+if (static_cast<float>(i) < y[0] && sizeof(int) < i) x[i] = 1;
+for (int j = 1; j < n; j *= 2);
+while (x[0] != 1);
+auto f = [i, n](float a) { return a; };
+float v = 4 / 2, u = 1.0f / 2, t = n * 1 / 2;
+int half = 5 / 2, lane = i ^ 1, other = i ^ 16, mask = i ^ 0x2;
+x[i ^ 2] = y[(i >> 1) ^ 2];
+dim3 b = dim3(16, 16), c(16, 16), d = {16, 16};
+float w2 = __shfl_xor_sync(~0u, v, 2), m = max(i, (n, h));
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", SUSPICIOUS)
+def test_what_compiles_but_is_hardly_meant(line):
+    ((number, message),) = suspects(in_kernel(f"    {line}")).items()
+    assert number == 3 and SUSPICIOUS[line] in message
+
+
+@pytest.mark.parametrize("line", TUPLES)
+def test_python_s_tuples_in_a_launch(line):
+    ((number, message),) = suspects(GO.replace("WHAT", line)).items()
+    assert number == 3 and TUPLES[line] in message
+
+
+@pytest.mark.parametrize("line", FINE)
+def test_what_is_fine_is_not_suspected(line):
+    assert not suspects(in_kernel(f"    {line}"))
+
+
+def test_no_source_of_the_course_is_suspected():
+    found = {source.where: suspects(source.text) for source in course()}
+    assert len(found) > 30 and not any(found.values()), {where: lines for where, lines in found.items() if lines}
+
+
+def test_the_reader_survives_every_mistake():
+    for source, _, _ in MISTAKES.values():
+        for end in range(0, len(source), 7):
+            suspects(source[:end])
+
+
+def test_a_learner_sees_both_kinds_once_and_the_kernel_still_runs():
+    """nvcc's warnings and our own, for a source that it accepts."""
+    source = in_kernel("    if (0 <= i < n) x[i] = 1;\n    for (unsigned j = 9; j >= 0; j--) if (j == 0) break;")
+    with pytest.warns(CompileWarning) as caught:
+        compile_kernel(source, "k")
+    lines = [warning.lineno for warning in caught]
+    assert lines[:1] == [3] and set(lines) <= {3, 4}, [str(warning.message) for warning in caught]

@@ -308,9 +308,9 @@ def vectors(place):
     """CUDA's small vectors: float4 and the like."""
     if re.search(r"has (?:no|a) member|no member named", place.message):
         return "The parts of CUDA's vectors are `.x`, `.y`, `.z` and `.w`."
-    if "constructor" in place.message or "convert" in place.message:
-        return "`make_float4(a, b, c, d)` makes a vector; `reinterpret_cast<const float4*>(x)[i]` reads four numbers."
-    return "CUDA's vectors have no operators: compute with their parts, `.x`, `.y`, `.z` and `.w`."
+    if "operator" in place.message:
+        return "CUDA's vectors have no operators: compute with their parts, `.x`, `.y`, `.z` and `.w`."
+    return "`make_float4(a, b, c, d)` makes a vector; `reinterpret_cast<const float4*>(x)[i]` reads four numbers."
 
 
 def template_arguments(place):

@@ -80,6 +80,7 @@ _NO_FIT = re.compile(r"note: candidate .*not viable: (.*)|note:   ((?:no known c
 _TYPES = re.compile(r"(?:argument|operand) types are: .*")
 _PLACE = re.compile(r" \((?:declared|previous definition) at line \d+ of [^)]*\)")
 _LONG_NAME = re.compile(r'("[^"]{60})[^"]{20,}"')
+_SYNTAX = re.compile(r"^expected |^stray |not expected here|^missing ")
 _IN_DEVICE_CODE = "is undefined in device code"
 _OPEN_END = re.compile(r'^At end of source: (error: .*)\n(\S+\(\d+\)): note.*?: (to match this "."$)', re.MULTILINE)
 _ASSERTION = re.compile(r"^static assertion failed: |^static_assert failed due to requirement .* (?=\"[^\"]*\"$)")
@@ -98,12 +99,12 @@ def explained(log, sources, folder):
     errors = _errors(log, sources)
     own = [e for e in errors if e[0] in sources and e[0] != "name"]
     own = own or _misnamed(errors, sources) or _too_large(log, sources)
-    parts = [
-        f"{which}, line {line}: {_LONG_NAME.sub(r'\1..."', text)}\n{excerpt(sources[which], line)}"
-        for which, line, text in own[:3]
-    ]
-    if len(own) > 3:
-        parts.append(f"... and {len(own) - 3} more errors.")
+    parts = []
+    for which, line, text in _first(own):
+        short = _LONG_NAME.sub(r'\1..."', text)  # of the C++ library's templates
+        parts.append(f"{which}, line {line}: {short}\n{excerpt(sources[which], line)}")
+    if more := len(own) - len(parts):
+        parts.append(f"... and {more} more error{'s' * (more > 1)}.")
     if not own:
         undefined = dict.fromkeys(name or _demangled(symbol) for name, symbol in _UNDEFINED.findall(log))
         found = [function for text in sources.values() for function in cxx.functions(text)]
@@ -118,6 +119,12 @@ def explained(log, sources, folder):
     parts = parts or log.replace(ACCEPTED, "").strip().splitlines()[-5:]
     parts += [ACCEPTED] if ACCEPTED in log else []
     return CompileError("\n".join(parts), own, log, kept, _hint(own, sources))
+
+
+def _first(errors):
+    """The errors to show: three at most, and none after one of syntax, from which the others often follow."""
+    syntax = (number for number, (_, _, message) in enumerate(errors, 1) if _SYNTAX.search(message))
+    return errors[: min(3, next(syntax, 3))]
 
 
 def _hint(errors, sources):

@@ -1,0 +1,69 @@
+"""Every mistake of mistakes.py, compiled by nvcc and by the engine's compiler: the learner's line and the hint."""
+
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.cuda.common.mistakes import MISTAKES
+from utils.cuda import verdict
+from utils.cuda.common import cxx, extension
+from utils.cuda.common.diagnostics import explained, refused
+from utils.cuda.cpu import build
+from utils.cuda.cpu.translate import TranslationError
+
+
+def both(source, folder):
+    """The CompileErrors of nvcc and of the C++ compiler; None for one that accepts the source."""
+    name = next(iter(cxx.kernels(source)), "k")
+    sources, logs = {"cuda_src": source, "name": name}, {}
+
+    def by_engine():
+        try:
+            logs["g++"] = build.build_kernels(source, [name], folder, say=lambda command: None)
+        except TranslationError as error:
+            logs["g++"] = refused("cuda_src", source, error.line, str(error))
+        return ""
+
+    judge = verdict.on_kernels(source, [name])
+    if judge is None:
+        pytest.skip("there is no nvcc here")
+    logs["nvcc"] = judge.beside(by_engine, folder, lambda command: None)
+    return {
+        compiler: explained(log, sources, folder) if isinstance(log, str) and log else log or None
+        for compiler, log in logs.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory):
+    """What both compilers say about every mistake, by its name."""
+
+    def only_checked(commands, link, folder, say):
+        return extension.run([[*command, "-fsyntax-only"] for command in commands], say)
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        patch.setattr(build, "_compile_and_link", only_checked)
+        asked = {
+            name: pool.submit(both, source, tmp_path_factory.mktemp("mistake"))
+            for name, (source, _, _) in MISTAKES.items()
+        }
+        return {name: future.result() for name, future in asked.items()}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_gets_the_learners_line_and_a_hint(errors, name):
+    source, lines, words = MISTAKES[name]
+    assert errors[name]["nvcc"], "nvcc accepts it"
+    for compiler, error in errors[name].items():
+        if error is None:  # the C++ compiler may accept what nvcc rejects
+            continue
+        text = str(error)
+        assert error.line in ((lines,) if isinstance(lines, int) else lines), f"{compiler}: {text}"
+        assert f"--> {error.line:4} | {source.splitlines()[error.line - 1]}" in text
+        if compiler == "nvcc" or error.hint:
+            assert words in error.hint, f"{compiler}: {text}"
+            assert text.splitlines()[-1] == f"Hint: {error.hint}"
+        if compiler == "nvcc":
+            assert not re.search(r"cuda_on_cpu|cuda_course|/include/", text.split("\nThe whole log")[0]), text
