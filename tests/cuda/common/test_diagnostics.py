@@ -68,7 +68,7 @@ MISTAKES = {
         1,
         "returns nothing: write|must have a void return",
     ),
-    "no brace": ("__global__ void k(float* x, int n) {\n    if (n) {\n        x[0] = 1;\n}\n", (1, 4), "}|{"),
+    "no brace": ("__global__ void k(float* x, int n) {\n    if (n) {\n        x[0] = 1;\n}\n", (2, 4), "}|{"),
     "launch": (LAUNCH.replace("WHAT", "x, 3"), 6, r"int ?\*.*float ?\*|float ?\*.*int ?\*"),
     "launch with too few": (LAUNCH.replace("int*", "float*").replace("WHAT", "x"), 6, "few|2 arguments"),
     "undefined": (

@@ -41,7 +41,9 @@ _HEADS = {"if", "while", "for", "switch", "constexpr"}
 
 
 def line_at_fault(source, line, message) -> int:
-    """The line that lacks a `;`: compilers report the next line that has code."""
+    """The line that lacks a `;`, where compilers report the next line that has code, or the `{` that is not closed."""
+    if re.search(r'expected a "}"', message):
+        return unclosed_brace(source) or line
     if not NO_SEMICOLON.search(message) and not _RETURNED.search(message):
         return line
     before = [token for token in tokens(source) if token.line < line]
