@@ -21,6 +21,7 @@ import kernels
 from tests.nvcc.sources import Source, course
 from utils.cuda.common import cxx
 from utils.cuda.common.toolchain import cuda_home, nvcc_hint, nvcc_release
+from utils.cuda.gpu.ptxas import usages
 from utils.cuda.gpu.split import split
 
 __all__ = ["ARCHITECTURES", "Compiled", "Needs", "compile_all", "missing", "new_spills", "read", "table", "write"]
@@ -89,17 +90,10 @@ def _compile(source: Source, nvcc) -> Compiled:
 
 
 def _needs(file, log) -> list[Needs]:
-    """What ptxas reports. A function that was not inlined counts with the kernel whose code it follows."""
-    found = []
-    entries = re.split(r"Compiling entry function '(\S+)' for '(\w+)'", log)
-    names = _readable(entries[1::3])
-    for symbol, arch, report in zip(entries[1::3], entries[2::3], entries[3::3], strict=True):
-        registers = re.search(r"Used (\d+) registers", report)
-        shared = re.search(r"(\d+) bytes smem", report)
-        frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
-        summed = [sum(map(int, column)) for column in zip(*frames, strict=True)]
-        found.append(Needs(file, names[symbol], arch, int(registers[1]), int(shared[1]) if shared else 0, *summed))
-    return sorted(found)
+    """What ptxas reports about the kernels of a file."""
+    reported = usages(log)
+    names = _readable([symbol for symbol, _ in reported])
+    return sorted(Needs(file, names[symbol], arch, *usage) for (symbol, arch), usage in reported.items())
 
 
 def _readable(symbols) -> dict[str, str]:

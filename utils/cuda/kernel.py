@@ -1,5 +1,6 @@
 """compile_kernel: one `__global__` function, callable from Python, on a GPU or the CPU, without any host code."""
 
+import math
 from operator import index
 
 from utils.cuda import session, verdict
@@ -92,6 +93,45 @@ class Kernel:
         Returns a `utils.cuda.cpu.trace.trace.Trace`.
         """
         return Tracer(self.source, self.name, self.options)
+
+    @property
+    def ptx(self):
+        """What NVIDIA's compiler makes of the kernel, on any machine: PTX, the assembly language that every GPU's code
+        is made from, with the lines of the source as comments.
+
+        It is for this machine's GPU, otherwise for the one that the CPU engine behaves like (CUDA_COURSE_GPU). Raises
+        ToolchainError if NVRTC is missing.
+        """
+        __tracebackhide__ = True
+        return self._compiled().ptx
+
+    @property
+    def sass(self):
+        """The machine code that a GPU runs, beside the lines of the source: a `utils.cuda.gpu.sass.Sass`.
+
+        `.sass.loop` is the innermost loop, `.sass.line(12)` what comes from one line, `.sass.text` the whole listing.
+        Raises ToolchainError if NVRTC or nvdisasm is missing.
+        """
+        __tracebackhide__ = True
+        return self._compiled().sass
+
+    def resources(self, gpu=None, threads=None, shared_bytes=0):
+        """What the kernel takes on a GPU, on any machine: registers, shared memory and spills, and how many blocks a
+        multiprocessor then holds, which part of its warps they fill (occupancy), and what limits it.
+
+        `gpu` is 'T4', 'A100', 'H200' or an architecture such as 'sm_75'; by default as for `ptx`. `threads` is the size
+        of a block, an int or a tuple, and `shared_bytes` its dynamic shared memory. Returns a
+        `utils.cuda.gpu.resources.Resources`; without `threads`, a table of them for the usual sizes of a block.
+        """
+        __tracebackhide__ = True
+        _, sizes, shared_bytes = _launch((1, threads or 1, shared_bytes), self.name)
+        return self._compiled(gpu).resources(threads and math.prod(sizes), shared_bytes)
+
+    def _compiled(self, gpu=None):
+        __tracebackhide__ = True
+        from utils.cuda.gpu.compiled import compiled
+
+        return compiled(self.source, self.name, self.options, gpu)
 
 
 class Tracer:

@@ -5,6 +5,7 @@ import re
 import shlex
 
 from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.display import display
 
 __all__ = ["CudaMagics", "Template", "load_ipython_extension"]
 
@@ -19,6 +20,7 @@ _OPTIONS = {
     "--gpu-architecture=sm_90": r"--gpu-architecture=(sm|compute)_\w+",
     "--std=c++20": r"--std=c\+\+\d+",
     "-lineinfo": r"-lineinfo",
+    "--resources": r"--resources",
     "--verbose": r"--verbose",
 }
 # What compilers say about a name that is not declared: g++; clang++; NVRTC.
@@ -41,14 +43,17 @@ class CudaMagics(Magics):
         cell is changed and run again, the names refer to the new kernels. The cell may contain host code under
         `#ifndef __CUDACC_RTC__`; it is left out.
 
-        The line takes NVRTC's options (those for macros and folders apply on the CPU as well) and `--verbose`, which
-        prints the commands. `{}` holds Python: `-DTILE={tile}`. `%%cuda` must be the first line of its cell.
+        The line takes NVRTC's options (those for macros and folders apply on the CPU as well), `--resources`, which
+        shows what each kernel takes on a GPU (registers, shared memory, occupancy), and `--verbose`, which prints the
+        commands. `{}` holds Python: `-DTILE={tile}`. `%%cuda` must be the first line of its cell.
         """
         from utils.ground.errors import CourseError
 
         try:
             options = _options(line)
             made, left_out = _kernels(f"// %%cuda\n{cell}", options, verbose="--verbose" in line.split())
+            asked = made.values() if "--resources" in line.split() else ()
+            tables = [kernel.resources() for kernel in asked if not isinstance(kernel, Template)]
         except (CourseError, ValueError, KeyboardInterrupt) as error:
             # Between the learner's cell and the compiler are only IPython's frames and ours: the message is what helps.
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -57,6 +62,10 @@ class CudaMagics(Magics):
         self.shell.push(made)
         shown = [f"{name}<...>" if isinstance(kernel, Template) else name for name, kernel in made.items()]
         print("kernels:", ", ".join(shown) + (f" (left out by the source: {', '.join(left_out)})" if left_out else ""))
+        for table in tables:
+            display(table)
+        for template in (kernel for kernel in asked if isinstance(kernel, Template)):
+            print(f"{template!r}, so its resources are those of an instance: `.of(...).resources()`")
 
 
 class Template:
@@ -111,7 +120,7 @@ class Template:
 
 
 def _options(line):
-    """The options of the magic's line without `--verbose`. Raises ValueError for an unknown one."""
+    """The options of the magic's line that are the compiler's. Raises ValueError for an unknown one."""
     try:
         words = shlex.split(re.sub(r"(?<!\S)-([DUI])\s+", r"-\1", line))
     except ValueError as error:
@@ -119,7 +128,7 @@ def _options(line):
     for word in words:
         if not any(re.fullmatch(form, word) for form in _OPTIONS.values()):
             raise ValueError(f"%%cuda has no option {word!r}. It takes: {', '.join(_OPTIONS)}")
-    return [word for word in words if word != "--verbose"]
+    return [word for word in words if word not in ("--resources", "--verbose")]
 
 
 def _kernels(source, options, verbose):

@@ -29,7 +29,7 @@ try:
 except ImportError as missing:
     raise ToolchainError(f"compile_kernel needs NVIDIA's cuda-bindings ({missing})", bindings_hint()) from None
 
-__all__ = ["Module", "build", "modules"]
+__all__ = ["Module", "build", "built", "facts_file", "modules"]
 
 # NVRTC has none of the C++ library's headers. Some contain nothing that is not built into it; the others are in CUDA's
 # own library. nvcc includes them by default, so they come before the learner's source.
@@ -268,8 +268,9 @@ def built(source, names, options, capability, verbose=False, judge=None) -> Path
 
 
 def build(source, names, folder, options) -> str:
-    """Compile the kernels `names` into `folder`: `kernel.bin` (a cubin, or PTX if `options` name no real architecture)
-    and, for each kernel, its `facts_file` (its mangled name, its signature, its parameters' sizes).
+    """Compile the kernels `names` into `folder`: `kernel.ptx`, `kernel.bin` (a cubin, or the same PTX if `options` name
+    no real architecture) and, for each kernel, its `facts_file` (its mangled name, its signature and its parameters'
+    sizes).
 
     Needs no GPU. Returns the compiler's log, empty on success.
     """
@@ -298,13 +299,14 @@ def build(source, names, folder, options) -> str:
             [_result(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
             for expressions in (kernels, signatures)
         )
-        size, get = nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN
-        if not _result(size(program)):
-            size, get = nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX
-        code = b" " * _result(size(program))
-        _result(get(program, code))
+        ptx = b" " * _result(nvrtc.nvrtcGetPTXSize(program))
+        _result(nvrtc.nvrtcGetPTX(program, ptx))
+        code = b" " * _result(nvrtc.nvrtcGetCUBINSize(program)) or ptx
+        if code is not ptx:
+            _result(nvrtc.nvrtcGetCUBIN(program, code))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+    (folder / "kernel.ptx").write_bytes(ptx.rstrip(b"\0"))
     (folder / "kernel.bin").write_bytes(code)
     for number, (name, symbol) in enumerate(zip(mangled, typed, strict=True)):
         kind, sizes = re.fullmatch(
