@@ -161,11 +161,9 @@ class Sass(Sequence):
 
     def _source_line(self, number):
         lines = self.source.splitlines()
-        return (
-            f"{number:4} | {lines[number - 1].strip()}"
-            if 0 < number <= len(lines)
-            else "     | (no line of the source)"
-        )
+        if not 0 < number <= len(lines):
+            return "     | (no line of the source)"
+        return f"{number:4} | {lines[number - 1].strip():.110}"
 
     def _rest(self, most):
         return f"... and {len(self) - most} more: .text has all, .loop the innermost loop, .line(12) those of a line"
