@@ -122,6 +122,7 @@ def test_an_earlier_build_is_used_until_a_file_changes(folder, capfd):
     [
         ('#include "wrong.cuh"\nint main() { k<<<1, 1>>>(0); }', r"wrong\.cuh, line 2: .*missing"),
         ("int main() {\n    return missing;\n}", r"one\.cu, line 2: .*missing.*\n.*\n-->    2 \| +return missing;"),
+        ("#include <thrust/sort.h>\nint main() {}", r"one\.cu, line 1: .*does not have Thrust: write the kernel"),
         ("void f();\nint main() { f(); }", r"`f\(\)` is declared and called, but no source defines it"),
     ],
 )

@@ -20,8 +20,10 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from typing import NamedTuple
 
+from utils.cuda import verdict
 from utils.cuda.common.cache import build_once, file_name, hashed
 from utils.cuda.common.program import SUFFIXES, program
 from utils.cuda.common.toolchain import cache_folder, device
@@ -61,7 +63,7 @@ def main(words) -> int:
 
 def _command(words) -> Command:
     """The command line, sorted. Raises ValueError if it names no source."""
-    files, arguments, folders, macros, standard, flags = [], [], [], [], "c++20", set()
+    files, arguments, folders, macros, standard, flags = [], [], [], [], "c++17", set()
     ahead = list(words)
     while ahead:
         word = ahead.pop(0)
@@ -95,25 +97,34 @@ def _built(command):
     if device().type == "cuda" and not command.trace:
         from utils.cuda.gpu.program import build, expected_seconds, fingerprint
 
-        where, seconds, key, libraries = "cuda", expected_seconds(), fingerprint(), []
+        where, seconds, key, judges, needed = "cuda", expected_seconds(), fingerprint(), [], ()
     else:
         from utils.cuda.cpu.build import build_program, expected_seconds, kernel_fingerprint, needs
 
         def build(whole, place, say):
             return build_program(whole, place, command.trace, say)
 
-        where, seconds, key, libraries = "cpu", 2 + expected_seconds(), kernel_fingerprint(command.trace), needs()
+        where, seconds, key, needed = "cpu", 2 + expected_seconds(), kernel_fingerprint(command.trace), needs()
+        judges = verdict.on_program(whole)
     first = os.path.basename(command.files[0])
-    name = f"{file_name(first)}_{hashed(whole.fingerprint(), key, command.trace)}"
-    folder = cache_folder() / where / name
+    judged = [judge.fingerprint for judge in judges]
+    folder = cache_folder() / where / f"{file_name(first)}_{hashed(whole.fingerprint(), key, judged, command.trace)}"
 
     def filled(place):
         with open(place / "commands.txt", "w") as commands:
-            return build(whole, place, lambda text: print(text, file=commands))
+            say = partial(print, file=commands)
+            return _judged(judges, lambda: build(whole, place, say), place, say)
 
-    what = f"compiling {first} for the {where}"
-    build_once(folder, filled, what, whole.texts, seconds, command.verbose, libraries)
+    build_once(folder, filled, f"compiling {first} for the {where}", whole.texts, seconds, command.verbose, needed)
     return folder
+
+
+def _judged(judges, build, place, say):
+    """The log of `build()` while all `judges` are at work; that of a judge who rejects the program."""
+    for number, judge in enumerate(judges):
+        build = partial(judge.beside, build, place / f"judge_{number}", say)
+        (place / f"judge_{number}").mkdir()
+    return build()
 
 
 def _run(command, folder) -> int:

@@ -24,9 +24,10 @@ from utils.cuda.common import cxx, extension, gpus, options, toolchain
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.diagnostics import ACCEPTED
 from utils.cuda.common.preprocessor import preprocessor_options
+from utils.cuda.common.program import CUDA
 from utils.cuda.gpu.split import NotSplit, split
 
-__all__ = ["Judge", "Judged", "on_extension", "on_kernels"]
+__all__ = ["Judge", "Judged", "on_extension", "on_kernels", "on_program"]
 
 # NVRTC defines __CUDACC_RTC__, and sources leave out their host code by it. nvcc's own headers would not compile with
 # it, so nvcc reads this name instead.
@@ -59,6 +60,19 @@ def on_extension(cuda_src) -> "Judge | None":
     except NotSplit:
         return None
     return _judge(parts.device, [], "instances", extension.NVCC_FLAGS, cut=frozenset(parts.host_names))
+
+
+def on_program(program) -> "list[Judge]":
+    """The judges of a whole program's CUDA sources (common/program.py); none without a compiler of NVIDIA's."""
+    if not toolchain.nvcc_candidates():
+        return []
+    flags = [f"-arch=compute_{_architecture()}", f"-std={program.standard}", *program.macros]
+    flags += [f"-I{folder}" for folder in program.folders]
+    return [
+        Judge(f'#line 1 "{path}"\n{text}\n', (*flags, f"-I{path.parent}"), frozenset())
+        for path, text in program.sources.items()
+        if path.suffix in CUDA
+    ]
 
 
 def _judge(text, names, where, flags, given=(), cut=frozenset()):
@@ -163,7 +177,7 @@ def _running(judge, folder, say):
 
 def _started(text, flags, folder):
     source = folder / "judged.cu"
-    source.write_text(text)
+    source.write_text(text, errors="surrogateescape")
     compiler, home = _compiler(), toolchain.cuda_home()
     command = [str(home / "bin" / "nvcc"), "-ptx", *flags, *(["-ccbin", compiler] if compiler else [])]
     command += ["-allow-unsupported-compiler", str(source), "-o", str(folder / "judged.ptx")]

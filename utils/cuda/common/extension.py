@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+from importlib import util
 from pathlib import Path
 
 from utils.cuda.common import cxx
@@ -21,7 +22,7 @@ from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 
 __all__ = ["HEADERS", "compiled", "fingerprint", "identity", "main_source", "run", "torch_flags", "torch_libraries"]
-__all__ += ["NVCC_FLAGS"]
+__all__ += ["NVCC_FLAGS", "torch_library"]
 
 HEADERS = Path(__file__).parent / "torch_headers"
 
@@ -72,6 +73,12 @@ def torch_flags(name) -> list[str]:
     for path in (headers, headers / "torch/csrc/api/include", sysconfig.get_path("include")):
         flags += ["-isystem", str(path)]
     return flags
+
+
+def torch_library() -> Path:
+    """The library of torch that holds its functions for the CPU, and a BLAS."""
+    torch = util.find_spec("torch")
+    return Path(torch.origin).parent / "lib" / "libtorch_cpu.so"
 
 
 def torch_libraries(compiler, *more) -> list[str]:

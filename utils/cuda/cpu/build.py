@@ -18,6 +18,7 @@ from utils.cuda.common.program import CUDA
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
+from utils.cuda.cpu.missing import explained_includes
 from utils.cuda.cpu.translate import TranslationError, translate
 from utils.ground.system import cxx_compiler
 
@@ -217,8 +218,8 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
 # What makes a header part of the device code, so that it must be translated.
 _IN_DEVICE_CODE = {"__global__", "__device__", "__shared__", "__constant__", "<<<"}
 # A program's own start: before its `main`, the runtime prepares for a process that is not Python.
-_START = """extern "C" void cuda_on_cpu_program_begins();
-__attribute__((constructor)) static void begin() { cuda_on_cpu_program_begins(); }
+_START = """extern "C" void cuda_on_cpu_program_begins(const char*);
+__attribute__((constructor)) static void begin() { cuda_on_cpu_program_begins("%s"); }
 """
 
 
@@ -229,10 +230,11 @@ def build_program(program, folder, traced=False, say=print) -> str:
     as before. Raises CompileError for a source that cannot be translated for the CPU.
     """
     root, compiler = folder / "source", _compiler(traced)
-    (folder / "start.cpp").write_text(_START)
+    (folder / "start.cpp").write_text(_START % extension.torch_library())
     for path, text in (program.headers | program.sources).items():
         _place(root, path, text, path.suffix in CUDA or _is_device_code(text))
-    flags = [f"-std={program.standard}", "-fPIC", f"-I{_INCLUDE}", "-DCUDA_ON_CPU_PROGRAM", *program.macros]
+    standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
+    flags = [f"-std={standard}", *_COMMON_FLAGS, *program.macros]
     flags += [f"-I{place}" for original in program.folders for place in (_inside(root, original), original)]
     levels = {"cuda": _device_flags(compiler, traced), "host": ["-O2"]}
     commands = [[compiler, "-c", str(folder / "start.cpp"), "-o", str(folder / "start.o")]]
@@ -241,7 +243,7 @@ def build_program(program, folder, traced=False, say=print) -> str:
         language = ["-x", "c"] if path.suffix == ".c" else ["-x", "c++"]
         given = flags[1:] if path.suffix == ".c" else flags
         if kind == "cuda":
-            given = [*given, "-D__CUDACC__", "-D__NVCC__", "-include", "cuda_runtime.h"]
+            given = [*given, "-include", "cuda_runtime.h", "-include", "cuda_on_cpu/as_nvcc.h"]
         placed = str(_inside(root, path))
         commands.append([compiler, *given, *levels[kind], "-iquote", str(path.parent), *language, "-c", placed])
         commands[-1] += ["-o", str(folder / f"{number}.o")]
@@ -310,7 +312,7 @@ def _compile_and_link(commands, link, folder, say) -> str:
     if is_whole(runtime):
         with contextlib.suppress(OSError):  # a read-only cache
             os.utime(runtime)  # in use: utils/cuda/common/cache.py removes one that has long been unused
-        return run(commands, say, folder / "warnings.log") or run([link], say)
+        return explained_includes(run(commands, say, folder / "warnings.log")) or run([link], say)
     make_folder(runtime.parent)
     with tempfile.TemporaryDirectory(dir=runtime.parent) as beside:
         compiler, objects = cxx_compiler(), []
@@ -319,7 +321,7 @@ def _compile_and_link(commands, link, folder, say) -> str:
             commands = [*commands, [compiler, *_RUNTIME_FLAGS, "-c", str(part), "-o", objects[-1]]]
         built = f"{beside}/{runtime.name}"
         linked = [compiler, "-shared", f"-Wl,-soname,{runtime.name}", *objects, "-pthread", "-o", built]
-        log = run(commands, say, folder / "warnings.log") or run([linked], say)
+        log = explained_includes(run(commands, say, folder / "warnings.log")) or run([linked], say)
         if log:
             return log
         put(Path(built), runtime)

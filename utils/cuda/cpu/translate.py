@@ -126,6 +126,10 @@ def _word(tokens, i, edits):
         cast = _cast_to_void(tokens, i + 2)
         if cast:
             edits.append((tokens[i + 2].start, tokens[cast].start, ""))
+    elif token.text == "func" and before in (".", "->") and after == "=":  # of cudaKernelNodeParams
+        cast = _cast_to_void(tokens, i + 2)
+        if cast:
+            edits.append((tokens[i + 2].start, tokens[cast].start, ""))
     elif token.text == "printf":
         start = tokens[i - 2].start if before == "::" and tokens[i - 2].text == "std" else token.start
         edits.append((start, token.end, _ON_CPU["printf"]))

@@ -2,6 +2,7 @@
 // keeps.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 
 #include "cuda_runtime.h"
@@ -119,3 +120,79 @@ cudaError_t cudaDeviceReset() {
     last_error() = cudaSuccess;
     return cudaSuccess;
 }
+
+// ---- one device, alone ----------------------------------------------------------------------------------------------
+
+static constexpr char bus_id[] = "0000:00:00.0";
+
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+    if (!id || length < 13) return answer(cudaErrorInvalidValue);
+    if (device) return answer(cudaErrorInvalidDevice);
+    snprintf(id, size_t(length), "%s", bus_id);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* id) {
+    if (!device || !id) return answer(cudaErrorInvalidValue);
+    if (strcmp(id, bus_id)) return answer(cudaErrorInvalidDevice);
+    *device = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* wanted) {
+    if (!wanted) return answer(cudaErrorInvalidValue);
+    return cudaGetDevice(device);
+}
+
+cudaError_t cudaSetValidDevices(int* devices, int count) {
+    if (!devices || count < 1) return answer(cudaErrorInvalidValue);
+    return answer(std::count(devices, devices + count, 0) == count ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+static unsigned int device_flags = cudaDeviceScheduleAuto;
+
+cudaError_t cudaSetDeviceFlags(unsigned int flags) {
+    if (flags & ~31u || (flags & 7) == 3 || (flags & 7) > 4) return answer(cudaErrorInvalidValue);
+    device_flags = flags;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
+    if (!flags) return answer(cudaErrorInvalidValue);
+    *flags = device_flags | cudaDeviceMapHost;
+    return cudaSuccess;
+}
+
+// What CUDA 13 answers before anything is set. The engine has its own limits, which these numbers do not change.
+static size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 64, 0};
+
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+    if (limit < cudaLimitStackSize || limit > cudaLimitPersistingL2CacheSize) return answer(cudaErrorUnsupportedLimit);
+    limits[limit] = value;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
+    if (!value) return answer(cudaErrorInvalidValue);
+    if (limit < cudaLimitStackSize || limit > cudaLimitPersistingL2CacheSize) return answer(cudaErrorUnsupportedLimit);
+    *value = limits[limit];
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+    if (!can) return answer(cudaErrorInvalidValue);
+    *can = 0;
+    return answer(device == 0 && peer == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned int flags) {
+    return answer(flags ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaDeviceDisablePeerAccess(int peer) {
+    return answer(peer ? cudaErrorInvalidDevice : cudaErrorPeerAccessNotEnabled);
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) { return answer(cudaErrorNotSupported); }
+cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned int) { return answer(cudaErrorNotSupported); }
+cudaError_t cudaIpcCloseMemHandle(void*) { return answer(cudaErrorNotSupported); }

@@ -10,7 +10,7 @@
 #include <map>
 #include <mutex>
 
-#include "cuda_runtime.h"
+#include "streams.h"
 #include "../runtime/profile.h"
 #include "../runtime/runtime.h"
 
@@ -41,6 +41,7 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     if (!p) return answer(cudaErrorInvalidValue);
     *p = nullptr;
     if (!bytes) return cudaSuccess;
+    if (cudaError_t error = outside_captures(cudaErrorStreamCaptureUnsupported)) return error;
     if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);
     *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     if (!*p) return answer(cudaErrorMemoryAllocation);
@@ -62,7 +63,7 @@ static cudaError_t release(void* p, bool of_host) {
 
 // `height` rows of `width` bytes, each `pitch` behind the last, must be in one allocation, or in one tensor that the
 // guard knows, if they begin in one.
-static bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
+bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
     Allocation in;
     size_t room;
     if (find_allocation(p, in))
@@ -103,8 +104,10 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
     return cudaSuccess;
 }
 
-cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                         cudaMemcpyKind kind) {
+namespace cuda_on_cpu {
+
+cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                      cudaMemcpyKind kind) {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return answer(cudaErrorInvalidMemcpyDirection);
     if (!width || !height) return cudaSuccess;
     bool too_wide = width > std::min(to_pitch, from_pitch);
@@ -117,11 +120,7 @@ cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t fro
     return cudaSuccess;
 }
 
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-    return cudaMemcpy2D(to, 0, from, 0, bytes, 1, kind);
-}
-
-cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height) {
+cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t height) {
     if (!width || !height) return cudaSuccess;
     if (!p || (height > 1 && width > pitch) || reaches_out(p, pitch, width, height))
         return answer(cudaErrorInvalidValue);
@@ -129,4 +128,69 @@ cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t 
     return cudaSuccess;
 }
 
+// A box is `depth` slices, each of `ysize` rows in memory; its width is in bytes.
+static char* corner(const cudaPitchedPtr& p, const cudaPos& at) {
+    return (char*)p.ptr + (at.z * p.ysize + at.y) * p.pitch + at.x;
+}
+
+cudaError_t copy_box(const cudaMemcpy3DParms& c) {
+    auto fits = [&](const cudaPitchedPtr& p, const cudaPos& at) {
+        return p.ptr && at.x + c.extent.width <= p.pitch && (c.extent.depth < 2 || at.y + c.extent.height <= p.ysize);
+    };
+    if (!fits(c.srcPtr, c.srcPos) || !fits(c.dstPtr, c.dstPos)) return answer(cudaErrorInvalidValue);
+    for (size_t z = 0; z < c.extent.depth; z++) {
+        char* to = corner(c.dstPtr, {c.dstPos.x, c.dstPos.y, c.dstPos.z + z});
+        const char* from = corner(c.srcPtr, {c.srcPos.x, c.srcPos.y, c.srcPos.z + z});
+        cudaError_t error = copy_rows(to, c.dstPtr.pitch, from, c.srcPtr.pitch, c.extent.width, c.extent.height, c.kind);
+        if (error) return error;
+    }
+    return cudaSuccess;
+}
+
+}  // namespace cuda_on_cpu
+
+// These wait for the legacy stream, which a stream that is being captured must not.
+static cudaError_t legacy() { return outside_captures(cudaErrorStreamCaptureImplicit); }
+
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                         cudaMemcpyKind kind) {
+    cudaError_t error = legacy();
+    return error ? error : copy_rows(to, to_pitch, from, from_pitch, width, height, kind);
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    return cudaMemcpy2D(to, 0, from, 0, bytes, 1, kind);
+}
+
+cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes) {
+    if (to_device || from_device) return answer(cudaErrorInvalidDevice);
+    return cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* copy) {
+    if (!copy) return answer(cudaErrorInvalidValue);
+    cudaError_t error = legacy();
+    return error ? error : copy_box(*copy);
+}
+
+cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height) {
+    cudaError_t error = legacy();
+    return error ? error : set_rows(p, pitch, value, width, height);
+}
+
 cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemset2D(p, 0, value, bytes, 1); }
+
+cudaError_t cudaMalloc3D(cudaPitchedPtr* p, cudaExtent extent) {
+    if (!p) return answer(cudaErrorInvalidValue);
+    *p = {nullptr, 0, extent.width, extent.height};
+    if (extent.depth && extent.height > SIZE_MAX / extent.depth) return answer(cudaErrorMemoryAllocation);
+    return cudaMallocPitch(&p->ptr, &p->pitch, extent.width, extent.height * extent.depth);
+}
+
+cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent extent) {
+    for (size_t z = 0; z < extent.depth; z++) {
+        char* slice = corner(p, {0, 0, z});
+        if (cudaError_t error = cudaMemset2D(slice, p.pitch, value, extent.width, extent.height)) return error;
+    }
+    return cudaSuccess;
+}

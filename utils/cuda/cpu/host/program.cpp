@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <exception>
 
-#include "../runtime/runtime.h"
+#include "blas.h"
 
 namespace cuda_on_cpu {
 
@@ -25,5 +25,8 @@ static void end_with_message() {
 
 }  // namespace cuda_on_cpu
 
-// Called before `main` (build.py).
-extern "C" void cuda_on_cpu_program_begins() { std::set_terminate(cuda_on_cpu::end_with_message); }
+// Called before `main` (build.py). `torch_library` is the path of the library whose BLAS cuBLAS uses.
+extern "C" void cuda_on_cpu_program_begins(const char* torch_library) {
+    cuda_on_cpu::torch_library = torch_library;
+    std::set_terminate(cuda_on_cpu::end_with_message);
+}

@@ -1,33 +1,40 @@
-// Streams and events. Work is done by the time a call returns, so a stream has nothing to remember but that it exists.
-#include <chrono>
+// Streams and events. Work is done by the time a call returns, unless the stream is being captured (graphs.cpp): then
+// it is noted.
+#include "streams.h"
+
 #include <mutex>
 #include <set>
-
-#include "cuda_runtime.h"
-#include "../runtime/runtime.h"
-
-struct CUstream_st {};
-struct CUevent_st {
-    unsigned int flags;
-    bool recorded;
-    std::chrono::steady_clock::time_point time;
-};
 
 namespace cuda_on_cpu {
 
 static Mutex mutex;
 static std::set<cudaStream_t> streams;
 static std::set<cudaEvent_t> events;
+static CUstream_st of_this_thread;  // cudaStreamPerThread
 
-static bool is_stream(cudaStream_t stream) {
-    if (!stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return true;
+CUstream_st* stream_of(cudaStream_t stream) {
+    if (stream == cudaStreamPerThread) return &of_this_thread;
+    if (!stream || stream == cudaStreamLegacy) return nullptr;
     std::lock_guard lock(mutex);
-    return streams.count(stream);
+    return streams.count(stream) ? stream : nullptr;
 }
+
+bool is_stream(cudaStream_t stream) { return !stream || stream == cudaStreamLegacy || stream_of(stream); }
 
 static bool is_event(cudaEvent_t event) {
     std::lock_guard lock(mutex);
     return events.count(event);
+}
+
+void end_capture(const Capture* capture) {
+    std::lock_guard lock(mutex);
+    auto leave = [&](CUstream_st& stream) {
+        if (stream.capture.get() != capture) return;
+        stream.capture.reset();
+        stream.last.clear();
+    };
+    for (cudaStream_t stream : streams) leave(*stream);
+    leave(of_this_thread);
 }
 
 void forget_streams() {
@@ -38,13 +45,25 @@ void forget_streams() {
     events.clear();
 }
 
+// Waiting for a stream that is being captured would wait for work that nobody has begun.
+static cudaError_t not_captured(cudaStream_t stream) {
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    CUstream_st* s = stream_of(stream);
+    if (!s) return outside_captures(cudaErrorStreamCaptureImplicit);
+    if (!s->capture) return cudaSuccess;
+    s->capture->invalid = true;
+    return answer(cudaErrorStreamCaptureUnsupported);
+}
+
 }  // namespace cuda_on_cpu
 
 using namespace cuda_on_cpu;
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
     if (!stream || flags > cudaStreamNonBlocking) return answer(cudaErrorInvalidValue);
     *stream = new CUstream_st;
+    (*stream)->flags = flags;
+    (*stream)->priority = priority < 0 ? priority < -5 ? -5 : priority : 0;
     std::lock_guard lock(mutex);
     streams.insert(*stream);
     return cudaSuccess;
@@ -52,40 +71,83 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) 
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
     if (least) *least = 0;
-    if (greatest) *greatest = 0;
+    if (greatest) *greatest = -5;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    if (!priority) return answer(cudaErrorInvalidValue);
+    CUstream_st* s = stream_of(stream);
+    *priority = s ? s->priority : 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    if (!flags) return answer(cudaErrorInvalidValue);
+    CUstream_st* s = stream_of(stream);
+    *flags = s ? s->flags : 0;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     std::lock_guard lock(mutex);
     if (!streams.erase(stream)) return answer(cudaErrorInvalidResourceHandle);
+    if (stream->capture) stream->capture->invalid = true;
     delete stream;
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-    return answer(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return cudaStreamQuery(stream); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return not_captured(stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return not_captured(stream); }
+cudaError_t cudaDeviceSynchronize() { return outside_captures(cudaErrorStreamCaptureUnsupported); }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
     if (flags > 1) return answer(cudaErrorInvalidValue);
-    return answer(is_stream(stream) && is_event(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+    if (!is_stream(stream) || !is_event(event)) return answer(cudaErrorInvalidResourceHandle);
+    CUstream_st* s = stream_of(stream);
+    auto captured = event->capture.lock();
+    if (!captured) {
+        if (!s || !s->capture || !event->recorded || flags == 1) return cudaSuccess;
+        s->capture->invalid = true;
+        return answer(cudaErrorStreamCaptureIsolation);
+    }
+    if (!s) return outside_captures(cudaErrorStreamCaptureImplicit);
+    if (s->capture && s->capture != captured) {
+        s->capture->invalid = captured->invalid = true;
+        return answer(cudaErrorStreamCaptureMerge);
+    }
+    s->capture = captured;  // the stream joins
+    for (CUgraphNode_st* node : event->last) s->last.push_back(node);
+    return cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
     if (!function) return answer(cudaErrorInvalidValue);
-    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
-    function(data);
+    return enqueue(stream, cudaGraphNodeTypeHost, [=] { return function(data), cudaSuccess; });
+}
+
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned int flags) {
+    if (!function || flags) return answer(cudaErrorInvalidValue);
+    if (cudaError_t error = not_captured(stream)) return error;
+    function(stream, cudaSuccess, data);
     return cudaSuccess;
 }
 
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* p, size_t, unsigned int flags) {
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    Allocation found;
+    bool managed = find_allocation(p, found) && found.kind == Allocation::managed;
+    return answer(managed && (flags == 1 || flags == 2 || flags == 4) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
-    constexpr unsigned int interprocess = 4;
-    if (!event || flags > 7 || ((flags & interprocess) && !(flags & cudaEventDisableTiming)))
+    if (!event || flags > 7 || ((flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming)))
         return answer(cudaErrorInvalidValue);
-    *event = new CUevent_st{flags, false, {}};
+    *event = new CUevent_st{flags, false, {}, {}, false, {}};
     std::lock_guard lock(mutex);
     events.insert(*event);
     return cudaSuccess;
@@ -98,15 +160,35 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+    if (flags > cudaEventRecordExternal) return answer(cudaErrorInvalidValue);
     if (!is_event(event) || !is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
-    event->recorded = true;
-    event->time = std::chrono::steady_clock::now();
+    CUstream_st* s = stream_of(stream);
+    auto note_time = [event] {
+        event->recorded = true;
+        event->time = std::chrono::steady_clock::now();
+    };
+    if (s && s->capture && flags == cudaEventRecordExternal)
+        return enqueue(stream, cudaGraphNodeTypeEmpty, [=] { return note_time(), cudaSuccess; });
+    if (!s)
+        if (cudaError_t error = outside_captures(cudaErrorStreamCaptureImplicit)) return error;
+    event->captured = s && s->capture;
+    event->capture.reset();
+    event->last.clear();
+    if (event->captured) {
+        event->capture = s->capture;
+        event->last = s->last;
+    } else {
+        note_time();
+    }
     return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-    return answer(is_event(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+    if (!is_event(event)) return answer(cudaErrorInvalidResourceHandle);
+    if (!event->captured) return cudaSuccess;
+    if (auto capture = event->capture.lock()) capture->invalid = true;
+    return answer(cudaErrorCapturedEvent);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) { return cudaEventQuery(event); }
@@ -114,8 +196,46 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) { return cudaEventQuery(even
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
     if (!milliseconds) return answer(cudaErrorInvalidValue);
     for (cudaEvent_t event : {begin, end})
-        if (!is_event(event) || !event->recorded || (event->flags & cudaEventDisableTiming))
+        if (!is_event(event) || !event->recorded || event->captured || (event->flags & cudaEventDisableTiming))
             return answer(cudaErrorInvalidResourceHandle);
     *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
     return cudaSuccess;
+}
+
+// ---- the asynchronous calls -----------------------------------------------------------------------------------------
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    return enqueue(stream, cudaGraphNodeTypeMemcpy, [=] { return copy_rows(to, 0, from, 0, bytes, 1, kind); });
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+    return enqueue(stream, cudaGraphNodeTypeMemcpy,
+                   [=] { return copy_rows(to, to_pitch, from, from_pitch, width, height, kind); });
+}
+
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* copy, cudaStream_t stream) {
+    if (!copy) return answer(cudaErrorInvalidValue);
+    return enqueue(stream, cudaGraphNodeTypeMemcpy, [copy = *copy] { return copy_box(copy); });
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
+                                cudaStream_t stream) {
+    if (to_device || from_device) return answer(cudaErrorInvalidDevice);
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream) {
+    return enqueue(stream, cudaGraphNodeTypeMemset, [=] { return set_rows(p, 0, value, bytes, 1); });
+}
+
+cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+    return enqueue(stream, cudaGraphNodeTypeMemset, [=] { return set_rows(p, pitch, value, width, height); });
+}
+
+// Managed memory is where the CPU wants it already.
+cudaError_t cudaMemPrefetchAsync(const void* p, size_t, int device, cudaStream_t stream) {
+    if (device != 0 && device != cudaCpuDeviceId) return answer(cudaErrorInvalidDevice);
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    return answer(p ? cudaSuccess : cudaErrorInvalidValue);
 }

@@ -24,6 +24,7 @@ const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 
 #include "host/device.h"
+#include "host/graphs.h"
 #include "host/kernels.h"
 #include "host/memory.h"
 #include "host/streams.h"

@@ -116,12 +116,25 @@ void constant_memory(const void* begin, const void* end);
 // so that the compiler picks the overload or the template instance, and converts the arguments, as for any call. The
 // second function of CUDA_ON_CPU_CALL gives the kernel's address, where it has one without its arguments.
 #define CUDA_ON_CPU_CALL(...)                                  \
-    [&](auto... a) { __VA_ARGS__(a...); },                     \
-        [&](auto address) -> decltype(address(__VA_ARGS__)) { return address(__VA_ARGS__); }
+    [=](auto... a) { __VA_ARGS__(a...); },                     \
+        [=](auto address) -> decltype(address(__VA_ARGS__)) { return address(__VA_ARGS__); }
 struct Address {
     template <class... A>
     auto operator()(void (*kernel)(A...)) const { return kernel; }
 };
+
+// A kernel with copies of its arguments: what each thread calls.
+template <class Kernel, class Arguments>
+struct Call {
+    Kernel kernel;
+    Arguments arguments;
+    void operator()() { std::apply(kernel, arguments); }
+};
+
+// In host/graphs.cpp: while a stream is captured, a launch on it is noted with a copy of its Call, or refused.
+extern int captures_under_way;
+bool captured(const char* name, const Launch& launch, void (*run_threads)(void*), void* (*copy)(const void*),
+              void (*destroy)(void*), const void* thread);
 
 template <class Kernel>
 struct Start {
@@ -131,13 +144,18 @@ struct Start {
 
     template <class... Args>
     void operator()(Args&&... args) const {
-        std::tuple<std::decay_t<Args>...> copies(std::forward<Args>(args)...);
-        auto thread = [&] { std::apply(kernel, copies); };
+        using Thread = Call<Kernel, std::tuple<std::decay_t<Args>...>>;
+        Thread thread{kernel, {std::forward<Args>(args)...}};
 #ifdef CUDA_ON_CPU_TRACE
-        std::apply([&](const auto&... a) { size_t i = 0; (look_at_argument(name, i++, a), ...); }, copies);
+        std::apply([&](const auto&... a) { size_t i = 0; (look_at_argument(name, i++, a), ...); }, thread.arguments);
 #endif
         CUDA_ON_CPU_CONSTANTS();
-        run_grid(name, launch, &run_threads<decltype(thread)>, &thread);
+        if (captures_under_way &&
+            captured(name, launch, &run_threads<Thread>,
+                     [](const void* t) -> void* { return new Thread(*static_cast<const Thread*>(t)); },
+                     [](void* t) { delete static_cast<Thread*>(t); }, &thread))
+            return;
+        run_grid(name, launch, &run_threads<Thread>, &thread);
     }
 };
 // Where the kernel's type is known, its arguments become what it takes before they are copied: 0 a pointer, for one.

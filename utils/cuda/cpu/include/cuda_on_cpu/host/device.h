@@ -64,7 +64,35 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaDeviceReset();  // frees what cudaMalloc and the like gave
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device);
+cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* id);
+cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* wanted);
+cudaError_t cudaSetValidDevices(int* devices, int count);
 
-// A launch returns when its work is done, and throws where that went wrong. So there is nothing to wait for, and no
-// error that comes late.
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+constexpr unsigned int cudaDeviceScheduleAuto = 0, cudaDeviceScheduleSpin = 1, cudaDeviceScheduleYield = 2;
+constexpr unsigned int cudaDeviceScheduleBlockingSync = 4, cudaDeviceMapHost = 8, cudaDeviceLmemResizeToMax = 16;
+cudaError_t cudaSetDeviceFlags(unsigned int flags);
+cudaError_t cudaGetDeviceFlags(unsigned int* flags);
+
+enum cudaLimit {
+    cudaLimitStackSize,
+    cudaLimitPrintfFifoSize,
+    cudaLimitMallocHeapSize,
+    cudaLimitDevRuntimeSyncDepth,
+    cudaLimitDevRuntimePendingLaunchCount,
+    cudaLimitMaxL2FetchGranularity,
+    cudaLimitPersistingL2CacheSize
+};
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value);
+cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit);
+
+// There is one device, so it has no peer, and no other process reaches its memory.
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags);
+cudaError_t cudaDeviceDisablePeerAccess(int peer);
+struct cudaIpcMemHandle_t { char reserved[64]; };
+struct cudaIpcEventHandle_t { char reserved[64]; };
+constexpr unsigned int cudaIpcMemLazyEnablePeerAccess = 1;
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* p);
+cudaError_t cudaIpcOpenMemHandle(void** p, cudaIpcMemHandle_t handle, unsigned int flags);
+cudaError_t cudaIpcCloseMemHandle(void* p);

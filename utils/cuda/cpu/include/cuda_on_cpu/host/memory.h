@@ -63,6 +63,74 @@ cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t fro
                          cudaMemcpyKind kind);
 cudaError_t cudaMemset(void* p, int value, size_t bytes);
 cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height);
+cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes);
+
+// ---- the host's own memory ------------------------------------------------------------------------------------------
+
+constexpr unsigned int cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2;
+constexpr unsigned int cudaHostRegisterIoMemory = 4, cudaHostRegisterReadOnly = 8;
+
+cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned int flags);
+cudaError_t cudaHostUnregister(void* p);
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int flags);
+template <class T>
+cudaError_t cudaHostGetDevicePointer(T** device, void* host, unsigned int flags) {
+    return cudaHostGetDevicePointer((void**)device, host, flags);
+}
+cudaError_t cudaHostGetFlags(unsigned int* flags, void* host);
+
+enum cudaMemoryType {
+    cudaMemoryTypeUnregistered,
+    cudaMemoryTypeHost,
+    cudaMemoryTypeDevice,
+    cudaMemoryTypeManaged
+};
+struct cudaPointerAttributes {
+    cudaMemoryType type;
+    int device;
+    void* devicePointer;
+    void* hostPointer;
+};
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p);
+
+// Advice about managed memory: there is nothing to move here. The device is a number (CUDA 12) or a cudaMemLocation.
+enum cudaMemoryAdvise {
+    cudaMemAdviseSetReadMostly = 1,
+    cudaMemAdviseUnsetReadMostly,
+    cudaMemAdviseSetPreferredLocation,
+    cudaMemAdviseUnsetPreferredLocation,
+    cudaMemAdviseSetAccessedBy,
+    cudaMemAdviseUnsetAccessedBy
+};
+enum cudaMemLocationType { cudaMemLocationTypeInvalid, cudaMemLocationTypeDevice, cudaMemLocationTypeHost };
+struct cudaMemLocation {
+    cudaMemLocationType type;
+    int id;
+};
+cudaError_t cudaMemAdvise(const void* p, size_t bytes, cudaMemoryAdvise advice, int device);
+inline cudaError_t cudaMemAdvise(const void* p, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation) {
+    return cudaMemAdvise(p, bytes, advice, 0);
+}
+
+// ---- boxes of memory ------------------------------------------------------------------------------------------------
+
+struct cudaPitchedPtr { void* ptr; size_t pitch, xsize, ysize; };
+struct cudaExtent { size_t width, height, depth; };
+struct cudaPos { size_t x, y, z; };
+inline cudaPitchedPtr make_cudaPitchedPtr(void* p, size_t pitch, size_t x, size_t y) { return {p, pitch, x, y}; }
+inline cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth) { return {width, height, depth}; }
+inline cudaPos make_cudaPos(size_t x, size_t y, size_t z) { return {x, y, z}; }
+struct cudaMemcpy3DParms {  // without CUDA's arrays, which only textures need
+    cudaPos srcPos;
+    cudaPitchedPtr srcPtr;
+    cudaPos dstPos;
+    cudaPitchedPtr dstPtr;
+    cudaExtent extent;
+    cudaMemcpyKind kind;
+};
+cudaError_t cudaMalloc3D(cudaPitchedPtr* p, cudaExtent extent);
+cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent extent);
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* copy);
 
 // ---- __device__ and __constant__ variables, which are the host's variables too --------------------------------------
 

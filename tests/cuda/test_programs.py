@@ -1,0 +1,40 @@
+"""The programs of tests/cuda/programs: what the host's side of CUDA does, in programs that run without torch."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from utils.cuda import run
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+GRAPHS = """\
+captured 1 0: 0 after nothing has run
+instantiated 0
+three times: 42, 3 calls
+destroyed 0 1
+joined 0
+3 nodes: 7, event 907
+not joined 904
+free again: 14 0
+legacy stream 900
+synchronize 900 901
+device 900 901
+malloc 900 901
+relaxed malloc 0 0
+memcpy 906 901
+launch elsewhere 906 901
+apart 0 0
+nothing begun 401
+made: 8, 2 calls, 0 errors
+circle 0 1
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="about the CPU engine")
+@pytest.mark.parametrize(("name", "expected"), [("graphs", GRAPHS)])
+def test_program(name, expected, capfd):
+    code = run.main([str(PROGRAMS / f"{name}.cu")])
+    said = capfd.readouterr()
+    assert (said.out, code) == (expected, 0), said.err

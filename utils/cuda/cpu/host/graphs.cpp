@@ -1,0 +1,376 @@
+// Graphs, and the capture of streams into them.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "streams.h"
+
+struct CUgraphExec_st {
+    std::vector<cudaGraphNodeType> types;
+    std::vector<cuda_on_cpu::Work> works;  // in an order in which they may be done
+};
+
+CUgraphNode_st* CUgraph_st::add(cudaGraphNodeType type, cuda_on_cpu::Work work, std::vector<CUgraphNode_st*> before) {
+    nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{type, std::move(work), std::move(before)}));
+    return nodes.back().get();
+}
+
+namespace cuda_on_cpu {
+
+int captures_under_way = 0;  // launches look at it
+
+static Mutex mutex;
+static std::set<std::shared_ptr<Capture>> captures;
+static std::set<cudaGraph_t> graphs;
+static std::set<cudaGraphExec_t> executables;
+static thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
+
+static bool is_graph(cudaGraph_t graph) {
+    std::lock_guard lock(mutex);
+    return graphs.count(graph);
+}
+
+static bool is_executable(cudaGraphExec_t exec) {
+    std::lock_guard lock(mutex);
+    return executables.count(exec);
+}
+
+cudaError_t outside_captures(cudaError_t error) {
+    if (!captures_under_way) return cudaSuccess;
+    std::lock_guard lock(mutex);
+    bool refused = false;
+    for (auto& capture : captures) {
+        CUstream_st* origin = capture->origin;
+        // The legacy stream waits for all others, except for those that were made not to.
+        bool meets = error == cudaErrorStreamCaptureImplicit ? !(origin->flags & cudaStreamNonBlocking)
+                                                             : capture->mode != cudaStreamCaptureModeRelaxed &&
+                                                                   mode_of_thread != cudaStreamCaptureModeRelaxed;
+        if (meets) refused = capture->invalid = true;
+    }
+    return answer(refused ? error : cudaSuccess);
+}
+
+cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
+    if (!captures_under_way) return is_stream(stream) ? work() : answer(cudaErrorInvalidResourceHandle);
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    CUstream_st* s = stream_of(stream);
+    if (!s) {
+        cudaError_t error = outside_captures(cudaErrorStreamCaptureImplicit);
+        return error ? error : work();
+    }
+    if (!s->capture) return work();
+    if (s->capture->invalid) return answer(cudaErrorStreamCaptureInvalidated);
+    s->last = {s->capture->graph->add(type, std::move(work), s->last)};
+    return cudaSuccess;
+}
+
+// The error of a launch itself, not one that was there before.
+static cudaError_t error_of(const std::function<void()>& launch) {
+    cudaError_t before = std::exchange(last_error(), cudaSuccess);
+    launch();
+    cudaError_t error = last_error();
+    if (!error) last_error() = before;
+    return error;
+}
+
+// Called by every launch while a capture is under way (launch.h): whether it was noted, or refused. `thread` is the
+// kernel with its arguments, which is ours if the launch was noted.
+bool captured(const char* name, const Launch& launch, void (*run_threads)(void*), void* (*copy)(const void*),
+              void (*destroy)(void*), const void* thread) {
+    CUstream_st* s = stream_of(launch.stream);
+    if (is_stream(launch.stream) && s && !s->capture) return false;
+    if (!s && is_stream(launch.stream) && !outside_captures(cudaErrorStreamCaptureImplicit)) return false;
+    if (!s || !s->capture) return true;
+    std::shared_ptr<void> kept(copy(thread), destroy);
+    Launch later = launch;
+    later.stream = nullptr;
+    enqueue(launch.stream, cudaGraphNodeTypeKernel, [name = std::string(name), later, run_threads, kept] {
+        return error_of([&] { run_grid(name.c_str(), later, run_threads, kept.get()); });
+    });
+    return true;
+}
+
+// The nodes in an order in which they may be done: in that of their making, where nothing else is asked. Empty if they
+// wait for each other in a circle.
+static std::vector<const CUgraphNode_st*> ordered(const CUgraph_st& graph) {
+    std::vector<const CUgraphNode_st*> found;
+    std::set<const CUgraphNode_st*> done;
+    while (found.size() < graph.nodes.size()) {
+        size_t before = found.size();
+        for (auto& node : graph.nodes) {
+            auto ready = [&](auto* other) { return done.count(other); };
+            if (done.count(node.get()) || !std::all_of(node->before.begin(), node->before.end(), ready)) continue;
+            found.push_back(node.get());
+            done.insert(node.get());
+        }
+        if (found.size() == before) return {};
+    }
+    return found;
+}
+
+static cudaError_t run(const CUgraphExec_st& exec) {
+    for (auto& work : exec.works)
+        if (cudaError_t error = work()) return error;
+    return cudaSuccess;
+}
+
+// Whether the origin's next work would come after all that has been captured.
+static bool is_joined(const Capture& capture) {
+    std::vector<CUgraphNode_st*> ahead = capture.origin->last;
+    std::set<CUgraphNode_st*> reached(ahead.begin(), ahead.end());
+    while (!ahead.empty()) {
+        CUgraphNode_st* node = ahead.back();
+        ahead.pop_back();
+        for (auto* before : node->before)
+            if (reached.insert(before).second) ahead.push_back(before);
+    }
+    return reached.size() == capture.graph->nodes.size();
+}
+
+static cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before, size_t count,
+                            cudaGraphNodeType type, Work work) {
+    if (!node || !is_graph(graph) || (count && !before)) return answer(cudaErrorInvalidValue);
+    auto mine = [&](auto* one) {
+        return std::any_of(graph->nodes.begin(), graph->nodes.end(), [&](auto& all) { return all.get() == one; });
+    };
+    if (!std::all_of(before, before + count, mine)) return answer(cudaErrorInvalidValue);
+    *node = graph->add(type, std::move(work), {before, before + count});
+    return cudaSuccess;
+}
+
+static cudaGraph_t registered(std::unique_ptr<CUgraph_st> graph) {
+    std::lock_guard lock(mutex);
+    return *graphs.insert(graph.release()).first;
+}
+
+}  // namespace cuda_on_cpu
+
+using namespace cuda_on_cpu;
+
+// ---- capture --------------------------------------------------------------------------------------------------------
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    CUstream_st* s = stream_of(stream);
+    if (!s) return answer(cudaErrorStreamCaptureUnsupported);
+    if (s->capture) return answer(cudaErrorIllegalState);
+    static std::atomic<unsigned long long> next{1};
+    s->capture = std::make_shared<Capture>();
+    s->capture->origin = s;
+    s->capture->mode = mode;
+    s->capture->id = next++;
+    s->last.clear();
+    std::lock_guard lock(mutex);
+    captures.insert(s->capture);
+    captures_under_way++;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+    if (!graph) return answer(cudaErrorInvalidValue);
+    *graph = nullptr;
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    CUstream_st* s = stream_of(stream);
+    if (!s || !s->capture) return answer(cudaErrorIllegalState);
+    auto capture = s->capture;
+    if (capture->origin != s) {
+        capture->invalid = true;
+        return answer(cudaErrorStreamCaptureUnmatched);
+    }
+    bool joined = is_joined(*capture);
+    end_capture(capture.get());
+    {
+        std::lock_guard lock(mutex);
+        captures.erase(capture);
+        captures_under_way--;
+    }
+    if (capture->invalid) return answer(cudaErrorStreamCaptureInvalidated);
+    if (!joined) return answer(cudaErrorStreamCaptureUnjoined);
+    *graph = registered(std::move(capture->graph));
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                     cudaGraph_t* graph) {
+    if (!status) return answer(cudaErrorInvalidValue);
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    CUstream_st* s = stream_of(stream);
+    *status = cudaStreamCaptureStatusNone;
+    if (!s) return outside_captures(cudaErrorStreamCaptureImplicit);
+    if (!s->capture) return cudaSuccess;
+    *status = s->capture->invalid ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
+    if (id) *id = s->capture->id;
+    if (graph) *graph = s->capture->graph.get();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+    return cudaStreamGetCaptureInfo(stream, status);
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+    if (!mode) return answer(cudaErrorInvalidValue);
+    std::swap(*mode, mode_of_thread);
+    return cudaSuccess;
+}
+
+// ---- graphs ---------------------------------------------------------------------------------------------------------
+
+cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned int flags) {
+    if (!graph || flags) return answer(cudaErrorInvalidValue);
+    *graph = registered(std::make_unique<CUgraph_st>());
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
+    if (!clone || !is_graph(graph)) return answer(cudaErrorInvalidValue);
+    auto made = std::make_unique<CUgraph_st>();
+    std::map<const CUgraphNode_st*, CUgraphNode_st*> twin;
+    for (auto& node : graph->nodes) twin[node.get()] = made->add(node->type, node->work, {});
+    for (auto& node : graph->nodes)
+        for (auto* before : node->before) twin[node.get()]->before.push_back(twin[before]);
+    *clone = registered(std::move(made));
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    std::lock_guard lock(mutex);
+    if (!graphs.erase(graph)) return answer(cudaErrorInvalidValue);
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+    if (!exec || !is_graph(graph)) return answer(cudaErrorInvalidValue);
+    auto nodes = ordered(*graph);
+    if (nodes.size() != graph->nodes.size()) return answer(cudaErrorInvalidValue);
+    *exec = new CUgraphExec_st;
+    for (auto* node : nodes) {
+        (*exec)->types.push_back(node->type);
+        (*exec)->works.push_back(node->work);
+    }
+    std::lock_guard lock(mutex);
+    executables.insert(*exec);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t* wrong, char* log,
+                                 size_t log_bytes) {
+    if (wrong) *wrong = nullptr;
+    if (log && log_bytes) *log = '\0';
+    return cudaGraphInstantiate(exec, graph);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+    if (!is_executable(exec)) return answer(cudaErrorInvalidValue);
+    if (!captures_under_way) return is_stream(stream) ? run(*exec) : answer(cudaErrorInvalidResourceHandle);
+    return enqueue(stream, cudaGraphNodeTypeGraph, [copy = *exec] { return run(copy); });
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
+    if (!is_executable(exec)) return answer(cudaErrorInvalidValue);
+    return answer(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
+    if (!info || !is_executable(exec) || !is_graph(graph)) return answer(cudaErrorInvalidValue);
+    *info = {cudaGraphExecUpdateSuccess, nullptr, nullptr};
+    auto nodes = ordered(*graph);
+    if (nodes.size() != exec->works.size())
+        info->result = cudaGraphExecUpdateErrorTopologyChanged;
+    else
+        for (size_t i = 0; i < nodes.size(); i++)
+            if (nodes[i]->type != exec->types[i]) info->result = cudaGraphExecUpdateErrorNodeTypeChanged;
+    if (info->result != cudaGraphExecUpdateSuccess) return answer(cudaErrorGraphExecUpdateFailure);
+    for (size_t i = 0; i < nodes.size(); i++) exec->works[i] = nodes[i]->work;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    std::lock_guard lock(mutex);
+    if (!executables.erase(exec)) return answer(cudaErrorInvalidValue);
+    delete exec;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+    if (!count || !is_graph(graph)) return answer(cudaErrorInvalidValue);
+    size_t all = graph->nodes.size();
+    for (size_t i = 0; nodes && i < *count; i++) nodes[i] = i < all ? graph->nodes[i].get() : nullptr;
+    *count = nodes ? std::min(*count, all) : all;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+    if (!node || !type) return answer(cudaErrorInvalidValue);
+    *type = node->type;
+    return cudaSuccess;
+}
+
+// ---- node by node ---------------------------------------------------------------------------------------------------
+
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
+                                   size_t count, const cudaKernelNodeParams* p) {
+    if (!p || !p->func.copied || p->extra) return answer(p && !p->func.address ? cudaErrorInvalidDeviceFunction
+                                                                              : cudaErrorInvalidValue);
+    auto* made = p->func.copied(p->gridDim_, p->blockDim_, p->sharedMemBytes, p->kernelParams, p->func.address);
+    std::shared_ptr<NotedLaunch> launch(static_cast<NotedLaunch*>(made));
+    return add_node(node, graph, before, count, cudaGraphNodeTypeKernel,
+                    [launch] { return error_of([&] { launch->run(); }); });
+}
+
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
+                                   size_t count, const cudaMemcpy3DParms* copy) {
+    if (!copy) return answer(cudaErrorInvalidValue);
+    return add_node(node, graph, before, count, cudaGraphNodeTypeMemcpy, [copy = *copy] { return copy_box(copy); });
+}
+
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
+                                     size_t count, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    return add_node(node, graph, before, count, cudaGraphNodeTypeMemcpy,
+                    [=] { return copy_rows(to, 0, from, 0, bytes, 1, kind); });
+}
+
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
+                                   size_t count, const cudaMemsetParams* p) {
+    if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)) return answer(cudaErrorInvalidValue);
+    return add_node(node, graph, before, count, cudaGraphNodeTypeMemset, [p = *p] {
+        if (p.elementSize == 1) return set_rows(p.dst, p.pitch, int(p.value), p.width, p.height);
+        if (cudaError_t error = set_rows(p.dst, p.pitch, 0, p.width * p.elementSize, p.height)) return error;
+        for (size_t row = 0; row < p.height; row++)
+            for (size_t i = 0; i < p.width; i++)
+                memcpy((char*)p.dst + row * p.pitch + i * p.elementSize, &p.value, p.elementSize);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before, size_t count,
+                                 const cudaHostNodeParams* p) {
+    if (!p || !p->fn) return answer(cudaErrorInvalidValue);
+    return add_node(node, graph, before, count, cudaGraphNodeTypeHost,
+                    [p = *p] { return p.fn(p.userData), cudaSuccess; });
+}
+
+cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
+                                  size_t count) {
+    return add_node(node, graph, before, count, cudaGraphNodeTypeEmpty, [] { return cudaSuccess; });
+}
+
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
+                                       size_t count, cudaGraph_t child) {
+    cudaGraphExec_t made;
+    if (cudaError_t error = cudaGraphInstantiate(&made, child)) return error;
+    CUgraphExec_st copy = *made;
+    cudaGraphExecDestroy(made);
+    return add_node(node, graph, before, count, cudaGraphNodeTypeGraph, [copy] { return run(copy); });
+}
+
+cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                                     const cudaGraphEdgeData*, size_t count) {
+    if (!is_graph(graph) || (count && (!from || !to))) return answer(cudaErrorInvalidValue);
+    for (size_t i = 0; i < count; i++) to[i]->before.push_back(from[i]);
+    return cudaSuccess;
+}

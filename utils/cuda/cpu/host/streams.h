@@ -1,0 +1,74 @@
+// What the files of this folder know of each other's streams, events and graphs.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cuda_runtime.h"
+#include "../runtime/runtime.h"
+
+namespace cuda_on_cpu {
+using Work = std::function<cudaError_t()>;
+}
+
+struct CUgraphNode_st {
+    cudaGraphNodeType type;
+    cuda_on_cpu::Work work;
+    std::vector<CUgraphNode_st*> before;  // what has to be done first
+};
+
+struct CUgraph_st {
+    std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+    CUgraphNode_st* add(cudaGraphNodeType type, cuda_on_cpu::Work work, std::vector<CUgraphNode_st*> before);
+};
+
+namespace cuda_on_cpu {
+
+// One or more streams that are being captured into a graph.
+struct Capture {
+    std::unique_ptr<CUgraph_st> graph = std::make_unique<CUgraph_st>();
+    cudaStream_t origin;
+    cudaStreamCaptureMode mode;
+    unsigned long long id;
+    bool invalid = false;
+};
+
+}  // namespace cuda_on_cpu
+
+struct CUstream_st {
+    unsigned int flags = 0;
+    int priority = 0;
+    std::shared_ptr<cuda_on_cpu::Capture> capture;
+    std::vector<CUgraphNode_st*> last;  // of the capture: what the stream's next work comes after
+};
+
+struct CUevent_st {
+    unsigned int flags;
+    bool recorded;
+    std::chrono::steady_clock::time_point time;
+    std::weak_ptr<cuda_on_cpu::Capture> capture;  // in which it was recorded last, if in any
+    bool captured = false;
+    std::vector<CUgraphNode_st*> last;
+};
+
+namespace cuda_on_cpu {
+
+// The stream behind a handle; nullptr for the legacy stream and for what is not a stream.
+CUstream_st* stream_of(cudaStream_t stream);
+bool is_stream(cudaStream_t stream);
+// Does the work now, or adds it to the graph that the stream is captured into.
+cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work);
+// What waits for the whole device, or touches the legacy stream, is refused while a stream is captured, and ends the
+// capture. `error` is what CUDA answers.
+cudaError_t outside_captures(cudaError_t error);
+void end_capture(const Capture* capture);  // of every stream that has joined it
+// In memory.cpp: the copies of cudaMemcpy and the like, without looking at captures.
+cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                      cudaMemcpyKind kind);
+bool reaches_out(const void* p, size_t pitch, size_t width, size_t height);
+cudaError_t copy_box(const cudaMemcpy3DParms& copy);
+cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t height);
+
+}  // namespace cuda_on_cpu
