@@ -1,11 +1,13 @@
 """Builds csrc/ into the module my_kernels._C: by nvcc for a GPU, or by the C++ compiler for the CPU.
 
-For the GPU where there is one, else for the CPU; FORCE_CUDA=1 or FORCE_CPU=1 decides instead. TORCH_CUDA_ARCH_LIST=9.0
-chooses the GPU architecture. On the CPU, the kernels run by the engine of the CUDA course, which is needed for that
-build alone; CUDA_COURSE=folder says where the course is, if it is not installed.
+For the GPU if there is one, otherwise for the CPU; FORCE_CUDA=1 or FORCE_CPU=1 decides instead.
+TORCH_CUDA_ARCH_LIST=9.0 chooses the GPU architecture. On the CPU, the CUDA course's engine runs the kernels; only that
+build needs the course. CUDA_COURSE=folder says where the course is, if it is not installed.
 """
 
 import os
+import re
+import subprocess
 import sys
 import sysconfig
 from importlib import util
@@ -23,6 +25,8 @@ HERE = Path(__file__).parent
 MODULE = "my_kernels._C"
 API, KERNELS = "csrc/api.cpp", ["csrc/vector_add.cu", "csrc/square.cu", "csrc/matmul.cu"]
 HEADERS = ["csrc/common.h"]
+# With these, torch has nvcc compile every extension: half has no operators and no conversions but the named functions.
+HALF_MACROS = [flag for flag in cpp_extension.COMMON_NVCC_FLAGS if flag.startswith("-D")]
 
 
 def for_cuda() -> bool:
@@ -35,7 +39,7 @@ def for_cuda() -> bool:
 
 def cuda_extension():
     """The extension by nvcc. Without a GPU to ask, it is built for some usual architectures."""
-    cpp_extension.CUDA_HOME = home = cuda_home()
+    cpp_extension.CUDA_HOME = home = cuda_home() or sys.exit(missing_nvcc())
     if not torch.cuda.is_available():
         os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "7.5;8.0;8.6;9.0+PTX")  # T4, A100, RTX 30, H100 and later
     return cpp_extension.CUDAExtension(
@@ -51,9 +55,10 @@ def cuda_extension():
 
 
 def cuda_home() -> str:
-    """The folder of CUDA's toolkit: $CUDA_HOME, the pip wheel's, the one that torch finds, or the usual place."""
+    """The folder of CUDA's toolkit: $CUDA_HOME, the pip wheel's, the one that torch finds, or the usual place; "" if
+    there is none for this torch."""
     if torch.version.cuda is None:
-        sys.exit(f"torch {torch.__version__} was built without CUDA: install one with it, or set FORCE_CPU=1")
+        return ""
     wheels, generation = util.find_spec("nvidia"), f"cu{torch.version.cuda.split('.')[0]}"
     places = [os.environ.get("CUDA_HOME")]
     places += [f"{folder}/{generation}" for folder in wheels.submodule_search_locations] if wheels else []
@@ -62,14 +67,21 @@ def cuda_home() -> str:
         headers = [*Path(place).glob("include/cuda_runtime.h"), *Path(place).glob("targets/*/include/cuda_runtime.h")]
         if headers and Path(place, "bin/nvcc").exists():  # an nvcc without them is a script that calls another one
             return place
-    sys.exit(
+    return ""
+
+
+def missing_nvcc() -> str:
+    """What to do where `cuda_home` finds nothing."""
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} was built without CUDA: install one with it, or set FORCE_CPU=1"
+    return (
         f"there is no nvcc: pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]=={torch.version.cuda}.*', "
         "or set CUDA_HOME to a toolkit's folder, or build for the CPU with FORCE_CPU=1"
     )
 
 
 def cudart_folder(home) -> list[str]:
-    """Where the linker finds libcudart.so. The pip wheel has libcudart.so.13 alone: then a link in build/ to it."""
+    """Where the linker finds libcudart.so. The pip wheel has only libcudart.so.13: then a link to it, in build/."""
     folders = [folder for name in ("lib64", "lib", "targets/*/lib") for folder in Path(home).glob(name)]
     libraries = [path for folder in folders for path in folder.glob("libcudart.so*")]
     if not libraries or any(path.name == "libcudart.so" for path in libraries):
@@ -84,18 +96,20 @@ def cudart_folder(home) -> list[str]:
 def cpu_extension():
     """The extension by the C++ compiler: the kernels translated to C++, and the engine that runs them."""
     translate, engine, runtime = course_engine()
+    ask_nvcc()
     sources = [API]
     for kernel in KERNELS:
         text = f'#include <cuda_runtime.h>\n#line 1 "{kernel}"\n' + translate((HERE / kernel).read_text())
         sources.append(written(f"build/cpu/{Path(kernel).stem}.cpp", text))
-    # copied: setuptools takes no sources from outside of this folder
+    # copied: setuptools takes no sources from outside this folder
     for path in runtime:
         sources.append(written(f"build/cpu/{path.relative_to(engine)}", path.read_text()))
     flags = ["-std=c++20", "-O2", "-g0", "-DKERNELS_ON_CPU", "-fno-semantic-interposition", "-fno-math-errno"]
-    flags += ["-U_FORTIFY_SOURCE"]  # it takes the engine's jumps from stack to stack for an attack
+    flags += HALF_MACROS
+    flags += ["-U_FORTIFY_SOURCE"]  # it mistakes the engine's jumps from stack to stack for an attack
     if cpp_extension.check_compiler_is_gcc(cpp_extension.get_cxx_compiler()):
-        flags += ["-fno-gnu-unique"]  # else two packages built from these sources would share variables in one process
-    stand_ins = engine / "include"  # for CUDA's headers and torch's of CUDA: they come first
+        flags += ["-fno-gnu-unique"]  # otherwise two packages built from these sources share variables
+    stand_ins = engine / "include"  # replace CUDA's headers, and torch's about CUDA: they come first
     return cpp_extension.CppExtension(
         MODULE,
         sources,
@@ -104,6 +118,18 @@ def cpu_extension():
         extra_compile_args=flags,
         extra_link_args=["-pthread"],
     )
+
+
+def ask_nvcc():
+    """Compile the kernels with nvcc too, if it is there, and stop at what it rejects: about a second each, no GPU."""
+    home = cuda_home()
+    for kernel in KERNELS if home else ():
+        command = [f"{home}/bin/nvcc", "-std=c++20", "-arch=sm_75", "-allow-unsupported-compiler", "-ptx", kernel]
+        command += [*cpp_extension.COMMON_NVCC_FLAGS, "-o", os.devnull]
+        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+        said = done.stdout + done.stderr
+        if re.search(r"\(\d+\): error", said):  # about a line; what nvcc itself lacks here is another matter
+            sys.exit(f"nvcc rejects {kernel}, so it cannot be built for a GPU:\n{said}")
 
 
 def course_engine():
@@ -125,7 +151,7 @@ def course_engine():
 
 
 def written(place, text) -> str:
-    """Write `text` to `place`, where it is not there yet: an untouched file is not compiled again."""
+    """Write `text` to `place` unless it is there already: a file that is not touched is not compiled again."""
     path = HERE / place
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text() != text:
@@ -133,7 +159,7 @@ def written(place, text) -> str:
     return place
 
 
-# ninja compiles side by side, and only what changed. Its program may lie beside this Python and not on PATH.
+# ninja compiles in parallel, and only what has changed. It may be beside this Python and not on PATH.
 os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
 minor = ".".join(torch.__version__.split(".")[:2])
 setup(

@@ -338,7 +338,8 @@ def seen_environment():
 def logged(code):
     """(exit status, everything that a program writes into a pipe)."""
     command = [sys.executable, "-c", BEGIN + code]
-    done = subprocess.run(command, env=seen_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(command, env=seen_environment(), timeout=900, **both)
     return done.returncode, done.stdout.decode()
 
 
@@ -358,7 +359,7 @@ def on_a_terminal(code, interrupted_at=None):
             if interrupted_at and not sent and interrupted_at in text.decode(errors="ignore"):
                 run.send_signal(signal.SIGINT)
                 sent = True
-        return run.wait(60), text.decode()
+        return run.wait(600), text.decode()
     finally:
         run.kill()
         os.close(ours)

@@ -162,6 +162,38 @@ def test_nvcc_compiles_the_kernels_without_a_warning():
         list(pool.map(compile, sources))
 
 
+@pytest.mark.skipif(cuda_home() is None, reason="there is no nvcc")
+def test_a_build_for_the_cpu_shows_the_kernels_to_nvcc(tmp_path):
+    project = copied(tmp_path)
+    kernel = project / "csrc" / "square.cu"
+    wrong = kernel.read_text().replace("product(x[i], x[i])", "product(x[i], max(x[i], 0))")
+    kernel.write_text(wrong)
+    done = run(sys.executable, "setup.py", "build_ext", cwd=project, FORCE_CPU="1", CUDA_COURSE=str(ROOT))
+    line = wrong[: wrong.index("max(x[i], 0)")].count("\n") + 1
+    assert done.returncode != 0
+    assert (
+        f"nvcc rejects csrc/square.cu, so it cannot be built for a GPU:\ncsrc/square.cu({line}): error" in done.stderr
+    )
+
+
+def test_api_is_compiled_in_full_in_every_build():
+    """The builds differ in one place, which names the device."""
+    text = (TEMPLATE / "csrc" / "api.cpp").read_text()
+    conditions = re.findall(r"^#(?:if|el|endif).*", text, re.MULTILINE)
+    assert [line.split()[0] for line in conditions] == ["#ifdef", "#else", "#endif"]
+    (differs,) = re.findall(r"^#ifdef.*?^#endif$", text, re.MULTILINE | re.DOTALL)
+    assert all(line.startswith("#") for line in differs.splitlines())
+
+
+def test_both_devices_have_every_operator(installed):
+    code = """
+import torch, my_kernels
+has = torch._C._dispatch_has_kernel_for_dispatch_key
+print(all(has(f"my_kernels::{name}", key) for name in ("vector_add", "square", "matmul") for key in ("CPU", "CUDA")))
+"""
+    assert installed.python("-c", code) == "True\n"
+
+
 def test_no_kernel_waits_for_a_header_of_torch():
     for path in [*TEMPLATE.glob("csrc/*.cu"), *TEMPLATE.glob("csrc/*.h")]:
         assert not re.search(r"#include <(?:torch|ATen|c10)/", path.read_text()), path.name
@@ -176,6 +208,7 @@ def test_readme_has_the_commands_in_order():
         "cp -r kernels/template",
         "pip install . --no-build-isolation",
         "pytest -v -s",
+        "FORCE_CUDA=1 pip wheel . --no-build-isolation --no-deps -w dist",
         "ncu -k square_kernel",
         "NEW=",
     ]

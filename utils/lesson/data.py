@@ -25,6 +25,7 @@ SHA256 = {
 }
 
 MOST_PIXELS = 80_000_000  # of a picture
+MOST_BYTES = 8 * MOST_PIXELS  # of its file: 4 channels of 16 bits, not compressed
 
 
 def load_image(name: str | os.PathLike, size: int | None = None, convert: bool = False) -> torch.Tensor:
@@ -41,7 +42,7 @@ def load_image(name: str | os.PathLike, size: int | None = None, convert: bool =
     one that was changed and for a bad `size`.
     """
     size = None if size is None else _whole(size, "size (the new short side in pixels)", least=1)
-    name = os.fspath(name)
+    name = os.fsdecode(name)
     if name in PICTURES:
         content = _read_bundled(PICTURES[name])
     else:
@@ -106,6 +107,8 @@ def _read_bundled(file: str) -> bytes:
 
 
 def _read_path(name: str) -> bytes:
+    if not name:
+        raise ValueError(f"the name of a picture is empty: bundled are {', '.join(PICTURES)}")
     path = Path(name).expanduser()
     if not path.exists():
         raise FileNotFoundError(
@@ -114,6 +117,8 @@ def _read_path(name: str) -> bytes:
     if not path.is_file():  # reading a pipe or a device might never end
         kind = "a folder" if path.is_dir() else "not a file but a pipe or a device"
         raise ValueError(f"{name!r} is {kind}: load_image takes one picture")
+    if (size := path.stat().st_size) > MOST_BYTES:
+        raise ValueError(f"{name!r} has {size:,} bytes, more than {MOST_BYTES:,}: is it a picture?")
     return path.read_bytes()
 
 

@@ -20,11 +20,16 @@
 
 #include "common.h"
 
-#ifdef KERNELS_ON_CPU  // setup.py says so where the kernels are compiled for the CPU
-constexpr at::DeviceType DEVICE = at::kCPU;
+// Where the kernels run, and where PyTorch's own functions take over. This is the only difference between the builds:
+// everything else in this file is compiled in both, so a mistake that one of them shows does not wait for the other.
+#ifdef KERNELS_ON_CPU  // defined by setup.py when it builds for the CPU
+#define HERE CPU
+#define ELSEWHERE CUDA
 #else
-constexpr at::DeviceType DEVICE = at::kCUDA;
+#define HERE CUDA
+#define ELSEWHERE CPU
 #endif
+constexpr at::DeviceType DEVICE = at::DeviceType::HERE;
 
 // ---- checks: each error names the argument, what was found, and what to do ----------------------------------------
 
@@ -145,21 +150,14 @@ TORCH_LIBRARY(my_kernels, m) {
     m.def("matmul(Tensor m, Tensor n) -> Tensor");
 }
 
-#ifdef KERNELS_ON_CPU
-TORCH_LIBRARY_IMPL(my_kernels, CPU, m) {
-    m.impl("vector_add", vector_add);
-    m.impl("square", square);
-    m.impl("matmul", matmul);
-}
-#else
-TORCH_LIBRARY_IMPL(my_kernels, CUDA, m) {
+TORCH_LIBRARY_IMPL(my_kernels, HERE, m) {
     m.impl("vector_add", vector_add);
     m.impl("square", square);
     m.impl("matmul", matmul);
 }
 
-// Tensors on the CPU are left to PyTorch, so that a model that uses the operators can be tried without a GPU.
-TORCH_LIBRARY_IMPL(my_kernels, CPU, m) {
+// Tensors on the other device are left to PyTorch, so that a model that uses the operators can be tried without a GPU.
+TORCH_LIBRARY_IMPL(my_kernels, ELSEWHERE, m) {
     m.impl("vector_add", [](const at::Tensor& a, const at::Tensor& b) {
         check_vectors(a, b);
         return a.contiguous().add(b.contiguous());
@@ -174,7 +172,6 @@ TORCH_LIBRARY_IMPL(my_kernels, CPU, m) {
         return m.mm(n);
     });
 }
-#endif
 
 // ---- bound with pybind11 --------------------------------------------------------------------------------------------
 

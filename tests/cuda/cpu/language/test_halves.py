@@ -1,13 +1,20 @@
 """half and bfloat16: conversions, arithmetic and mathematics, against values computed without them."""
 
 import re
+import subprocess
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.utils.cpp_extension import COMMON_NVCC_FLAGS
 
 from tests.cuda.cpu.language.launching import run, same
+from utils.cuda import cpu
+from utils.ground.system import cxx_compiler
+
+INCLUDE = Path(cpu.__file__).parent / "include"
 
 SIXTEEN = {"half": (torch.float16, 10, -14), "bfloat16": (torch.bfloat16, 7, -126)}  # dtype, mantissa bits, exponent
 ALL_16 = torch.arange(65536, dtype=torch.int32).to(torch.int16)  # every bit pattern
@@ -299,3 +306,36 @@ def test_16_bit_mathematics(backend, kind):
     for k, value in enumerate((w.floor(), w.ceil(), w.round(), w.trunc())):
         same(out[10 + k], value.to(dtype))
     torch.testing.assert_close(out[14], w.sqrt().to(dtype), rtol=2.0**-mantissa, atol=0, equal_nan=True)
+
+
+# ---- as PyTorch compiles extensions ---------------------------------------------------------------------------------
+
+NAMED = """
+half f(half a, half b) { return __hfma(a, b, __float2half(__half2float(a))); }
+half2 g(half2 a) { return __hadd2(a, __float2half2_rn(1.5f)); }
+bool h(half a, half b) { return __hlt(a, hsqrt(b)); }
+"""
+
+
+@pytest.mark.parametrize("kind", SIXTEEN)
+@pytest.mark.parametrize(
+    ("source", "rejected_for"),
+    [
+        (NAMED, ()),
+        ("float f(half x) { return x; }", ("half", "bfloat16")),
+        ("float f(half x) { return (float)x; }", ("half", "bfloat16")),
+        ("half f(float x) { return x; }", ("half", "bfloat16")),
+        ("half f(half a, half b) { return a + b; }", ("half",)),
+        ("bool f(half a, half b) { return a < b; }", ("half",)),
+        ("half2 f(half2 a, half2 b) { return a * b; }", ("half",)),
+    ],
+)
+def test_torch_s_macros_leave_only_the_named_functions(kind, source, rejected_for):
+    """As nvcc 13.2 judges the same sources; PyTorch leaves the operators of bfloat16 in place."""
+    macros = [flag for flag in COMMON_NVCC_FLAGS if flag.startswith("-D")]
+    assert len(macros) == 4
+    text = named(f"#include <cuda_runtime.h>\n#include <cuda_fp16.h>\n{source}", kind)
+    command = [cxx_compiler(), "-std=c++17", "-fsyntax-only", f"-I{INCLUDE}", "-x", "c++", "-"]
+    for given, rejected in (([], False), (macros, kind in rejected_for)):
+        done = subprocess.run([*command, *given], input=text, capture_output=True, text=True)
+        assert (done.returncode != 0) == rejected, done.stderr

@@ -9,6 +9,7 @@ import torch
 
 import kernels
 import utils.cuda.compile
+from tests.clock import slowdown
 from utils import load_cuda
 from utils.cuda.cpu.trace.problems import KernelProblem
 
@@ -402,7 +403,7 @@ def test_a_traced_call_can_be_interrupted(traced):
     finally:
         sender.kill()
         sender.wait()
-    assert time.monotonic() - began < 2.3
+    assert time.monotonic() - began < 2.3 * slowdown()
     x = torch.randn(64)
     torch.testing.assert_close(traced.reversed(x, True), x.flip(0))
 

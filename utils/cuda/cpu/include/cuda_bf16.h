@@ -9,6 +9,15 @@
 #define HALF_EXPONENT_BITS 8
 #define HALF_NAME(before, after) before##bfloat16##after
 #define HALF_PAIR_NAME(before, after) before##bfloat162bfloat162##after
+#ifdef __CUDA_NO_BFLOAT16_CONVERSIONS__
+#define HALF_NO_CONVERSIONS
+#endif
+#ifdef __CUDA_NO_BFLOAT16_OPERATORS__
+#define HALF_NO_OPERATORS
+#endif
+#ifdef __CUDA_NO_BFLOAT162_OPERATORS__
+#define HALF2_NO_OPERATORS
+#endif
 #include "cuda_on_cpu/half_functions.h"
 
 typedef __nv_bfloat16 nv_bfloat16;

@@ -9,6 +9,15 @@
 #define HALF_EXPONENT_BITS 5
 #define HALF_NAME(before, after) before##half##after
 #define HALF_PAIR_NAME(before, after) before##half2half2##after
+#ifdef __CUDA_NO_HALF_CONVERSIONS__
+#define HALF_NO_CONVERSIONS
+#endif
+#ifdef __CUDA_NO_HALF_OPERATORS__
+#define HALF_NO_OPERATORS
+#endif
+#ifdef __CUDA_NO_HALF2_OPERATORS__
+#define HALF2_NO_OPERATORS
+#endif
 #include "cuda_on_cpu/half_functions.h"
 
 typedef __half half;

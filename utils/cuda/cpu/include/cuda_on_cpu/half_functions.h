@@ -14,11 +14,21 @@ struct alignas(2) HALF {
 
     HALF() = default;
     __forceinline__ HALF(HALF_RAW raw) : __x(raw.x) {}
-    __forceinline__ HALF(float x) : __x(Bits::nearest(x)) {}
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-    __forceinline__ HALF(T x) : __x(Bits::from<::cuda_on_cpu::Rounding::nearest>(::cuda_on_cpu::exact_or_odd(x))) {}
-    __forceinline__ operator float() const { return Bits::to_float(__x); }
     __forceinline__ operator HALF_RAW() const { return {__x}; }
+#ifndef HALF_NO_CONVERSIONS
+    __forceinline__ HALF(float x) : HALF(of(x)) {}
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+    __forceinline__ HALF(T x) : HALF(of(x)) {}
+    __forceinline__ operator float() const { return value(); }
+#endif
+
+    // What the functions below use: PyTorch compiles extensions without the conversions above, as nvcc's options show.
+    __forceinline__ float value() const { return Bits::to_float(__x); }
+    static __forceinline__ HALF of(float x) { return HALF_RAW{Bits::nearest(x)}; }
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+    static __forceinline__ HALF of(T x) {
+        return HALF_RAW{Bits::template from<::cuda_on_cpu::Rounding::nearest>(::cuda_on_cpu::exact_or_odd(x))};
+    }
 };
 CUDA_ON_CPU_SHUFFLES(HALF)
 
@@ -40,16 +50,16 @@ __forceinline__ HALF HALF_NAME(__short_as_, )(short bits) { return HALF_RAW{(uns
 __forceinline__ unsigned short HALF_NAME(__, _as_ushort)(HALF a) { return a.__x; }
 __forceinline__ short HALF_NAME(__, _as_short)(HALF a) { return (short)a.__x; }
 
-__forceinline__ float HALF_NAME(__, 2float)(HALF a) { return a; }
-__forceinline__ HALF HALF_NAME(__float2, )(float x) { return x; }
-__forceinline__ HALF HALF_NAME(__double2, )(double x) { return x; }
+__forceinline__ float HALF_NAME(__, 2float)(HALF a) { return a.value(); }
+__forceinline__ HALF HALF_NAME(__float2, )(float x) { return HALF::of(x); }
+__forceinline__ HALF HALF_NAME(__double2, )(double x) { return HALF::of(x); }
 #define FROM_NUMBER(ending, direction, name, T)                                                                   \
     inline HALF HALF_NAME(__##name##2, ending)(T x) {                                                             \
         return HALF_RAW{HALF::Bits::from<::cuda_on_cpu::Rounding::direction>(::cuda_on_cpu::exact_or_odd(x))};    \
     }
 #define TO_INTEGER(ending, direction, name, T)                                         \
     inline T HALF_NAME(__, 2##name##ending)(HALF a) {                                  \
-        return ::cuda_on_cpu::to_integer<T, ::cuda_on_cpu::Rounding::direction>((float)a); \
+        return ::cuda_on_cpu::to_integer<T, ::cuda_on_cpu::Rounding::direction>(a.value()); \
     }
 #define INTEGER(name, T)                               \
     CUDA_ON_CPU_ROUNDINGS(FROM_NUMBER, name, T)        \
@@ -70,12 +80,12 @@ TO_INTEGER(_rz, zero, uchar, unsigned char)
 __forceinline__ HALF2 HALF_NAME(__halves2, 2)(HALF a, HALF b) { return {a, b}; }
 __forceinline__ HALF2 HALF_NAME(make_, 2)(HALF a, HALF b) { return {a, b}; }
 __forceinline__ HALF2 HALF_PAIR_NAME(__, )(HALF a) { return {a, a}; }
-__forceinline__ HALF2 HALF_NAME(__float2, 2_rn)(float x) { return {x, x}; }
-__forceinline__ HALF2 HALF_NAME(__floats2, 2_rn)(float x, float y) { return {x, y}; }
-__forceinline__ HALF2 HALF_NAME(__float22, 2_rn)(float2 v) { return {v.x, v.y}; }
-__forceinline__ float2 HALF_NAME(__, 22float2)(HALF2 a) { return make_float2(a.x, a.y); }
-__forceinline__ float __low2float(HALF2 a) { return a.x; }
-__forceinline__ float __high2float(HALF2 a) { return a.y; }
+__forceinline__ HALF2 HALF_NAME(__float2, 2_rn)(float x) { return {HALF::of(x), HALF::of(x)}; }
+__forceinline__ HALF2 HALF_NAME(__floats2, 2_rn)(float x, float y) { return {HALF::of(x), HALF::of(y)}; }
+__forceinline__ HALF2 HALF_NAME(__float22, 2_rn)(float2 v) { return {HALF::of(v.x), HALF::of(v.y)}; }
+__forceinline__ float2 HALF_NAME(__, 22float2)(HALF2 a) { return make_float2(a.x.value(), a.y.value()); }
+__forceinline__ float __low2float(HALF2 a) { return a.x.value(); }
+__forceinline__ float __high2float(HALF2 a) { return a.y.value(); }
 __forceinline__ HALF HALF_NAME(__low2, )(HALF2 a) { return a.x; }
 __forceinline__ HALF HALF_NAME(__high2, )(HALF2 a) { return a.y; }
 __forceinline__ HALF2 HALF_NAME(__low2, 2)(HALF2 a) { return {a.x, a.x}; }
@@ -98,13 +108,13 @@ __forceinline__ HALF __hneg(HALF a) { return HALF_RAW{(unsigned short)(a.__x ^ 0
 IN_PAIRS_1(__habs, __habs2)
 IN_PAIRS_1(__hneg, __hneg2)
 
-__forceinline__ HALF __hadd(HALF a, HALF b) { return (float)a + (float)b; }
-__forceinline__ HALF __hsub(HALF a, HALF b) { return (float)a - (float)b; }
-__forceinline__ HALF __hmul(HALF a, HALF b) { return (float)a * (float)b; }
-__forceinline__ HALF __hdiv(HALF a, HALF b) { return (double)(float)a / (double)(float)b; }
+__forceinline__ HALF __hadd(HALF a, HALF b) { return HALF::of(a.value() + b.value()); }
+__forceinline__ HALF __hsub(HALF a, HALF b) { return HALF::of(a.value() - b.value()); }
+__forceinline__ HALF __hmul(HALF a, HALF b) { return HALF::of(a.value() * b.value()); }
+__forceinline__ HALF __hdiv(HALF a, HALF b) { return HALF::of((double)a.value() / (double)b.value()); }
 // The product is exact in a double. The sum may not be, and then keeps the side that it is on.
 __forceinline__ HALF __hfma(HALF a, HALF b, HALF c) {
-    return ::cuda_on_cpu::odd_sum((double)(float)a * (double)(float)b, (float)c);
+    return HALF::of(::cuda_on_cpu::odd_sum((double)a.value() * (double)b.value(), c.value()));
 }
 IN_PAIRS_2(__hadd, __hadd2)
 IN_PAIRS_2(__hsub, __hsub2)
@@ -116,16 +126,16 @@ IN_PAIRS_3(__hfma, __hfma2)
 #define VARIANTS(name, pair_name)                                                                                  \
     __forceinline__ HALF name##_rn(HALF a, HALF b) { return name(a, b); }                                          \
     __forceinline__ HALF2 pair_name##_rn(HALF2 a, HALF2 b) { return pair_name(a, b); }                             \
-    __forceinline__ HALF name##_sat(HALF a, HALF b) { return __saturatef(name(a, b)); }                            \
+    __forceinline__ HALF name##_sat(HALF a, HALF b) { return HALF::of(__saturatef(name(a, b).value())); }          \
     IN_PAIRS_2(name##_sat, pair_name##_sat)
 VARIANTS(__hadd, __hadd2)
 VARIANTS(__hsub, __hsub2)
 VARIANTS(__hmul, __hmul2)
 #undef VARIANTS
-__forceinline__ HALF __hfma_sat(HALF a, HALF b, HALF c) { return __saturatef(__hfma(a, b, c)); }
+__forceinline__ HALF __hfma_sat(HALF a, HALF b, HALF c) { return HALF::of(__saturatef(__hfma(a, b, c).value())); }
 __forceinline__ HALF __hfma_relu(HALF a, HALF b, HALF c) {
     HALF x = __hfma(a, b, c);
-    return (float)x < 0 ? HALF(0.0f) : x;
+    return x.value() < 0 ? HALF::of(0.0f) : x;
 }
 IN_PAIRS_3(__hfma_sat, __hfma2_sat)
 IN_PAIRS_3(__hfma_relu, __hfma2_relu)
@@ -140,11 +150,11 @@ __forceinline__ HALF2 __hcmadd(HALF2 a, HALF2 b, HALF2 c) {
 // With a u they also hold where one is a NaN. In pairs: each as 1 or 0, both at once (b), or each as all ones (_mask).
 #define COMPARISON(short_name, expression)                                                                       \
     __forceinline__ bool __h##short_name(HALF a, HALF b) {                                                       \
-        float x = a, y = b;                                                                                      \
+        float x = a.value(), y = b.value();                                                                      \
         return expression;                                                                                       \
     }                                                                                                            \
     __forceinline__ HALF2 __h##short_name##2(HALF2 a, HALF2 b) {                                                 \
-        return {(float)__h##short_name(a.x, b.x), (float)__h##short_name(a.y, b.y)};                             \
+        return {HALF::of((float)__h##short_name(a.x, b.x)), HALF::of((float)__h##short_name(a.y, b.y))};         \
     }                                                                                                            \
     __forceinline__ bool __hb##short_name##2(HALF2 a, HALF2 b) {                                                 \
         return __h##short_name(a.x, b.x) && __h##short_name(a.y, b.y);                                           \
@@ -170,12 +180,12 @@ __forceinline__ bool __hisnan(HALF a) { return (a.__x & 0x7fffu) > HALF::Bits::i
 __forceinline__ int __hisinf(HALF a) {
     return (a.__x & 0x7fffu) != HALF::Bits::infinity ? 0 : a.__x & 0x8000 ? -1 : 1;
 }
-__forceinline__ HALF2 __hisnan2(HALF2 a) { return {(float)__hisnan(a.x), (float)__hisnan(a.y)}; }
+__forceinline__ HALF2 __hisnan2(HALF2 a) { return {HALF::of((float)__hisnan(a.x)), HALF::of((float)__hisnan(a.y))}; }
 
 // Of a number and a NaN, the number; with _nan, the NaN. -0 is below +0.
 namespace cuda_on_cpu {
 __forceinline__ bool is_below(HALF a, HALF b) {
-    return (float)a < (float)b || ((float)a == (float)b && (a.__x & 0x8000) > (b.__x & 0x8000));
+    return a.value() < b.value() || (a.value() == b.value() && (a.__x & 0x8000) > (b.__x & 0x8000));
 }
 }  // namespace cuda_on_cpu
 #define NOT_A_NUMBER HALF_RAW{(unsigned short)HALF::Bits::nan}
@@ -215,25 +225,33 @@ IN_PAIRS_2(__hmax_nan, __hmax2_nan)
     __forceinline__ T& operator--(T& a) { return a = sub(a, one); }           \
     __forceinline__ T operator++(T& a, int) { T old = a; ++a; return old; }   \
     __forceinline__ T operator--(T& a, int) { T old = a; --a; return old; }
-OPERATORS(HALF, __hadd, __hsub, __hmul, __hdiv, __hneg, HALF(1.0f))
-OPERATORS(HALF2, __hadd2, __hsub2, __hmul2, __h2div, __hneg2, HALF2(1.0f, 1.0f))
+#ifndef HALF_NO_OPERATORS
+OPERATORS(HALF, __hadd, __hsub, __hmul, __hdiv, __hneg, HALF::of(1.0f))
+#endif
+#ifndef HALF2_NO_OPERATORS
+OPERATORS(HALF2, __hadd2, __hsub2, __hmul2, __h2div, __hneg2, HALF2(HALF::of(1.0f), HALF::of(1.0f)))
+#endif
 #undef OPERATORS
 #undef OPERATOR
-#define COMPARISON(op, one, both)                                                              \
-    __forceinline__ bool operator op(const HALF& a, const HALF& b) { return one(a, b); }       \
-    __forceinline__ bool operator op(const HALF2& a, const HALF2& b) { return both(a, b); }
-COMPARISON(==, __heq, __hbeq2)
-COMPARISON(!=, __hneu, __hbneu2)
-COMPARISON(<, __hlt, __hblt2)
-COMPARISON(<=, __hle, __hble2)
-COMPARISON(>, __hgt, __hbgt2)
-COMPARISON(>=, __hge, __hbge2)
-#undef COMPARISON
+#define COMPARISONS(T, eq, ne, lt, le, gt, ge)                                       \
+    __forceinline__ bool operator==(const T& a, const T& b) { return eq(a, b); }     \
+    __forceinline__ bool operator!=(const T& a, const T& b) { return ne(a, b); }     \
+    __forceinline__ bool operator<(const T& a, const T& b) { return lt(a, b); }      \
+    __forceinline__ bool operator<=(const T& a, const T& b) { return le(a, b); }     \
+    __forceinline__ bool operator>(const T& a, const T& b) { return gt(a, b); }      \
+    __forceinline__ bool operator>=(const T& a, const T& b) { return ge(a, b); }
+#ifndef HALF_NO_OPERATORS
+COMPARISONS(HALF, __heq, __hneu, __hlt, __hle, __hgt, __hge)
+#endif
+#ifndef HALF2_NO_OPERATORS
+COMPARISONS(HALF2, __hbeq2, __hbneu2, __hblt2, __hble2, __hbgt2, __hbge2)
+#endif
+#undef COMPARISONS
 
 // ---- mathematics ----------------------------------------------------------------------------------------------------
 
 #define FUNCTION(name, pair_name, function)                              \
-    __forceinline__ HALF name(HALF a) { return function((float)a); }     \
+    __forceinline__ HALF name(HALF a) { return HALF::of(function(a.value())); } \
     IN_PAIRS_1(name, pair_name)
 FUNCTION(hsqrt, h2sqrt, sqrtf)
 FUNCTION(hrsqrt, h2rsqrt, __frsqrt_rn)
@@ -261,4 +279,7 @@ FUNCTION(htrunc, h2trunc, truncf)
 #undef HALF_RAW
 #undef HALF_EXPONENT_BITS
 #undef HALF_NAME
+#undef HALF_NO_CONVERSIONS
+#undef HALF_NO_OPERATORS
+#undef HALF2_NO_OPERATORS
 #undef HALF_PAIR_NAME
