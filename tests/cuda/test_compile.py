@@ -147,7 +147,8 @@ def test_torch_beyond_the_smaller_headers_is_built_with_all_of_torch(on_cpu, cap
     x = torch.randn(1031)
     torch.testing.assert_close(load_cuda(source, CPP, ["twice"], verbose=True).twice(x), 2 * x)
     printed = capsys.readouterr().out
-    assert "once more with all of torch" in printed or "already built" in printed
+    assert "the smaller torch headers do not have torch::nn: with all of torch" in printed
+    assert printed.count(" -c ") == printed.count(" -DCUDA_COURSE_WHOLE_TORCH ") == 2, "each source is compiled once"
 
 
 # ---- what is wrong is said, on the learner's own line ----------------------------------------------------------------
@@ -189,6 +190,23 @@ def test_a_host_function_that_forgets_to_return(on_cpu):
     with pytest.raises(CompileError, match="no return statement|non-void function") as raised:
         load_cuda(CUDA.replace("    return out;\n", ""), CPP, ["twice"])
     assert raised.value.errors[0][0] == "cuda_src"
+
+
+@pytest.mark.parametrize("cpp_src", ["", "torch::Tensor twcie(torch::Tensor x);"])
+def test_a_declaration_that_cpp_src_lacks_is_shown(backend, cpp_src):
+    with pytest.raises(CompileError, match="cpp_src does not declare `twice`, so Python cannot call it") as raised:
+        load_cuda(CUDA, cpp_src, ["twice"])
+    assert str(raised.value).endswith("Hint: Write into cpp_src: `torch::Tensor twice(torch::Tensor x);`")
+    assert f"{line_of('torch::Tensor twice')} | torch::Tensor twice(torch::Tensor x)" in str(raised.value)
+    assert load_cuda(CUDA, raised.value.hint.split("`")[1], ["twice"]).twice(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_a_declaration_with_other_parameters(on_cpu):
+    with pytest.raises(CompileError, match="no source defines it. They define: twice") as raised:
+        load_cuda(CUDA, "torch::Tensor twice(torch::Tensor x, int n);", ["twice"])
+    assert "defines `torch::Tensor twice(torch::Tensor x)`: the types of the parameters must be the same" in (
+        raised.value.hint
+    )
 
 
 def test_source_that_is_no_text(on_cpu):

@@ -112,6 +112,16 @@ def test_waiting_counts_the_seconds(shown, expected):
     assert is_clean(shown)
 
 
+def test_what_is_expected_may_change(shown):
+    with waiting("compiling", expected=4):
+        time.sleep(0.4)
+        module.expect(60)
+        time.sleep(0.4)
+    assert "of about 4 s" in shown.getvalue() and "of about 60 s" in shown.getvalue()
+    module.expect(60)  # nothing is under way: nothing happens
+    assert is_clean(shown)
+
+
 def test_a_line_is_no_wider_than_the_terminal(shown):
     with waiting("x" * 200):
         time.sleep(0.4)

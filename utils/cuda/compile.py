@@ -135,6 +135,7 @@ def _check_names(cuda_src, cpp_src, funcs):
         if not str(name).isidentifier():
             raise ValueError(f"{name!r} is not a function name")
         if name in called:
+            _check_declared(name, cuda_src, cpp_src)
             continue
         both = [*cxx.functions(cuda_src), *cxx.functions(cpp_src)]
         declared = list(dict.fromkeys(function.name for function in both if function.exported))
@@ -142,3 +143,22 @@ def _check_names(cuda_src, cpp_src, funcs):
         meant = f" Did you mean {near[0]!r}?" if near else ""
         have = f" It has: {', '.join(declared)}." if declared else ""
         raise ValueError(f"the source has no function {name!r}.{meant}{have}")
+
+
+def _check_declared(name, cuda_src, cpp_src):
+    """A function of `cuda_src` is called from Python through its declaration in `cpp_src`."""
+    __tracebackhide__ = True
+    defined = [function for function in cxx.functions(cuda_src) if function.name == name and function.defined]
+    own_headers = any(line[-1].text.endswith('"') for line in cxx.directives(cpp_src) if cxx.included(line))
+    if not defined or not defined[0].exported or name in cxx.called(cpp_src) or own_headers:
+        return
+    from utils.cuda.common.diagnostics import CompileError, excerpt
+
+    function = defined[0]
+    wrong = f"cpp_src does not declare `{name}`, so Python cannot call it. cuda_src, line {function.line}, defines it:"
+    declaration = " ".join(function.signature.split())
+    raise CompileError(
+        f"{wrong}\n{excerpt(cuda_src, function.line, 0)}",
+        [("cpp_src", 1, wrong)],
+        hint=f"Write into cpp_src: `{declaration};`",
+    )

@@ -40,6 +40,14 @@ def waiting(description: str, expected: float | None = None):
         _log(task)
 
 
+def expect(seconds: float) -> None:
+    """What `waiting` shows in this thread takes that many seconds from now."""
+    with _lock:
+        mine = [task for task in _tasks if not task.counted and task.thread == threading.get_ident()]
+        if mine:
+            mine[-1].total = time.monotonic() - mine[-1].begun + seconds
+
+
 @contextmanager
 def bar_hidden():
     """The body may print: the bar disappears to make room, and comes back later."""

@@ -99,7 +99,7 @@ def explained(log, sources, folder):
     errors = _errors(log, sources)
     own = [e for e in errors if e[0] in sources and e[0] != "name"]
     own = own or _misnamed(errors, sources) or _too_large(log, sources)
-    parts = []
+    parts, advice = [], ""
     for which, line, text in _first(own):
         short = _LONG_NAME.sub(r'\1..."', text)  # of the C++ library's templates
         parts.append(f"{which}, line {line}: {short}\n{excerpt(sources[which], line)}")
@@ -111,6 +111,10 @@ def explained(log, sources, folder):
         defined = dict.fromkeys(function.name for function in found if function.exported and function.defined)
         have = f". They define: {', '.join(defined)}" if defined else ""
         parts = [f"`{name}` is declared and called, but no source defines it{have}" for name in undefined]
+        near = [f for f in found if f.defined and any(re.match(rf"(?:\w+::)*{f.name}\(", name) for name in undefined)]
+        if near:
+            defines = f"Line {near[0].line} defines `{' '.join(near[0].signature.split())}`"
+            advice = f"{defines}: the types of the parameters must be the same in both places."
     if not parts:
         parts = [f"{file}, line {line}: {text}" for file, line, text in errors[:3]]
     if not parts:
@@ -118,7 +122,7 @@ def explained(log, sources, folder):
         parts = [f"ptxas, which makes machine code of what nvcc compiled: {said}" for said in dict.fromkeys(refusals)]
     parts = parts or log.replace(ACCEPTED, "").strip().splitlines()[-5:]
     parts += [ACCEPTED] if ACCEPTED in log else []
-    return CompileError("\n".join(parts), own, log, kept, _hint(own, sources))
+    return CompileError("\n".join(parts), own, log, kept, _hint(own, sources) or advice)
 
 
 def _first(errors):

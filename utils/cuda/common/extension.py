@@ -20,11 +20,14 @@ from utils.cuda.common import cxx
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
+from utils.ground.progress import expect
 
 __all__ = ["HEADERS", "compiled", "fingerprint", "identity", "main_source", "run", "torch_flags", "torch_libraries"]
 __all__ += ["NVCC_FLAGS", "torch_library"]
 
 HEADERS = Path(__file__).parent / "torch_headers"
+#: About how long two sources take to compile, side by side, with all of torch's headers.
+WHOLE_TORCH_SECONDS = 27
 
 #: What torch's own builder passes to nvcc, apart from folders (COMMON_NVCC_FLAGS and the standard in
 #: torch.utils.cpp_extension, whose import would ask for CUDA aloud).
@@ -110,16 +113,49 @@ def _empty_libraries(names, compiler) -> Path | None:
     return folder
 
 
-def compiled(build, say) -> str:
-    """Call `build(extra flags)`, which returns the compilers' log, with as few headers as needed; the last log."""
+def compiled(build, say, texts) -> str:
+    """Call `build(extra flags)`, which returns the compilers' log, with as few headers as needed; the last log.
+
+    `texts` are the sources: those that name what only all of torch has are not tried without it.
+    """
+    if name := next(filter(None, map(_beyond_small_headers, texts)), ""):
+        say(f"the smaller torch headers do not have {name}: with all of torch")
+        return _with_all_of_torch(build)
     log = build([])
     if "cuda_course: pybind11 is needed" in log:
         say("a type that only pybind11 brings to Python: once more with it")
         log = build(["-DCUDA_COURSE_PYBIND"])
     if _needs_all_of_torch(log):
         say("the smaller torch headers do not suffice: once more with all of torch")
-        log = build(["-DCUDA_COURSE_WHOLE_TORCH"])
+        log = _with_all_of_torch(build)
     return log
+
+
+def _with_all_of_torch(build):
+    expect(WHOLE_TORCH_SECONDS * (2 if os.cpu_count() == 1 else 1))
+    return build(["-DCUDA_COURSE_WHOLE_TORCH"])
+
+
+def _beyond_small_headers(text) -> str:
+    """What the source names that only torch's full headers have: an operation ('torch::relu') or a part of torch's C++
+    library ('torch::nn'), each of which has a header of its own; empty if the small headers may suffice."""
+    import torch
+
+    torch_headers = Path(torch.__file__).parent / "include"
+    part = cxx.tokens(text)
+    for k, token in enumerate(part[:-2]):
+        namespace, name = token.text, part[k + 2].text
+        if namespace in ("torch", "at") and part[k + 1].text == "::" and name not in _small_words():
+            places = [torch_headers / f"ATen/ops/{name}.h", torch_headers / f"torch/csrc/api/include/torch/{name}.h"]
+            if any(place.exists() for place in places):
+                return f"{namespace}::{name}"
+    return ""
+
+
+@functools.cache
+def _small_words() -> frozenset[str]:
+    texts = [path.read_text() for path in HEADERS.rglob("*.h")]
+    return frozenset(word for text in texts for word in re.findall(r"\w+", text))
 
 
 def _needs_all_of_torch(log) -> bool:

@@ -212,7 +212,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
         ]
         return _compile_and_link(commands, link, folder, say)
 
-    return extension.compiled(build, say)
+    return extension.compiled(build, say, [cuda_src, cpp_src])
 
 
 # What makes a header part of the device code, so that it must be translated.

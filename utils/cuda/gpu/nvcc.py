@@ -104,7 +104,7 @@ class Builder:
             log = extension.run([device, compile_host], say, folder / "warnings.log")
             return log or _join_instances(folder, parts.kernels, say) or extension.run([link], say)
 
-        return extension.compiled(build, say)
+        return extension.compiled(build, say, texts.values())
 
     def stock(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
         """Build with torch's load_inline. Returns the log, empty if it succeeds."""
