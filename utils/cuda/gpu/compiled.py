@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from utils.cuda.common import gpus, toolchain
 from utils.cuda.gpu import resources, sass
-from utils.cuda.gpu.nvrtc import built, facts_file
+from utils.cuda.gpu.nvrtc import built, facts_file, version
 from utils.cuda.gpu.ptxas import Usage, usages
 
 __all__ = ["Compiled", "Ptx", "compiled"]
 
-_REPORTS = ("-lineinfo", "--ptxas-options=-v")  # neither changes the code
+# None of them changes the code. What comes from the cache of CUDA's driver, which newer versions ask, has no report.
+_REPORTS = ["-lineinfo", "--ptxas-options=-v", *(["--no-cache"] if version() >= [13, 0] else [])]
 
 
 class Ptx(str):

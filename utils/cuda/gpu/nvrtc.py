@@ -29,7 +29,7 @@ try:
 except ImportError as missing:
     raise ToolchainError(f"compile_kernel needs NVIDIA's cuda-bindings ({missing})", bindings_hint()) from None
 
-__all__ = ["Module", "build", "built", "facts_file", "modules"]
+__all__ = ["Module", "build", "built", "facts_file", "modules", "version"]
 
 # NVRTC has none of the C++ library's headers. Some contain nothing that is not built into it; the others are in CUDA's
 # own library. nvcc includes them by default, so they come before the learner's source.
@@ -247,7 +247,7 @@ def built(source, names, options, capability, verbose=False, judge=None) -> Path
     options = [*_architecture(options, capability), *options]
     includes = _include_folders()
     headers = included(source, options=options)
-    made_by = (_version(), Path(__file__).read_text(), [(str(p), p.stat().st_mtime_ns) for p in includes])
+    made_by = (version(), Path(__file__).read_text(), [(str(p), p.stat().st_mtime_ns) for p in includes])
     key = cache.hashed(source, names, options, headers, made_by, judge and judge.fingerprint)
     folder = cache_folder() / "cuda" / f"{cache.file_name(names[0])}_{key}"
     options = ["-default-device", *options, *(f"-I{path}" for path in includes)]
@@ -334,9 +334,10 @@ def _demangled(symbol) -> str:
     return readable
 
 
-def _version():
-    error, *version = nvrtc.nvrtcVersion()
-    return version
+def version() -> list[int]:
+    """NVRTC's version, as [13, 0]."""
+    error, *numbers = nvrtc.nvrtcVersion()
+    return numbers
 
 
 def _architecture(options, capability):
@@ -349,8 +350,8 @@ def _architecture(options, capability):
         return [f"--gpu-architecture=sm_{capability}"]
     older = [arch for arch in known if arch < capability]
     if not older:
-        version = ".".join(map(str, _version()))
-        wrong = f"this GPU (sm_{capability}) is older than what NVRTC {version} supports (sm_{min(known)} and up)"
+        release = ".".join(map(str, version()))
+        wrong = f"this GPU (sm_{capability}) is older than what NVRTC {release} supports (sm_{min(known)} and up)"
         raise ToolchainError(wrong, "install a torch that was built for an older CUDA")
     return [f"--gpu-architecture=compute_{max(older)}"]  # PTX, which the driver of a newer GPU compiles
 
