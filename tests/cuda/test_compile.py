@@ -210,7 +210,7 @@ def test_a_declaration_with_other_parameters(on_cpu):
 
 
 def test_source_that_is_no_text(on_cpu):
-    with pytest.raises(TypeError, match="cuda_src must be source text, but it is NoneType"):
+    with pytest.raises(TypeError, match="cuda_src must be text, but it is NoneType"):
         load_cuda(None, CPP, ["twice"])
 
 

@@ -42,7 +42,7 @@ def test_names_that_are_no_kernel(backend, name, message):
 
 
 def test_source_or_name_that_is_no_text(backend):
-    with pytest.raises(TypeError, match="source must be text, but it is NoneType"):
+    with pytest.raises(TypeError, match="cuda_src must be text, but it is NoneType"):
         compile_kernel(None, "k")
     with pytest.raises(TypeError, match="name must be text, but it is int: 3"):
         compile_kernel(SOURCE, 3)

@@ -13,6 +13,7 @@ from utils.cuda import session
 from utils.cuda.common import cxx
 from utils.cuda.common.cache import build_once, hashed, show_warnings
 from utils.cuda.common.preprocessor import included
+from utils.cuda.common.text import plain
 from utils.cuda.common.toolchain import cache_folder, device
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.profile import behave_like_chosen
@@ -43,6 +44,7 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, trace=False, ch
     """
     __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
     funcs = [funcs] if isinstance(funcs, str) else list(funcs)
+    cuda_src, cpp_src = plain("cuda_src", cuda_src), plain("cpp_src", cpp_src)
     _check_names(cuda_src, cpp_src, funcs)
     session.begin()
     traced = trace or check
@@ -125,9 +127,6 @@ def _import(name, folder, sources):
 def _check_names(cuda_src, cpp_src, funcs):
     """Every function must be in the text; for a misspelt one the error suggests the nearest name."""
     __tracebackhide__ = True
-    for which, text in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
-        if not isinstance(text, str):
-            raise TypeError(f"{which} must be source text, but it is {type(text).__name__}: {text!r:.80}")
     if not funcs:
         raise ValueError("funcs is empty: name at least one function to call from Python")
     called = cxx.called(cuda_src) | cxx.called(cpp_src)

@@ -6,6 +6,7 @@ from operator import index
 from utils.cuda import session, verdict
 from utils.cuda.common.arguments import chosen_kernel, packed, parameters
 from utils.cuda.common.grid import launch_sizes
+from utils.cuda.common.text import check_options, plain
 from utils.cuda.common.toolchain import device
 from utils.cuda.gpu import failures
 
@@ -32,6 +33,8 @@ def compile_kernels(source, names, options=(), verbose=False):
     share the source's `__device__` variables."""
     __tracebackhide__ = True
     options = (options,) if isinstance(options, str) else tuple(options)
+    source = plain("cuda_src", source)
+    check_options(options)
     chosen = [chosen_kernel(source, name) for name in names]
     on, judge = device().type, verdict.on_kernels(source, names, options)
     if on == "cuda":
@@ -139,7 +142,8 @@ class Tracer:
 
     def __init__(self, source, name, options=()):
         __tracebackhide__ = True
-        self.source, self.name, self.options, self.chosen = source, name, options, chosen_kernel(source, name)
+        self.source, self.name, self.options = plain("cuda_src", source), name, options
+        self.chosen = chosen_kernel(self.source, name)
 
     @property
     def judge(self):

@@ -22,9 +22,8 @@ __all__ = ["Parameter", "chosen_kernel", "packed", "parameters"]
 def chosen_kernel(source, name) -> cxx.SourceKernel:
     """The kernel that `name`, possibly with template arguments, means. Raises ValueError that lists the kernels."""
     __tracebackhide__ = True
-    for what, value in (("source", source), ("name", name)):
-        if not isinstance(value, str):
-            raise TypeError(f"{what} must be text, but it is {type(value).__name__}: {value!r:.80}")
+    if not isinstance(name, str):
+        raise TypeError(f"name must be text, but it is {type(name).__name__}: {name!r:.80}")
     there = cxx.kernels(source)
     shown = ", ".join(k.name + (f"<...> ({k.template})" if k.template else "") for k in there.values())
     have = f" The source has: {shown}." if there else " The source has no __global__ function."

@@ -63,6 +63,11 @@ def build_once(folder, build, what, sources, expected_seconds, verbose=False, ne
     what is in the cache (sealed.py).
     """
     __tracebackhide__ = True
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        wrong = f"the path of the cache of builds, {os.fsencode(cache_folder())}, is not UTF-8"
+        raise ToolchainError(wrong, "export CUDA_COURSE_CACHE=~/my-cuda-course") from None
     for place in (folder, cache_folder() / "runtime"):
         check_owner(cache_folder(), place)
     with _unwritable_explained():
