@@ -163,11 +163,6 @@ def test_a_name_that_does_not_fit_the_template(refused):
     [
         ("__global__ float k(float* x)", r"a kernel returns nothing: write `__global__ void k\(...\)`"),
         ("template <class T>\n__global__ T* k(T* x)", "a kernel returns nothing"),
-        (
-            "__global__ void __launch_bounds__(256) k(float* x, int& n)",
-            "`int& n` is a reference: the kernel k can take",
-        ),
-        ("__global__ void k(float* x, const float (&table)[4])", "is a reference"),
     ],
 )
 def test_what_no_kernel_may_be_is_refused_before_a_compiler_is_asked(head, said):

@@ -1,6 +1,7 @@
 """The CPU engine: what the translator rewrites and leaves, and how blocks, threads and barriers run."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -59,7 +60,7 @@ def test_a_macro_stays_on_its_lines():
     launch, variable = "name_##T##_kernel \\\n <<<1, \\\n 2>>>(x);", "__shared__ \\\n int s;"
     source = f"#define GO(T) \\\n {launch} \\\n {variable} here\nthere"
     translated = translate(source)
-    assert "CUDA_ON_CPU_CALL(name_##T##_kernel" in translated and "Shared<int> s_shared" in translated
+    assert "CUDA_ON_CPU_CALL(name_##T##_kernel" in translated and "Shared<s##__type> s##__shared" in translated
     for word in ("here", "there"):
         assert translated[: translated.index(word)].count("\n") == source[: source.index(word)].count("\n")
     assert translated.count("\\\n") == source.count("\\\n")
@@ -68,32 +69,78 @@ def test_a_macro_stays_on_its_lines():
 @pytest.mark.parametrize("head", ["inline __device__ void", "struct S { __device__ void", "GLOBAL void", "M(2) void"])
 def test_shared_variables_are_read_in_every_function(head):
     source = f"#define GLOBAL __global__\n{head} f() {{\n  __shared__ int s;\n}}" + "};" * ("struct" in head)
-    assert "auto& s = s_shared.of_this_block();" in translate(source)
+    assert "auto& s = s__shared.of_this_block();" in translate(source)
 
 
 @pytest.mark.parametrize(
-    ("declaration", "kinds"),
+    ("declaration", "types"),
     [
-        ("__shared__ float t[16][17];", ["float[16][17]"]),
-        ("__shared__ float a[4], b;", ["float[4]", "float"]),
-        ("__shared__ int *p, n;", ["int*", "int"]),
-        ("static __shared__ unsigned long long x[2 * N];", ["unsignedlonglong[2*N]"]),
-        ("volatile __shared__ Pair<int, float> q[4];", ["volatilePair<int,float>[4]"]),
-        ("__shared__ __align__(16) float4 v[8];", ["float4[8]"]),
-        ("__shared__ typename T::Store s;", ["typenameT::Store"]),
+        ("__shared__ float t[16][17];", "float t__type[16][17]"),
+        ("__shared__ float a[4], b;", "float a__type[4], b__type"),
+        ("__shared__ int *p, n, (*rows)[4];", "int *p__type, n__type, (*rows__type)[4]"),
+        ("static __shared__ unsigned long long x[2 * N];", "unsigned long long x__type[2 * N]"),
+        ("volatile __shared__ Pair<int, float> q[4];", "volatile Pair<int, float> q__type[4]"),
+        ("float __shared__ __align__(16) v[8];", "float v__type[8]"),
+        ("__shared__ alignas(8) typename T::Store s;", "typename T::Store s__type"),
+        ("__shared__ union { int s; float f; } u;", "union { int s; float f; } u__type"),
     ],
 )
-def test_shared_declarations(declaration, kinds):
-    squeezed = "".join(translate("void f() {" + declaration + "}").split())
-    for kind in kinds:
-        assert f"::cuda_on_cpu::Shared<{kind}>" in squeezed
+def test_shared_declarations(declaration, types):
+    translated = translate("void f() {" + declaration + "}")
+    assert f"{{typedef {types}; static ::cuda_on_cpu::Shared<" in translated
+
+
+def test_a_shared_variable_outside_of_functions_is_asked_for_in_those_that_use_it():
+    source = (
+        "__shared__ int total;\nvoid f() { total = 1; }\nvoid g(int total) { total = 1; }\nvoid h() { x.total = 1; }"
+    )
+    first, used, *unused = translate(source).splitlines()
+    assert first == 'typedef int total__type; static ::cuda_on_cpu::Shared<total__type> total__shared("total");'
+    assert used == "void f() { auto& total = total__shared.of_this_block(); { total = 1; }}"
+    assert unused == source.splitlines()[2:]
+
+
+@pytest.mark.parametrize(
+    ("source", "own"),
+    [
+        ("void f() { dim3 gridDim(2), blockDim; g(gridDim, blockDim, threadIdx); }", "gridDim blockDim"),
+        ("__global__ void k(const dim3& blockDim) { x[blockDim.x] = gridDim.x; }", "blockDim"),
+        (
+            "struct S { dim3 gridDim; __device__ int f() { return blockDim.x; } };\nvoid S::g() { f(gridDim); }",
+            "gridDim",
+        ),
+        ("void f(Settings* s) { s->blockDim = 3; g(blockDim * 2, blockIdx); }", "blockDim"),
+        ("void f() { for (uint3 blockIdx = {0}; ;) ; }\n#define GO k<<<blockIdx.x, 1>>>(blockIdx)", "blockIdx"),
+    ],
+)
+def test_a_sources_own_names_of_built_in_variables(source, own):
+    translated = translate(source)
+    assert {word for word in re.findall(r"\w+_\b", translated)} >= {f"{name}_" for name in own.split()}
+    assert all(f"{name}_" not in translated for name in {"threadIdx", "gridDim", "blockDim"} - set(own.split()))
+    for name in own.split():
+        alone = 1 if "s->" in source or "GO" in source else 0
+        assert len(re.findall(rf"\b{name}\b", translated)) == alone
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "#define ON(...) <<<__VA_ARGS__>>>\nvoid f() { k<int> ON(1, 2)(x); }",
+        "#define ON(grid, block) <<<grid, block>>>\nvoid f() { k<int> ON(1,\n 2)(x); }",
+        "#define ON <<<1, 2>>>\nvoid f() { k<int> ON (x); }",
+    ],
+)
+def test_a_launch_may_have_its_configuration_from_a_macro(source):
+    translated = translate(source)
+    assert '::cuda_on_cpu::start("k<int>", ::cuda_on_cpu::Launch(' in translated
+    assert translated.count("\n") == source.count("\n")
 
 
 def test_dynamic_shared_declarations():
     inside = translate("void f() { extern __shared__ float s[]; }")
-    assert inside == 'void f() { auto* s = ::cuda_on_cpu::dynamic_shared<float[]>("s"); }'
-    assert "dynamic_shared<float[][16]>" in translate("void f() { extern __shared__ float s[][16]; }")
-    assert 'DynamicShared<float[]> s{"s"};' in translate("extern __shared__ float s[];\nvoid f() { s[0] = 1; }")
+    assert inside == 'void f() { typedef float s__type[]; auto* s = ::cuda_on_cpu::dynamic_shared<s__type>("s"); }'
+    assert "typedef float s__type[][16];" in translate("void f() { float extern __shared__ s[][16]; }")
+    assert 'DynamicShared<s__type> s{"s"};' in translate("extern __shared__ float s[];\nvoid f() { s[0] = 1; }")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +149,6 @@ def test_dynamic_shared_declarations():
         ("\nvoid f() { k<<<1, 2(x); }", 2, "no `>>>`"),
         ("void f() {\n\n <<<1, 2>>>(x); }", 3, "no kernel's name"),
         ("void f() { k<<<1, 2>>>; }", 1, "arguments in parentheses"),
-        ("namespace n {\n__shared__ int x;\n}", 2, "inside the kernel"),
         ('void f() {\n asm volatile(""); }', 2, "inline PTX needs a GPU"),
         ("__global__ void f() {\n g<<<1, 1>>>(); }", 2, "dynamic parallelism"),
         ("void f() {\n\n wmma::fill_fragment(c, 0); }", 3, "wmma needs a GPU"),

@@ -110,6 +110,8 @@ _TENSORS = {
     "bool": ("bool",),
     "__half": ("float16",),
     "__nv_bfloat16": ("bfloat16",),
+    "__nv_fp8_e4m3": ("float8_e4m3fn",),
+    "__nv_fp8_e5m2": ("float8_e5m2",),
 }
 _INTEGERS = {"char", "signed char", "short", "int", "long", "long long"}
 _INTEGERS |= {"unsigned char", "unsigned short", "unsigned int", "unsigned long", "unsigned long long"}

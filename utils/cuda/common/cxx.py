@@ -42,7 +42,7 @@ __all__ += [
     "launch",
     "launches",
 ]
-__all__ += ["FILES", "uses_python", "uses_torch"]
+__all__ += ["FILES", "step_over", "text_at", "uses_python", "uses_torch"]
 
 #: The reader's own text, on which everything built with its help depends.
 FILES = (Path(__file__), Path(lexer.__file__))

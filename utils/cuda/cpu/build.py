@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 _HERE = Path(__file__).parent
-_OWN = [*(_HERE / name for name in ("architecture.py", "build.py", "translate.py")), Path(preprocessor.__file__)]
 
 # _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
 _INCLUDE = _HERE / "include"
@@ -71,7 +70,7 @@ def kernel_fingerprint(traced=False) -> str:
 
 @functools.cache
 def _engine_fingerprint(traced) -> str:
-    own = [path.read_text() for path in (*_OWN, *cxx.FILES)]
+    own = [path.read_text() for path in (*sorted(_HERE.glob("*.py")), Path(preprocessor.__file__), *cxx.FILES)]
     return hashed(_runtime_fingerprint(), own, identity(_compiler(traced)))
 
 

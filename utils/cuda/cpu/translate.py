@@ -7,6 +7,7 @@ number, so a compiler's message about line 7 is about line 7 of the learner's so
 
 from utils.cuda.common import cxx
 from utils.cuda.common.missing import unclosed_brace
+from utils.cuda.cpu import own_names, shared_variables
 from utils.cuda.cpu.architecture import with_architecture
 from utils.ground.errors import CourseError
 
@@ -43,11 +44,13 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     Raises TranslationError for a launch or a `__shared__` declaration that cannot be read, for what needs a GPU, and
     for what nvcc would refuse and a C++ compiler would not notice.
     """
-    tokens, marked = cxx.tokens(source), cxx.declared_kernels(source)
     _check_braces(source)
+    source = own_names.renamed(_with_plain_macros(source))
+    tokens, marked = cxx.tokens(source), cxx.declared_kernels(source)
     _check_kernels(marked)
     in_kernels, in_bodies = _bodies(marked), _bodies(cxx.declarations(source))
     edits = []  # (start, end, replacement), none inside another
+    in_functions = []  # names of shared variables that are declared outside of them
     plain = _non_kernel_functions(source, marked)
     i = 0
     while i < len(tokens):
@@ -59,15 +62,12 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
                 raise _error(token, "a kernel that launches a kernel (dynamic parallelism) needs a GPU")
             i = _launch(source, tokens, i, edits, plain)
         elif token.text == "__shared__":
-            i = _shared(source, tokens, i, edits, token.directive or _is_inside(token, in_bodies))
+            i = _shared(source, tokens, i, edits, token.directive or _is_inside(token, in_bodies), in_functions)
         else:
             _word(tokens, i, edits)
             i += 1
-    pieces, at = [], 0
-    for start, end, replacement in sorted(edits):
-        pieces += [source[at:start], replacement]
-        at = end
-    translated = "".join(pieces) + source[at:]
+    edits += shared_variables.use_in_functions(source, in_functions)
+    translated = _edited(source, edits)
     return with_architecture(translated) if kernels and host else translated
 
 
@@ -84,21 +84,13 @@ def _check_braces(source):
 
 
 def _check_kernels(marked):
-    """A kernel returns nothing and takes pointers and values. A C++ compiler's message would be about our headers."""
+    """A kernel returns nothing. A C++ compiler's message would be about our headers."""
     for kernel in marked:
         if "void" not in kernel.returns.split():
             mark = next(token for token in kernel.tokens if token.text == "__global__")
             raise _error(
                 mark, f"a kernel returns nothing: write `__global__ void {kernel.name}(...)` and store the result"
             )
-        for parameter in kernel.parameters:
-            words = [token.text for token in parameter]
-            if "&" in words[: words.index("=") if "=" in words else None]:
-                declared = cxx.written(parameter)
-                raise _error(
-                    parameter[words.index("&")],
-                    f"`{declared}` is a reference: the kernel {kernel.name} can take pointers and values",
-                )
 
 
 def _bodies(declarations):
@@ -178,59 +170,60 @@ def _lines(text, token):
     return ("\\\n" if token.directive else "\n") * text.count("\n")
 
 
-def _shared(source, tokens, i, edits, inside_function):
+def _shared(source, tokens, i, edits, inside_function, in_functions):
     """Rewrite the declaration with `__shared__` as token i; returns the index of the first token after it."""
-    first = i
-    while first and tokens[first - 1].text in ("static", "extern", "volatile", "const"):
-        first -= 1
-    end = i
-    while end < len(tokens) and tokens[end].text != ";":
-        end += 1
-    if end == len(tokens):
-        raise _error(tokens[i], "this __shared__ declaration has no `;`")
-    words = [token.text for token in tokens[first:end]]
-    dynamic = "extern" in words
-    if not inside_function and not dynamic:
-        raise _error(tokens[i], "declare __shared__ variables inside the kernel that uses them")
-    declared, base = [], None
-    for declarator in cxx.at_commas(_type_and_names(tokens[first:end])):
-        texts = [token.text for token in declarator]
-        if "=" in texts or "{" in texts:
-            raise _error(tokens[i], "a __shared__ variable cannot have an initial value: let one thread write it")
-        at = cxx.declared_at(declarator)
-        if at is None or texts[at + 1 : at + 2] not in ([], ["["]):
-            raise _error(tokens[i], f"cannot read this __shared__ declaration: {' '.join(words)}")
-        before, name, dims = texts[:at], texts[at], "".join(texts[at + 1 :])
-        if base is None:
-            kind = len(before)
-            while kind and before[kind - 1] in ("*", "&"):
-                kind -= 1
-            base, before = " ".join(before[:kind]), before[kind:]
-        declared.append((base + "".join(before), name, dims))
-    parts = []
-    for kind, name, dims in declared:
-        if dynamic:
-            if inside_function:
-                parts.append(f'auto* {name} = ::cuda_on_cpu::dynamic_shared<{kind}{dims}>("{name}");')
-            else:
-                parts.append(f'static const ::cuda_on_cpu::DynamicShared<{kind}{dims}> {name}{{"{name}"}};')
-        else:
-            parts.append(f'static ::cuda_on_cpu::Shared<{kind}{dims}> {name}_shared("{name}"); ')
-            parts.append(f"auto& {name} = {name}_shared.of_this_block();")
-    lines = _lines(source[tokens[first].start : tokens[end].start], tokens[i])
+    try:
+        first, end, text, names = shared_variables.rewrite(source, tokens, i, inside_function)
+    except shared_variables.Unreadable as error:
+        raise _error(tokens[i], str(error)) from None
+    in_functions += names
+    lines = _lines(source[tokens[first].start : tokens[end - 1].end], tokens[i])
     while edits and edits[-1][0] >= tokens[first].start:
         edits.pop()
-    edits.append((tokens[first].start, tokens[end].end, "".join(parts) + lines))
-    return end + 1
+    edits.append((tokens[first].start, tokens[end - 1].end, text + lines))
+    return end
 
 
-def _type_and_names(declaration):
-    """Without `__shared__`, alignas(...) and __align__(...): the arena aligns every variable to 16 bytes."""
-    kept, k = [], 0
-    while k < len(declaration):
-        if declaration[k].text in ("alignas", "__align__"):
-            k = cxx.matching(declaration, k + 1) or k
-        elif declaration[k].text not in ("__shared__", "static", "extern"):
-            kept.append(declaration[k])
-        k += 1
-    return kept
+def _with_plain_macros(source):
+    """The source without macros for parts of a launch or of a declaration: `#define ON(grid, block) <<<grid, block>>>`.
+
+    Such a macro is replaced where it is used, before anything else is read.
+    """
+    if not any(token.directive and token.text in ("<<<", "__shared__") for token in cxx.tokens(source)):
+        return source
+    plain = {}
+    for name, macro in cxx.macros(source).items():
+        texts = [token.text for token in macro.body]
+        if texts[:1] == ["<<<"] or "__shared__" in texts and macro.parameters is None and ";" not in texts:
+            plain[name] = macro
+    tokens, edits = cxx.tokens(source), []
+    for k, token in enumerate(tokens):
+        macro = plain.get(token.text)
+        if not macro or [t.text for t in tokens[k - 1 : k]] in (["define"], ["undef"], ["ifdef"], ["ifndef"]):
+            continue
+        end, given = k, {}
+        if macro.parameters is not None:
+            end = cxx.matching(tokens, k + 1) if cxx.text_at(tokens, k + 1) == "(" else None
+            if end is None:
+                continue
+            parts = [cxx.written(part) for part in cxx.at_commas(tokens[k + 2 : end])]
+            given = dict(zip(macro.parameters, parts, strict=False))
+            if macro.parameters[-1:] == ["..."]:
+                given["__VA_ARGS__"] = ", ".join(parts[len(macro.parameters) - 1 :])
+        text = " ".join(given.get(part.text, part.text) for part in macro.body)
+        edits.append((token.start, tokens[end].end, text + _lines(source[token.start : tokens[end].end], token)))
+    for name in plain:  # the definitions themselves, which no compiler needs any more
+        for line in cxx.directives(source):
+            if [t.text for t in line[1:3]] == ["define", name]:
+                edits.append((line[2].end, line[-1].end, _lines(source[line[2].end : line[-1].end], line[2])))
+    return _edited(source, edits)
+
+
+def _edited(source, edits):
+    """The source with each (start, end, replacement) of `edits`, none of which is inside another."""
+    pieces, at = [], 0
+    for start, end, replacement in sorted(edits):
+        if start >= at:
+            pieces += [source[at:start], replacement]
+            at = end
+    return "".join(pieces) + source[at:]

@@ -1,11 +1,14 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU.
 #pragma once
+#define __CUDA_BF16_TYPES_EXIST__
+#define __CUDA_BF16_H__
 #include "cuda_on_cpu/device_functions.h"
 #include "cuda_on_cpu/half_bits.h"
 
 #define HALF __nv_bfloat16
 #define HALF2 __nv_bfloat162
 #define HALF_RAW __nv_bfloat16_raw
+#define HALF2_RAW __nv_bfloat162_raw
 #define HALF_EXPONENT_BITS 8
 #define HALF_NAME(before, after) before##bfloat16##after
 #define HALF_PAIR_NAME(before, after) before##bfloat162bfloat162##after

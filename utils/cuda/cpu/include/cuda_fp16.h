@@ -1,11 +1,14 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU.
 #pragma once
+#define __CUDA_FP16_TYPES_EXIST__
+#define __CUDA_FP16_H__
 #include "cuda_on_cpu/device_functions.h"
 #include "cuda_on_cpu/half_bits.h"
 
 #define HALF __half
 #define HALF2 __half2
 #define HALF_RAW __half_raw
+#define HALF2_RAW __half2_raw
 #define HALF_EXPONENT_BITS 5
 #define HALF_NAME(before, after) before##half##after
 #define HALF_PAIR_NAME(before, after) before##half2half2##after

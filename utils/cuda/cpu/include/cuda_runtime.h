@@ -1,6 +1,14 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU: gathers what CUDA's own brings.
 #pragma once
 
+// By these, sources ask whether NVIDIA's headers were included.
+#define __CUDA_RUNTIME_H__
+#define __CUDA_RUNTIME_API_H__
+#define __DRIVER_TYPES_H__
+#define __VECTOR_TYPES_H__
+#define __VECTOR_FUNCTIONS_H__
+#define __DEVICE_LAUNCH_PARAMETERS_H__
+
 #include <cstdlib>
 #include <cstring>
 

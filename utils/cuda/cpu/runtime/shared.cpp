@@ -61,6 +61,10 @@ void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alig
     return b.arena.get() + offset;
 }
 
+bool is_shared(const void* p) { return block().arena.around(p); }
+bool is_local(const void* p) { return block().running && block().running->holds(p); }
+unsigned char* shared_memory() { return block().arena.get(); }
+
 size_t dynamic_shared_bytes() { return block().dynamic_bytes; }
 
 }  // namespace cuda_on_cpu

@@ -1,6 +1,7 @@
 // Functions that device code may call without an include, each in the file of its theme.
 #pragma once
 
+#include <climits>
 #include <cstdio>
 #include <ctime>
 
@@ -12,6 +13,8 @@
 #include "integers.h"
 #include "launch.h"
 #include "simd.h"
+#include "spaces.h"
+#include "special.h"
 #include "warp.h"
 
 // Loads and stores that tell a GPU's caches what to keep. Here they are loads and stores.
@@ -31,6 +34,13 @@ CUDA_ON_CPU_STORE(__stcs)
 CUDA_ON_CPU_STORE(__stwb)
 CUDA_ON_CPU_STORE(__stwt)
 #undef CUDA_ON_CPU_STORE
+
+// What NVIDIA's profilers count.
+inline void __prof_trigger(int) {}
+inline unsigned int __pm0() { return 0; }
+inline unsigned int __pm1() { return 0; }
+inline unsigned int __pm2() { return 0; }
+inline unsigned int __pm3() { return 0; }
 
 inline void __threadfence() { ::cuda_on_cpu::fence(); }
 inline void __threadfence_block() { ::cuda_on_cpu::fence(); }

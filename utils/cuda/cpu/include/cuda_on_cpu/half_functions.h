@@ -8,6 +8,10 @@ struct HALF_RAW {
     unsigned short x;
 };
 
+struct HALF2_RAW {
+    unsigned short x, y;
+};
+
 struct alignas(2) HALF {
     using Bits = ::cuda_on_cpu::Format<HALF_EXPONENT_BITS, 15 - HALF_EXPONENT_BITS>;
     unsigned short __x;
@@ -37,6 +41,8 @@ struct alignas(4) HALF2 {
 
     HALF2() = default;
     __forceinline__ HALF2(HALF x, HALF y) : x(x), y(y) {}
+    __forceinline__ HALF2(HALF2_RAW raw) : x(HALF_RAW{raw.x}), y(HALF_RAW{raw.y}) {}
+    __forceinline__ operator HALF2_RAW() const { return {x.__x, y.__x}; }
 };
 CUDA_ON_CPU_SHUFFLES(HALF2)
 
@@ -265,6 +271,7 @@ FUNCTION(hlog10, h2log10, log10f)
 FUNCTION(hsin, h2sin, sinf)
 FUNCTION(hcos, h2cos, cosf)
 FUNCTION(htanh, h2tanh, tanhf)
+FUNCTION(htanh_approx, h2tanh_approx, tanhf)
 FUNCTION(hfloor, h2floor, floorf)
 FUNCTION(hceil, h2ceil, ceilf)
 FUNCTION(hrint, h2rint, rintf)
@@ -277,6 +284,7 @@ FUNCTION(htrunc, h2trunc, truncf)
 #undef HALF
 #undef HALF2
 #undef HALF_RAW
+#undef HALF2_RAW
 #undef HALF_EXPONENT_BITS
 #undef HALF_NAME
 #undef HALF_NO_CONVERSIONS

@@ -230,7 +230,8 @@ int print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // A __shared__ variable: one of these is where it was declared, and every thread asks it for the block's copy.
 // `__shared__ float tile[16][16];` is translated to
-// `static ::cuda_on_cpu::Shared<float[16][16]> tile_shared("tile"); auto& tile = tile_shared.of_this_block();`
+// `typedef float tile__type[16][16]; static ::cuda_on_cpu::Shared<tile__type> tile__shared("tile");
+// auto& tile = tile__shared.of_this_block();` on one line.
 struct SharedVariable {
     const char* name;
     size_t bytes, alignment, element_bytes, element_alignment;

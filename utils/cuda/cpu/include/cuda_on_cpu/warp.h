@@ -81,6 +81,11 @@ __forceinline__ int __all_sync(unsigned int mask, int vote) {
     return ::cuda_on_cpu::ballot(mask, vote == 0, "__all_sync") == 0;
 }
 
+__forceinline__ int __uni_sync(unsigned int mask, int vote) {
+    unsigned int yes = ::cuda_on_cpu::ballot(mask, vote != 0, "__uni_sync");
+    return yes == 0 || ::cuda_on_cpu::ballot(mask, vote == 0, "__uni_sync") == 0;
+}
+
 // cuda_fp16.h and cuda_bf16.h use this for their types too.
 #define CUDA_ON_CPU_SHUFFLES(T)                                                                                     \
     __forceinline__ T __shfl_sync(unsigned int mask, T value, int lane, int width = 32) {                           \

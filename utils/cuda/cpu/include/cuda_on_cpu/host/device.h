@@ -17,6 +17,13 @@ struct cudaDeviceProp {
     int ECCEnabled, isMultiGpuBoard, computeMode, pciBusID, pciDeviceID, pciDomainID;
 };
 
+enum cudaComputeMode {
+    cudaComputeModeDefault,
+    cudaComputeModeExclusive,
+    cudaComputeModeProhibited,
+    cudaComputeModeExclusiveProcess
+};
+
 enum cudaDeviceAttr {
     cudaDevAttrMaxThreadsPerBlock = 1,
     cudaDevAttrMaxBlockDimX = 2,

@@ -1,0 +1,226 @@
+"""What plain nvcc accepts and a C++ compiler does not, or not with this meaning."""
+
+import pytest
+import torch
+
+from utils import load_cuda
+from utils.cuda.kernel import compile_kernel, compile_kernels
+
+KERNELS = r"""
+#if !defined(__CUDACC__) || !defined(__NVCC__) || __CUDACC_VER_MAJOR__ < 12 || __cplusplus != 201703L
+#error "not what nvcc says of itself"
+#endif
+
+__device__ float lerp(float a, float b, float t) { return a + t * (b - a); }
+__global__ void own_lerp(float* x) { x[0] = lerp(x[0], x[1], x[2]); }
+
+__device__ int count(int* p) { atomicAdd(p, 1); }
+__global__ void no_return(int* p) { count(p); }
+
+__global__ void limits(long long* x) { x[0] = INT_MAX, x[1] = LLONG_MIN, x[2] = CHAR_BIT; }
+
+__global__ void narrowing(int* x) {
+    double wide = 2.9;
+    int a[] = {1.5, wide};
+    typeof(a[0]) b = a[1];
+    struct { int p; float q; } anonymous = {.p = 1, .q = 2.5f};
+    union { int i; float f; };
+    i = 3;
+    x[0] = a[0], x[1] = b, x[2] = anonymous.p + 2 * anonymous.q, x[3] = i;
+}
+
+#define ON_CHIP __shared__
+#define ARRAY(T, name) __shared__ T name[32]
+#define NAMED(T, name) __shared__ T name##_tile[32];
+__shared__ float of_all[32];
+__shared__ int total;
+__device__ void put(int i, float v) { of_all[i] = v; }
+struct Sums {
+    __device__ void add(int v) { atomicAdd(&total, v); }
+    float of_all;  // its own
+};
+__global__ void shared_everywhere(float* x) {
+    extern float __shared__ dynamic[];
+    __shared__ union {
+        float f[32];
+        int i[32];
+    } both;
+    ON_CHIP float a[32], b, *place;
+    float __shared__ __align__(16) after[2][32];
+    __shared__ struct Pair { int first; float second; } pair;
+    ARRAY(float, made);
+    NAMED(float, pasted)
+    int i = threadIdx.x;
+    if (i == 0) b = 1, place = a, pair.first = 2, pair.second = 4, total = 0;
+    __syncthreads();
+    put(i, i);
+    Sums().add(i);
+    dynamic[i] = both.f[i] = after[1][i] = made[i] = pasted_tile[i] = a[i] = i;
+    __syncthreads();
+    int j = 31 - i;
+    x[i] = dynamic[j] + both.f[j] + (both.i[j] == __float_as_int(j)) + after[1][j] + made[j] + pasted_tile[j];
+    x[i] += place[j] + b + pair.first + pair.second + of_all[j] + total;
+}
+
+enum Kind { first, second };
+enum class Letter : char { a = 'a', b = 'b' };
+struct Large { float values[1000]; int n; };
+__global__ void qualified(volatile int* out, const volatile float* x, const int* const __restrict__ one, bool yes,
+                          Kind kind, Letter letter, const __grid_constant__ Large large, float (*rows)[4],
+                          unsigned char byte, int more[], const float4 four) {
+    out[0] = x[0] + one[0] + yes + (kind == second) + (letter == Letter::b) + large.values[999] + large.n + rows[1][2];
+    out[0] += byte + more[1] + four.w;
+}
+
+__global__ void own_names(int* x, dim3 gridDim) {
+    struct { int blockDim; } settings = {5};
+    x[0] = gridDim.x + settings.blockDim;
+}
+"""
+
+
+def kernel(name):
+    names = ["own_lerp", "no_return", "limits", "narrowing", "shared_everywhere", "qualified", "own_names"]
+    return dict(zip(names, compile_kernels(KERNELS, names), strict=True))[name]
+
+
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
+
+def test_a_source_may_define_what_only_newer_standards_have():
+    x = torch.tensor([1.0, 3.0, 0.25])
+    kernel("own_lerp")[1, 1](x)
+    assert x[0] == 1.5
+
+
+def test_a_function_may_end_without_its_return():
+    x = torch.zeros(1, dtype=torch.int32)
+    kernel("no_return")[2, 32](x)
+    assert x.item() == 64
+
+
+def test_the_limits_of_types_need_no_include():
+    x = torch.zeros(3, dtype=torch.int64)
+    kernel("limits")[1, 1](x)
+    assert x.tolist() == [2**31 - 1, -(2**63), 8]
+
+
+def test_narrowing_designated_initialisers_typeof_and_anonymous_unions():
+    x = torch.zeros(4, dtype=torch.int32)
+    kernel("narrowing")[1, 1](x)
+    assert x.tolist() == [1, 2, 6, 3]
+
+
+def test_shared_variables_in_every_form():
+    x, i = torch.zeros(32), torch.arange(32.0)
+    kernel("shared_everywhere")[2, 32, 128](x)
+    assert torch.equal(x, 7 * (31 - i) + 1 + 1 + 2 + 4 + i.sum())
+    assert kernel("shared_everywhere").trace[1, 32, 128](torch.zeros(32)).ok
+
+
+def test_qualifiers_and_types_in_a_signature():
+    out, x = torch.zeros(1, dtype=torch.int32), torch.tensor([1.0])
+    large = torch.zeros(1001)
+    large[999] = 7
+    large[1000:].view(torch.int32)[0] = 9
+    raw, four = large.numpy().tobytes(), torch.tensor([0.0, 0, 0, 5]).numpy().tobytes()
+    rows, ints = torch.arange(8.0).view(2, 4), torch.tensor([3, 4], dtype=torch.int32)
+    one = (1).to_bytes(4, "little")
+    for launched in (kernel("qualified"), kernel("qualified").trace):
+        args = (out, x, ints, True, one, b"b", raw, rows, 200, ints, four)
+        result = launched[1, 1](*args)
+        got = result.args[0] if result else out
+        assert got.item() == 1 + 3 + 1 + 1 + 1 + 7 + 9 + 6 + 200 + 4 + 5
+
+
+def test_a_kernel_s_own_names_hide_the_built_in_ones():
+    x = torch.zeros(1, dtype=torch.int32)
+    kernel("own_names")[1, 1](x, torch.tensor([7, 1, 1], dtype=torch.int32).numpy().tobytes())
+    assert x.item() == 12
+
+
+def test_the_standard_is_the_one_that_is_asked_for():
+    source = "template <class T> concept Any = true;\n__global__ void k(long* x) { x[0] = __cplusplus; }"
+    x = torch.zeros(1, dtype=torch.int64)
+    compile_kernel(source, "k", options=("--std=c++20",))[1, 1](x)
+    assert x.item() >= 202002
+
+
+HOST = r"""
+#include <torch/extension.h>
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+
+__global__ void place(int* x) {
+    x[blockIdx.x * blockDim.x + threadIdx.x] = gridDim.x * 100 + blockIdx.x * 10 + threadIdx.x;
+}
+struct Sizes {
+    dim3 gridDim, blockDim;
+    explicit Sizes(int n) : gridDim(n), blockDim(4) {}
+    void launch(int* x) const;
+};
+void Sizes::launch(int* x) const { place<<<gridDim, blockDim>>>(x); }
+#define ON(grid, block) <<<grid, block>>>
+
+torch::Tensor named(torch::Tensor x) {
+    const dim3 gridDim(2);
+    uint3 blockIdx = {1, 2, 3};
+    dim3 blockDim = dim3(4), threadIdx;
+    place<<<gridDim, blockDim>>>(x.data_ptr<int>());
+    Sizes(gridDim.x).launch(x.data_ptr<int>() + 8);
+    place ON(gridDim, blockDim)(x.data_ptr<int>() + 16);
+    x[0] += (int)(blockIdx.z + threadIdx.x);
+    return x;
+}
+
+template <class T> __global__ void fill(T* x, const float* none, T value = T(3)) {
+    x[threadIdx.x] = value + (none == nullptr);
+}
+__global__ void fill_int_kernel(int* x, int* none, int4 four, int n = 5) { x[threadIdx.x] = four.y + n + (none == 0); }
+#define FILL(type) fill_##type##_kernel \
+    <<<1, 4>>>(x.data_ptr<type>(), NULL, {1, 2, 3, 4}, 5)
+torch::Tensor launches(torch::Tensor x) {
+    FILL(int);
+    fill<int> \
+        <<<1, 4>>>(x.data_ptr<int>() + 4, 0);
+    void (*chosen)(int*, const float*, int) = fill;
+    chosen<<<1, 4>>>(x.data_ptr<int>() + 8, NULL, 'a');
+    return x;
+}
+
+template <class T> __global__ void half_kernel(const T* x, T* out) { out[threadIdx.x] = x[threadIdx.x] * T(2.0f); }
+torch::Tensor halves(torch::Tensor x) {
+    auto out = torch::empty_like(x);
+    half_kernel<<<1, x.numel()>>>(reinterpret_cast<const __half*>(x.data_ptr<at::Half>()),
+                                  (__half*)out.data_ptr<at::Half>());
+    c10::Half most = std::max(c10::Half(1.0f), c10::Half(__float2half(2.0f)));
+    __half back = most;
+    c10::BFloat16 also = __float2bfloat16(3.0f);
+    TORCH_CHECK((float)back == 2 && (float)also == 3);
+    return out;
+}
+"""
+HOST_CPP = "torch::Tensor named(torch::Tensor x);\ntorch::Tensor launches(torch::Tensor x);\n"
+HOST_CPP += "torch::Tensor halves(torch::Tensor x);\n"
+
+
+@pytest.fixture(scope="module")
+def host():
+    return load_cuda(HOST, HOST_CPP, ["named", "launches", "halves"])
+
+
+def test_host_code_may_name_its_variables_like_the_built_in_ones(host):
+    x = host.named(torch.zeros(24, dtype=torch.int32))
+    expected = torch.tensor([200 + 10 * b + t for b in range(2) for t in range(4)], dtype=torch.int32).repeat(3)
+    expected[0] += 3 + 1
+    assert torch.equal(x, expected)
+
+
+def test_arguments_become_what_the_kernel_takes(host):
+    x = host.launches(torch.zeros(12, dtype=torch.int32))
+    assert x.tolist() == [8] * 4 + [4] * 4 + [98] * 4
+
+
+def test_torch_s_halves_are_cuda_s(host):
+    x = torch.randn(32, dtype=torch.float16)
+    assert torch.equal(host.halves(x), 2 * x)

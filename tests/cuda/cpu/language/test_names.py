@@ -1,0 +1,64 @@
+"""Every device function that NVIDIA's headers declare exists here, or its absence has a reason."""
+
+import re
+import subprocess
+
+import pytest
+
+from utils.cuda.common import cxx
+from utils.cuda.common.toolchain import cuda_home
+from utils.cuda.cpu.build import _INCLUDE
+from utils.ground.system import cxx_compiler
+
+HEADERS = """crt/math_functions.h crt/device_functions.h crt/device_double_functions.h crt/sm_70_rt.h crt/sm_80_rt.h
+crt/sm_90_rt.h device_atomic_functions.h sm_20_intrinsics.h sm_30_intrinsics.h sm_32_intrinsics.h sm_35_intrinsics.h
+sm_32_atomic_functions.h sm_60_atomic_functions.h sm_61_intrinsics.h sm_20_atomic_functions.h vector_functions.h
+cuda_fp16.h cuda_bf16.h cuda_fp8.h cuda_pipeline_primitives.h""".split()
+
+ABSENT = {
+    "not for sources: NVIDIA's own headers call them": r"""
+        _\w+|__\w*_impl|__(BFLOAT16|HALF)_TO_US|__(FLOAT|DOUBLE)_BITS|__libcpp_\w+|__pow_helper|__cmath_power|__isfinite
+        |__nv_(aligned_device_malloc|associate_access_property|memcpy_async_shared_global_\d+)|__cudaPushCallConfiguration
+        |__internal_cast_u2s""",
+    "outdated: NVIDIA documents none of them any more": r"""
+        dmul|dadd|dsub|double2u?(int|ll)|double2ull|u?ll2double|u?int2double|float2double|syncthreads_(count|and|or)""",
+    "clusters need a GPU": r"__\w*[cC]luster\w*|__isCtaShared",
+    "no compute capability of a profile has them": r"__f(fma|add|mul)2_r[nzdu]|__\w*e8m0\w*",
+    "atomics of 16 bytes are not on every machine": r"__u128Atomic\w+",
+    "barriers of part of a block need a GPU": r"__barrier_sync(_count)?",
+    "constants and arguments have no address space of their own": r"""
+        __is(Constant|GridConstant)|__cvta_(generic_to_)?(grid_)?constant(_to_generic)?""",
+}
+
+
+def declared():
+    """The names before parentheses in declarations that are marked as device functions."""
+    home = cuda_home()
+    if home is None:
+        pytest.skip("NVIDIA's headers are not installed")
+    found = set()
+    for header in HEADERS:
+        path = home / "include" / header
+        text = cxx.code(path.read_text()) if path.exists() else ""
+        marks = r"\w*(?:DEVICE|MATH|INTRINSICS|FP16|BF16|ATOMIC|VECTOR)\w*_DECL__|__device__"
+        found |= set(re.findall(rf"(?:{marks})[^;(){{}}#]*?\b(\w+)\s*\(", text))
+    words = {"operator", "throw", "noexcept", "asm", "defined"}
+    marks = r"DECL__|DEPRECATED|^__(attribute|declspec|builtin|align)|^alignas$|^__NV_ATOMIC"
+    return {name for name in found - words if not re.search(marks, name)}
+
+
+def test_every_device_function_of_nvidias_headers_exists_or_has_a_reason_not_to(tmp_path):
+    names = sorted(declared())
+    assert len(names) > 800
+    includes = ["cuda_runtime", "cuda_fp16", "cuda_bf16", "cuda_fp8", "cuda_pipeline"]
+    uses = [f"#include <{header}.h>" for header in includes] + ["namespace check {"]
+    uses += ["#line 1", *(f"using ::{name};" for name in names), "}"]
+    source = tmp_path / "names.cpp"
+    source.write_text("\n".join(uses))
+    command = [cxx_compiler(), "-std=gnu++17", f"-I{_INCLUDE}", "-fsyntax-only", str(source)]
+    log = subprocess.run(command, capture_output=True, text=True).stderr
+    absent = {names[int(line) - 1] for line in re.findall(r"names\.cpp:(\d+):\d+: error", log)}
+    reasons = [re.sub(r"\s", "", pattern) for pattern in ABSENT.values()]
+    assert {name for name in absent if not any(re.fullmatch(pattern, name) for pattern in reasons)} == set()
+    for pattern in reasons:
+        assert any(re.fullmatch(pattern, name) for name in absent), f"{pattern} has no names any more"

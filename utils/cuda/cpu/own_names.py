@@ -1,0 +1,115 @@
+"""A source's own variables that are named like CUDA's built-in ones: `dim3 gridDim(64)` in a host function.
+
+For nvcc such a variable hides the built-in one. Here the built-in ones are macros, so a source's own get another name.
+"""
+
+from utils.cuda.common import cxx
+
+__all__ = ["renamed"]
+
+_BUILT_IN = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+_NO_TYPES = {
+    "return",
+    "case",
+    "else",
+    "throw",
+    "sizeof",
+    "delete",
+    "new",
+    "goto",
+    "do",
+    "and",
+    "or",
+    "not",
+    "co_return",
+}
+_CLASSES = {"struct", "class", "union"}
+
+
+def renamed(source) -> str:
+    """The source with `gridDim_` wherever gridDim is a variable, a parameter or a member of its own."""
+    tokens = cxx.tokens(source)
+    if not any(token.text in _BUILT_IN for token in tokens):
+        return source
+    units = [unit for declaration in cxx.declarations(source) for unit in _units(declaration)]
+    members = {name for unit, kind in units if kind == "members" for name in _declared(unit)}
+    own, host = set(), set()
+    for unit, kind in units:
+        names = _declared(unit) | (members if kind != "function" else set())
+        host |= names
+        own |= {token.start for token in unit if token.text in names}
+    for k, token in enumerate(tokens):
+        if token.text in _BUILT_IN and cxx.text_at(tokens, k - 1) in (".", "->"):
+            own.add(token.start)
+    own |= _in_macros(source, tokens, host)
+    places = [token for token in tokens if token.start in own]
+    pieces, at = [], 0
+    for token in places:
+        pieces += [source[at : token.end], "_"]
+        at = token.end
+    return "".join(pieces) + source[at:]
+
+
+def _units(declaration):
+    """The parts of a declaration whose names are their own: (tokens, 'function', 'method' or 'members')."""
+    tokens = declaration.tokens
+    if declaration.parameters is not None or not _CLASSES & set(declaration.words) or not declaration.defined:
+        yield tokens, "method" if declaration.returns.endswith("::") else "function"
+        return
+    members, at, k = [], declaration.head + 1, declaration.head + 1
+    while k < len(tokens) - 1:
+        if tokens[k].text == "{" and any(token.text == "(" for token in tokens[at:k]):
+            end = cxx.step_over(tokens, k)
+            device = any(token.text in ("__device__", "__global__") for token in tokens[at:k])
+            yield tokens[at:end], "function" if device and not _declared(tokens[at:end]) else "method"
+            at = k = end
+        elif tokens[k].text == ";":
+            members += tokens[at : k + 1]
+            at = k = k + 1
+        else:
+            k = cxx.step_over(tokens, k) if tokens[k].text in "([{" else k + 1
+    yield members, "members"
+
+
+def _declared(part) -> set[str]:
+    """The built-in names that these tokens declare."""
+    return {token.text for k, token in enumerate(part) if token.text in _BUILT_IN and _is_declared(part, k)}
+
+
+def _is_declared(part, k):
+    before, after = cxx.text_at(part, k - 1), cxx.text_at(part, k + 1)
+    if after not in ("=", ";", ",", ")", "(", "{", "[", ":"):
+        return False
+    if before == ",":
+        return after in ("=", "(", "{", "[") or _is_in_declaration(part, k)
+    while before in ("*", "&", "const", "__restrict__"):  # `const dim3& gridDim`
+        k -= 1
+        before = cxx.text_at(part, k - 1)
+    return before == ">" or before.isidentifier() and before not in _NO_TYPES
+
+
+def _is_in_declaration(part, k):
+    """Whether token k is declared in a statement such as `dim3 grid, gridDim;`."""
+    first = k
+    while first and part[first - 1].text not in (";", "{", "}", "("):
+        opens = cxx.matching(part, first - 1) if part[first - 1].text == ")" else None
+        first = first - 1 if opens is None else opens
+    words = [token.text for token in part[first : first + 2]]
+    return first < k and words[0] not in _NO_TYPES and all(word.isidentifier() for word in words)
+
+
+def _in_macros(source, tokens, host) -> set[int]:
+    """Where macros mean host variables: their own parameters, and in `<<<...>>>`."""
+    found = {token.start for line in cxx.directives(source) for token in line if token.text in _own_parameters(line)}
+    for launch in cxx.launches(source):
+        if tokens[launch.opens].directive and not launch.problem:
+            inside = tokens[launch.opens : launch.closes]
+            found |= {token.start for token in inside if token.text in host}
+    return found
+
+
+def _own_parameters(line):
+    if len(line) < 4 or line[1].text != "define" or line[3].text != "(" or line[3].start != line[2].end:
+        return set()
+    end = cxx.matching(line, 3) or 0
+    return {token.text for token in line[3:end]} & _BUILT_IN

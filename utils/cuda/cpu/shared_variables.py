@@ -1,0 +1,187 @@
+"""`__shared__` variables: each becomes a reference into the running block's memory.
+
+`__shared__ float tile[16][16];` becomes a type, the variable's place in that memory, and the reference:
+
+    typedef float tile__type[16][16]; static ::cuda_on_cpu::Shared<tile__type> tile__shared("tile");
+    auto& tile = tile__shared.of_this_block();
+
+all on one line. Outside of functions, the first two are where the variable was, and each function that uses it begins
+with the third. A macro's body is rewritten like any other text.
+"""
+
+from itertools import pairwise
+
+from utils.cuda.common import cxx
+
+__all__ = ["Unreadable", "rewrite", "use_in_functions"]
+
+_ALIGNMENT = ("alignas", "__align__", "__attribute__", "__builtin_align__")
+_ENDS = (";", "{", "}", "(", ",", ":", "#", "else", "do")
+
+
+class Unreadable(Exception):
+    """A `__shared__` declaration that cannot be read; the text says why."""
+
+
+def rewrite(source, tokens, at, inside_function):
+    """The declaration with `__shared__` as token `at`: (first token, end token, C++ text, names).
+
+    `names` are the variables that functions still have to ask for: those outside of functions. Raises Unreadable.
+    """
+    first, end = _begins(tokens, at), _ends(tokens, at)
+    words = [token.text for token in tokens[first:end]]
+    dynamic, directive = "extern" in words, tokens[at].directive
+    if end == len(tokens) and not directive:
+        raise Unreadable("this __shared__ declaration has no `;`")
+    kept = _without_qualifiers(tokens[first:end])
+    body = next((k for k, token in enumerate(kept) if token.text == "{"), None)
+    parameters = _macro_parameters(tokens, at) if directive else ()
+    names = []
+    for number, declarator in enumerate(cxx.at_commas(kept)):
+        texts = [token.text for token in declarator]
+        in_braces = number == 0 and body is not None and _CLASSES & set(texts[:body])
+        if "=" in texts or "{" in texts[(cxx.matching(kept, body) or 0) if in_braces else 0 :]:
+            raise Unreadable("a __shared__ variable cannot have an initial value: let one thread write it")
+        name = _name(declarator[(cxx.matching(kept, body) or 0) + 1 :] if in_braces else declarator)
+        if not name or number == 0 and len(texts) == 1:
+            raise Unreadable(f"cannot read this __shared__ declaration: {' '.join(words)}")
+        names.append(name)
+    paste = "##" if directive else ""
+    parts = ["typedef " + _type(kept, {name.split("##")[-1] for name in names}, f"{paste}__type")]
+    for name in names:
+        kind, place, quoted = f"{name}{paste}__type", f"{name}{paste}__shared", f'"{name}"'
+        quoted = f"#{name}" if name in parameters else quoted
+        if dynamic and inside_function:
+            parts.append(f"auto* {name} = ::cuda_on_cpu::dynamic_shared<{kind}>({quoted})")
+        elif dynamic:
+            parts.append(f"static const ::cuda_on_cpu::DynamicShared<{kind}> {name}{{{quoted}}}")
+        else:
+            parts.append(f"static ::cuda_on_cpu::Shared<{kind}> {place}({quoted})")
+            if inside_function:
+                parts.append(_reference(name, place))
+    ended = end < len(tokens) and tokens[end].text == ";"
+    text = "; ".join(parts) + (";" if ended else "")
+    return first, end + ended, text, [] if dynamic or inside_function else names
+
+
+def use_in_functions(source, names):
+    """For variables outside of functions: the edits that let each function that uses one begin with its reference."""
+    edits = []
+    for declaration in cxx.declarations(source) if names else ():
+        for opens, closes, parameters in _bodies(declaration):
+            body = declaration.tokens[opens : closes + 1]
+            used = {token.text for k, token in enumerate(body) if cxx.text_at(body, k - 1) not in (".", "->")}
+            mine = [name for name in names if name in used - parameters]
+            if mine:
+                references = " ".join(_reference(name, f"{name}__shared") + ";" for name in mine)
+                edits.append((body[0].end, body[0].end, f" {references} {{"))
+                edits.append((body[-1].start, body[-1].start, "}"))
+    return edits
+
+
+_CLASSES = {"struct", "union", "class", "enum"}
+
+
+def _reference(name, place):
+    return f"auto& {name} = {place}.of_this_block()"
+
+
+def _name(declarator):
+    """'x' of `float x[16]` and of `(*x)[16]`; empty if there is none."""
+    for k, token in enumerate(declarator[:-1]):
+        if token.text == "(" and declarator[k + 1].text in "*&":
+            return _name(declarator[k + 2 : cxx.matching(declarator, k)])
+    at = first = cxx.declared_at(declarator)
+    while first and declarator[first - 1].text == "##":  # in a macro: name##_tile
+        first -= 2
+    return "" if at is None else "".join(token.text for token in declarator[first : at + 1])
+
+
+def _begins(tokens, at):
+    """The index of the declaration's first token: `__shared__` may come after its type."""
+    k = at
+    while k:
+        before = tokens[k - 1]
+        if before.text in _ENDS or before.directive != tokens[at].directive:
+            break
+        if before.text == ")":
+            opens = cxx.matching(tokens, k - 1)
+            while opens and tokens[opens - 1].text == "(":  # __attribute__((aligned(16)))
+                opens -= 1
+            if not opens or tokens[opens - 1].text not in _ALIGNMENT:
+                break
+            k = opens - 1
+        elif before.text in (">", "]"):
+            opens = cxx.matching(tokens, k - 1)
+            if opens is None:
+                break
+            k = opens
+        elif before.text.isidentifier() or before.text in ("::", "*", "&"):
+            k -= 1
+        else:
+            break
+    if tokens[at].directive:  # not the macro's name
+        defined = [j for j in range(k, at) if tokens[j].text == "define"]
+        k = max([k, *(j + 2 for j in defined)])
+    return k
+
+
+def _ends(tokens, at):
+    """The index of the `;` after token `at`, or of the end of the macro."""
+    k = at
+    while k < len(tokens) and tokens[k].text != ";" and tokens[k].directive == tokens[at].directive:
+        k = cxx.step_over(tokens, k) if tokens[k].text in "([{" else k + 1
+    return k
+
+
+def _without_qualifiers(declaration):
+    """Without what a typedef cannot have, and without alignments: the arena aligns every variable to 16 bytes."""
+    kept, k = [], 0
+    while k < len(declaration):
+        if declaration[k].text in _ALIGNMENT and cxx.text_at(declaration, k + 1) == "(":
+            k = cxx.matching(declaration, k + 1) or k
+        elif [token.text for token in declaration[k : k + 2]] == ["[", "["]:
+            k = cxx.matching(declaration, k) or k
+        elif declaration[k].text not in ("__shared__", "static", "extern", "__device__", "inline"):
+            kept.append(declaration[k])
+        k += 1
+    return kept
+
+
+def _type(declaration, names, ending):
+    """The text of a declaration whose `names`, outside of braces, get an ending."""
+    pieces, depth = [], 0
+    for before, token in pairwise((None, *declaration)):
+        pieces.append(" " if before and before.end != token.start else "")
+        pieces.append(token.text + (ending if depth == 0 and token.text in names else ""))
+        depth += {"{": 1, "}": -1}.get(token.text, 0)
+    return "".join(pieces)
+
+
+def _macro_parameters(tokens, at):
+    line = [token for token in tokens if token.directive == tokens[at].directive]
+    if len(line) > 3 and line[1].text == "define" and line[3].text == "(" and line[3].start == line[2].end:
+        return {token.text for token in line[4 : cxx.matching(line, 3) or 4]}
+    return set()
+
+
+def _bodies(declaration):
+    """The bodies of the functions that a declaration defines: (index of `{`, index of `}`, names of parameters)."""
+    tokens, opens = declaration.tokens, declaration.head
+    if not declaration.defined:
+        return
+    if declaration.parameters is not None:
+        yield opens, len(tokens) - 1, {cxx.parameter_name(parameter) for parameter in declaration.parameters}
+        return
+    if not _CLASSES & set(declaration.words):
+        return
+    at = k = opens + 1
+    while k < len(tokens) - 1:
+        if tokens[k].text == "{" and any(token.text == "(" for token in tokens[at:k]):
+            end = cxx.step_over(tokens, k)
+            yield k, end - 1, {token.text for token in tokens[at:k]}
+            at = k = end
+        elif tokens[k].text in (";", "}"):
+            at = k = k + 1
+        else:
+            k = cxx.step_over(tokens, k) if tokens[k].text in "([{" else k + 1
