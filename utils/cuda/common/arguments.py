@@ -78,9 +78,7 @@ def parameters(signature, sizes, names) -> list[Parameter]:
     if len(names) != len(types):  # macros, or a template's pack
         names = [""] * len(types)
     found = []
-    for number, (kind, size, name) in enumerate(zip(types, sizes, names, strict=True), 1):
-        if kind.endswith("&"):
-            raise ValueError(f"parameter {number} is a reference ({kind} {name}): a kernel takes pointers and values")
+    for kind, size, name in zip(types, sizes, names, strict=True):
         readable = re.sub(r"^(.*?) const(\W*)$", r"const \1\2", kind)
         plain = re.sub(r"\s*\b(?:const|volatile|__restrict(?:__)?)\b", "", kind).strip()
         plain = re.sub(r"^(?:\w+::)+(?=\w+\**$)", "", plain)
@@ -197,6 +195,8 @@ def _scalar(where, parameter, arg) -> bytes:
     """The bytes of a value that is passed by value."""
     __tracebackhide__ = True
     kind = parameter.type
+    if kind.endswith("&"):
+        raise TypeError(f"{where} is a reference, and a GPU cannot reach what it refers to: take a pointer or a value")
     if isinstance(arg, torch.Tensor):
         advice = "pass x.item()" if arg.numel() == 1 else "pass a number"
         raise TypeError(f"{where} takes a number, but got a tensor of shape {tuple(arg.shape)}: {advice}")

@@ -51,7 +51,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     in_kernels, in_bodies = _bodies(marked), _bodies(cxx.declarations(source))
     edits = []  # (start, end, replacement), none inside another
     in_functions = []  # names of shared variables that are declared outside of them
-    plain = _non_kernel_functions(source, marked)
+    plain, kernel_names = _non_kernel_functions(source, marked), {kernel.name for kernel in marked}
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -65,6 +65,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
             i = _shared(source, tokens, i, edits, token.directive or _is_inside(token, in_bodies), in_functions)
         else:
             _word(tokens, i, edits)
+            _untyped(tokens, i, edits, kernel_names)
             i += 1
     edits += shared_variables.use_in_functions(source, in_functions)
     translated = _edited(source, edits)
@@ -133,6 +134,14 @@ def _word(tokens, i, edits):
         edits.append((token.start, token.end, "CPU"))
     elif token.text == "cuda" and before in (".", "->") and after == "(":
         edits.append((token.start, token.end, "cpu"))
+
+
+def _untyped(tokens, i, edits, kernel_names):
+    """Rewrite the cast `(void*)` at token i if a kernel's name follows."""
+    end = _cast_to_void(tokens, i) if tokens[i].text == "(" else None
+    named = end is not None and end + (cxx.text_at(tokens, end) == "&")
+    if named and cxx.text_at(tokens, named) in kernel_names and cxx.text_at(tokens, i - 2) not in _TAKES_KERNEL:
+        edits.append((tokens[i].start, tokens[end].start, "::cuda_on_cpu::Untyped() ->* "))
 
 
 def _cast_to_void(tokens, i):

@@ -72,6 +72,8 @@ __global__ void qualified(volatile int* out, const volatile float* x, const int*
     out[0] += byte + more[1] + four.w;
 }
 
+__global__ void referring(int* x, const int& n) { x[0] = n; }
+
 __global__ void own_names(int* x, dim3 gridDim) {
     struct { int blockDim; } settings = {5};
     x[0] = gridDim.x + settings.blockDim;
@@ -80,7 +82,8 @@ __global__ void own_names(int* x, dim3 gridDim) {
 
 
 def kernel(name):
-    names = ["own_lerp", "no_return", "limits", "narrowing", "shared_everywhere", "qualified", "own_names"]
+    names = ["own_lerp", "no_return", "limits", "narrowing", "shared_everywhere", "qualified"]
+    names += ["referring", "own_names"]
     return dict(zip(names, compile_kernels(KERNELS, names), strict=True))[name]
 
 
@@ -131,6 +134,11 @@ def test_qualifiers_and_types_in_a_signature():
         result = launched[1, 1](*args)
         got = result.args[0] if result else out
         assert got.item() == 1 + 3 + 1 + 1 + 1 + 7 + 9 + 6 + 200 + 4 + 5
+
+
+def test_a_reference_compiles_and_cannot_be_launched():
+    with pytest.raises(TypeError, match=r"argument 2 of referring \(const int& n\) is a reference"):
+        kernel("referring")[1, 1](torch.zeros(1, dtype=torch.int32), 3)
 
 
 def test_a_kernel_s_own_names_hide_the_built_in_ones():
@@ -188,6 +196,19 @@ torch::Tensor launches(torch::Tensor x) {
     return x;
 }
 
+torch::Tensor untyped(torch::Tensor x) {
+    int *p = x.data_ptr<int>(), value = 6;
+    const float* none = nullptr;
+    void* args[] = {&p, &none, &value};
+    const void* chosen = (const void*)fill<int>;
+    TORCH_CHECK(cudaLaunchKernel(chosen, dim3(1), dim3(4), args, 0, 0) == cudaSuccess);
+    TORCH_CHECK(cudaLaunchKernel((const void*)&p, dim3(1), dim3(4), args, 0, 0) == cudaErrorInvalidDeviceFunction);
+    cudaGetLastError();
+    p += 4;
+    TORCH_CHECK(cudaLaunchKernel((void*)fill<int>, 1, 4, args) == cudaSuccess);
+    return x;
+}
+
 template <class T> __global__ void half_kernel(const T* x, T* out) { out[threadIdx.x] = x[threadIdx.x] * T(2.0f); }
 torch::Tensor halves(torch::Tensor x) {
     auto out = torch::empty_like(x);
@@ -201,12 +222,12 @@ torch::Tensor halves(torch::Tensor x) {
 }
 """
 HOST_CPP = "torch::Tensor named(torch::Tensor x);\ntorch::Tensor launches(torch::Tensor x);\n"
-HOST_CPP += "torch::Tensor halves(torch::Tensor x);\n"
+HOST_CPP += "torch::Tensor halves(torch::Tensor x);\ntorch::Tensor untyped(torch::Tensor x);\n"
 
 
 @pytest.fixture(scope="module")
 def host():
-    return load_cuda(HOST, HOST_CPP, ["named", "launches", "halves"])
+    return load_cuda(HOST, HOST_CPP, ["named", "launches", "halves", "untyped"])
 
 
 def test_host_code_may_name_its_variables_like_the_built_in_ones(host):
@@ -219,6 +240,10 @@ def test_host_code_may_name_its_variables_like_the_built_in_ones(host):
 def test_arguments_become_what_the_kernel_takes(host):
     x = host.launches(torch.zeros(12, dtype=torch.int32))
     assert x.tolist() == [8] * 4 + [4] * 4 + [98] * 4
+
+
+def test_a_kernel_is_launched_by_its_untyped_address(host):
+    assert host.untyped(torch.zeros(8, dtype=torch.int32)).tolist() == [7] * 8
 
 
 def test_torch_s_halves_are_cuda_s(host):

@@ -60,5 +60,3 @@ def test_every_device_function_of_nvidias_headers_exists_or_has_a_reason_not_to(
     absent = {names[int(line) - 1] for line in re.findall(r"names\.cpp:(\d+):\d+: error", log)}
     reasons = [re.sub(r"\s", "", pattern) for pattern in ABSENT.values()]
     assert {name for name in absent if not any(re.fullmatch(pattern, name) for pattern in reasons)} == set()
-    for pattern in reasons:
-        assert any(re.fullmatch(pattern, name) for name in absent), f"{pattern} has no names any more"

@@ -89,7 +89,7 @@ def test_inverse_functions_and_bessel_functions(kernels):
     erfinv, erfcinv, normcdfinv, i0, i1 = out
     # Each inverse is put back: the error is then that of the argument, which the function's slope carries over.
     torch.testing.assert_close(torch.special.erfc(erfcinv), 2 * u, rtol=1e-13, atol=0)
-    torch.testing.assert_close(torch.special.ndtr(normcdfinv), u, rtol=1e-13, atol=0)
+    torch.testing.assert_close(torch.special.erfc(-normcdfinv * math.sqrt(0.5)) / 2, u, rtol=1e-13, atol=0)
     torch.testing.assert_close(torch.special.erf(erfinv), 2 * u - 1, rtol=1e-14, atol=1e-15)
     torch.testing.assert_close(i0, torch.special.i0(20 * u - 10), rtol=2e-14, atol=0)
     torch.testing.assert_close(i1, torch.special.i1(20 * u - 10), rtol=2e-14, atol=1e-14)
@@ -155,7 +155,10 @@ def test_numbers_of_eight_bits(kernels, name, dtype):
     same(got[256:], values)
     largest = finite[-1]
     same(near.view(dtype).float(), x.clamp(-largest, largest).to(dtype).float())  # too large: the largest
-    same(plain.view(dtype).float(), x.to(dtype).float())  # too large: infinity, or NaN
+    unlimited = x.to(dtype).float()
+    if name == "e4m3":  # which has no infinity; some versions of torch make the largest of what is too large
+        unlimited[x.abs() > (largest + 480) / 2] = math.nan
+    same(plain.view(dtype).float(), unlimited)
     nan = torch.full((256,), math.nan)
     kernels[name][2, 128](nan, bits, got, near, plain)
     assert near[:256].view(dtype).float().isnan().all()

@@ -54,6 +54,23 @@ int resident_blocks(long long block_threads, size_t shared_bytes) {
     return int(blocks);
 }
 
+static Mutex untyped_mutex;
+static std::map<const void*, LaunchUntyped> untyped;  // by the kernel's address
+
+void remember(const void* kernel, LaunchUntyped launch) {
+    std::lock_guard lock(untyped_mutex);
+    untyped[kernel] = launch;
+}
+
+cudaError_t launch_untyped(const void* kernel, const Launch& how, void** args) {
+    LaunchUntyped launch = nullptr;
+    {
+        std::lock_guard lock(untyped_mutex);
+        if (auto found = untyped.find(kernel); found != untyped.end()) launch = found->second;
+    }
+    return launch ? launch(kernel, how, args) : answer(cudaErrorInvalidDeviceFunction);
+}
+
 void forget_shared_limits() {
     std::lock_guard lock(mutex);
     shared_limits.clear();

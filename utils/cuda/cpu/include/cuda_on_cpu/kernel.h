@@ -36,7 +36,7 @@ const char* parameters(void (*)(A...)) {
 template <auto kernel, class... A, size_t... i>
 void call(void (*)(A...), const char* name, const Launch& launch, void** args, std::index_sequence<i...>) {
     (void)args;
-    start(name, launch, CUDA_ON_CPU_CALL(kernel))(*static_cast<std::remove_const_t<A>*>(args[i])...);
+    start(name, launch, CUDA_ON_CPU_CALL(kernel))(*static_cast<std::remove_const_t<std::remove_reference_t<A>>*>(args[i])...);
 }
 
 template <auto kernel, class... A>

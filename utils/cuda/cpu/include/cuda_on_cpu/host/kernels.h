@@ -76,10 +76,25 @@ cudaError_t launch(void (*kernel)(A...), Launch how, void** args, std::index_seq
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     cudaError_t before = std::exchange(last_error(), cudaSuccess);
     how.kernel = (const void*)kernel;
-    start(kernel_name(how.kernel), how, CUDA_ON_CPU_CALL(kernel))(*static_cast<A*>(args[I])...);
+    start(kernel_name(how.kernel), how, CUDA_ON_CPU_CALL(kernel))(*static_cast<std::remove_reference_t<A>*>(args[I])...);
     cudaError_t error = last_error();
     if (!error) last_error() = before;
     return error;
+}
+
+// A kernel's address in a void* has lost the kernel's type, and with it how to pass its arguments. So a cast to void*
+// of a kernel's name is translated to `::cuda_on_cpu::Untyped() ->* name`, which remembers that.
+using LaunchUntyped = cudaError_t (*)(const void* kernel, const Launch& how, void** args);
+void remember(const void* kernel, LaunchUntyped launch);
+cudaError_t launch_untyped(const void* kernel, const Launch& how, void** args);
+
+struct Untyped {};
+template <class... A>
+void* operator->*(Untyped, void (*kernel)(A...)) {
+    remember((const void*)kernel, [](const void* untyped, const Launch& how, void** args) {
+        return launch((void (*)(A...))untyped, how, args, std::index_sequence_for<A...>());
+    });
+    return (void*)kernel;
 }
 
 }  // namespace cuda_on_cpu
@@ -89,6 +104,11 @@ cudaError_t cudaLaunchKernel(void (*kernel)(A...), dim3 grid, dim3 block, void**
                              cudaStream_t stream = nullptr) {
     cuda_on_cpu::Launch how(grid, block, shared_bytes, stream);
     return cuda_on_cpu::launch(kernel, how, args, std::index_sequence_for<A...>());
+}
+
+inline cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** args, size_t shared_bytes = 0,
+                                    cudaStream_t stream = nullptr) {
+    return cuda_on_cpu::launch_untyped(kernel, cuda_on_cpu::Launch(grid, block, shared_bytes, stream), args);
 }
 
 // All blocks run at once, so there may not be more than the device holds.
