@@ -282,3 +282,126 @@ def test_what_the_runtime_says_of_the_end_of_a_launch(line, expected):
     source = f"#include <assert.h>\n__global__ void k(float* x, int n) {{\n    {line}\n    x[0] = n;\n}}\n"
     (found,) = Tracer(source, "k")[1, 1](torch.zeros(1), 4).problems
     assert found.message == f"thread (0,0,0) of block (0,0,0) {expected}" and found.kind == "trap"
+
+
+# ---- hints that depend on what surrounds a line ---------------------------------------------------------------------
+
+RACY = """\
+__global__ void k(float* x, float* out, int n) {
+    __shared__ float s[256];
+    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    BEFORE
+    FIRST
+    BETWEEN
+    LAST
+}
+"""
+
+
+def hint_of_a_race(before="", first="s[t] = x[i];", between="", last="out[i] = s[t + 1];", here=5, there=7, **more):
+    source = RACY.replace("BEFORE", before).replace("FIRST", first).replace("BETWEEN", between).replace("LAST", last)
+    place = {"block": [0, 0, 0], "thread": [3, 0, 0], "op": "store", **more}
+    other = {"pc": at(there), "op": "load", "block": [0, 0, 0], "thread": [4, 0, 0], **more.pop("other", {})}
+    (found,) = traced(shared("race", here, **place, other=other), source=source).problems
+    return found.hint
+
+
+@pytest.mark.parametrize(
+    ("texts", "hint"),
+    [
+        ({}, "Put `__syncthreads();` between lines 5 and 7; in a loop, also one at its end."),
+        (
+            {"before": "if (n > 3) {", "last": "out[i] = s[t + 1]; }"},
+            "Put `__syncthreads();` between lines 5 and 7; in",
+        ),
+        (
+            {"before": "if (t < 16) {", "last": "out[i] = s[t + 1]; }"},
+            "End the `if` of line 4 after line 5, put `__syncthreads();` there, and open it again for line 7: every",
+        ),
+        ({"first": "if (t < n) s[t] = x[i];"}, "Put `__syncthreads();` after the `if` of line 5, before line 7: every"),
+        (
+            {"last": "if (i < n) out[i] = s[t + 1];"},
+            "Put `__syncthreads();` before the `if` of line 7, after line 5: ev",
+        ),
+        (
+            {"before": "if (t < 9)", "between": "else"},
+            "Put `__syncthreads();` after the whole `if` of line 4, and move line 7 behind it: every thread must reach",
+        ),
+        (
+            {"before": "if (i >= n) return;"},
+            "Put `__syncthreads();` between lines 5 and 7, and let no thread return before it (line 4): guard single",
+        ),
+        (
+            {"last": "if (t < 16) s[t] += s[t + 16];", "here": 7},
+            "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write. Put "
+            "`__syncthreads();` outside the `if` of line 7: every thread must reach it.",
+        ),
+    ],
+)
+def test_a_barrier_is_never_asked_for_where_some_threads_do_not_come(texts, hint):
+    assert hint_of_a_race(**texts).startswith(hint)
+
+
+def hint_between_blocks(index, here, there, line="y[INDEX] = 1;"):
+    source = f"__global__ void k(float* y, int w) {{\n    {index}\n    {line}\n}}\n".replace("INDEX", "i")
+    place = {"op": "store", "region": "y", "offset": 0, "block": here[0], "thread": here[1]}
+    other = {"pc": at(3), "op": "store", "block": there[0], "thread": there[1]}
+    (found,) = traced(problem("race", 3, **place, other=other), source=source).problems
+    return found.hint
+
+
+ORIGIN, X, Y = [0, 0, 0], [1, 0, 0], [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("index", "here", "there", "missing"),
+    [
+        ("int i = threadIdx.x;", (ORIGIN, ORIGIN), (X, ORIGIN), "blockIdx.x"),
+        ("int t = threadIdx.x; int i = t + 1;", (ORIGIN, ORIGIN), (X, ORIGIN), "blockIdx.x"),
+        ("int i = blockIdx.x * blockDim.x + threadIdx.x;", (ORIGIN, ORIGIN), (Y, ORIGIN), "blockIdx.y"),
+        ("int i = blockIdx.x * blockDim.x + threadIdx.x;", (ORIGIN, ORIGIN), (ORIGIN, Y), "threadIdx.y"),
+        ("int i = blockIdx.x + threadIdx.x;", (ORIGIN, ORIGIN), (X, ORIGIN), None),
+        ("int i = 0;", (ORIGIN, ORIGIN), (X, ORIGIN), None),
+        ("int i = place(threadIdx.x);", (ORIGIN, ORIGIN), (X, ORIGIN), None),
+    ],
+)
+def test_an_index_that_leaves_out_what_the_threads_differ_in(index, here, there, missing):
+    hint = hint_between_blocks(index, here, there)
+    if missing is None:
+        assert "does not depend" not in hint and "atomicAdd" in hint
+    else:
+        assert hint.startswith(f"The index of y does not depend on `{missing}`, in which the two threads differ: is it")
+
+
+@pytest.mark.parametrize(
+    ("before", "hint"),
+    [
+        ("", "Guard the line, as in `if (i < n)`: only indexes below 1024 are inside x."),
+        (
+            "if (i <= n)",
+            "Only indexes below 1024 are inside x, but the `if` of line 2 lets this one through: look at it, and",
+        ),
+        (
+            "if (i > n) return;",
+            "Only indexes below 1024 are inside x, but the `if` of line 2 lets this one through: look at it, and",
+        ),
+        (
+            "for (int i = 0; i <= n; i++)",
+            "Only indexes below 1024 are inside x: look at where the loop of line 2 ends, and at how the index",
+        ),
+    ],
+)
+def test_a_line_that_is_guarded_already(before, hint):
+    source = f"__global__ void k(float* x, int n) {{\n    {before}\n    x[i] = 1;\n}}\n"
+    (found,) = traced(problem("out_of_bounds", 3), source=source).problems
+    assert found.hint.startswith(hint)
+
+
+def test_the_rest_of_a_tensor_that_is_read_as_float4():
+    """y has 102 floats, which a float4* divides into 25 elements and 8 bytes."""
+    whole = {"region": "y", "region_bytes": 408, "element": 16, "block": None, "thread": None}
+    (found,) = traced(problem("unwritten", 0, **whole, offset=400)).problems
+    assert found.message == "The last 8 bytes of y are not written"
+    assert found.hint == "y has 408 bytes, which is not a multiple of 16: write the rest element by element."
+    (found,) = traced(problem("unwritten", 0, **whole, offset=384)).problems
+    assert found.message == "y[24] was never written" and "all 25 elements" in found.hint

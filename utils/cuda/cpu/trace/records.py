@@ -1,9 +1,17 @@
 """What the runtime recorded (report.cpp writes it as JSON), with the lines of the learner's source."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
-from utils.cuda.cpu.trace.source import array_dimensions, array_of_line, waits_between
+from utils.cuda.cpu.trace.source import (
+    Branch,
+    array_dimensions,
+    array_of_line,
+    coordinates,
+    guard,
+    waits_between,
+    where_to_wait,
+)
 
 __all__ = ["Example", "Record", "Recorded", "Side", "Site", "accesses", "read"]
 
@@ -30,6 +38,7 @@ class Side(Place):
     block: tuple | None = None  # (x, y, z)
     thread: tuple | None = None
     left: bool = False  # the thread has left the kernel
+    coordinates: tuple = ()  # what its index is computed from, ('blockIdx.x', 'threadIdx.x'); empty if not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +66,8 @@ class Record(Side):
     under_way: bool = False  # an asynchronous copy was in flight
     copied: bool = False  # a completed asynchronous copy has written there
     waits_between: bool = False  # the source has a `__syncthreads` between the two lines of a race
+    where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
+    guard: Branch | None = None  # the condition or the loop that the line depends on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +128,13 @@ def read(report, source, lines) -> Recorded:
         other = _made(Side, second, **place(second))
         if record.get("type"):
             more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
+        if more["line"]:
+            more["guard"] = guard(source, more["line"])
         if more["line"] and other.line:
+            array = record.get("region")
+            more["coordinates"] = coordinates(source, more["line"], array)
+            other = replace(other, coordinates=coordinates(source, other.line, array))
+            more["where_to_wait"] = where_to_wait(source, *sorted((more["line"], other.line)))
             more["waits_between"] = waits_between(source, *sorted((more["line"], other.line)))
         return _made(Record, record, other=other, shape=shapes.get(record.get("region"), ()), **more)
 

@@ -40,8 +40,19 @@ def _out_of_bounds(p):
     elif below:
         hint = "Guard the line, as in `if (i > 0)`, or look at how the index is computed: does it overflow?"
     else:
-        hint = f"Guard the line, as in `if (i < n)`: only indexes below {has} are inside {region}."
+        hint = _guarded(p, has)
     return f"{_who(p)} {_does(p.op, _name(p))}, but {limit}{_at(p)}", hint
+
+
+def _guarded(p, limit):
+    """What to do about an index that is too large; `limit` is what the array has."""
+    only = f"nly indexes below {limit} are inside {p.region}"
+    look = "and at how the index is computed."
+    if p.guard is None:
+        return f"Guard the line, as in `if (i < n)`: o{only}."
+    if p.guard.word in ("for", "while"):
+        return f"O{only}: look at where the loop of line {p.guard.line} ends, {look}"
+    return f"O{only}, but the `{p.guard.word}` of line {p.guard.line} lets this one through: look at it, {look}"
 
 
 def _outside_a_dimension(p):
@@ -95,12 +106,17 @@ def _race(p):
         what = f"both touch {name}: {one}, {another}"
     if (p.under_way or p.copied) and same_block:
         hint = "Let every thread wait for its copies, then `__syncthreads();`, before any thread uses what they copy."
+    elif missing := _missing_coordinate(p):
+        hint = missing
     elif not same_block:
         hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
     elif ops == ["store", "store"]:
         hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
     elif one_line or None in (p.line, other.line):
         hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
+        hint += f" {p.where_to_wait}" if p.where_to_wait else ""
+    elif p.where_to_wait and not p.waits_between:
+        hint = p.where_to_wait
     else:
         first, last = sorted((p.line, other.line))
         hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
@@ -108,6 +124,23 @@ def _race(p):
             hint = f"There is a barrier between lines {first} and {last}. In a loop, put another at its end: "
             hint += "one thread may already be in the next round."
     return f"{who} {what}, {why}", hint
+
+
+def _missing_coordinate(p):
+    """A hint, if two threads touch the same element because the index leaves out what they differ in."""
+    other, used = p.other, {*p.coordinates, *p.other.coordinates}
+    if not (p.coordinates and other.coordinates and p.thread and other.thread and p.block and other.block):
+        return ""
+    which, one, two = ("threadIdx", p.thread, other.thread)
+    if p.block != other.block:
+        which, one, two = ("blockIdx", p.block, other.block)
+    differ = [f"{which}.{axis}" for axis, a, b in zip("xyz", one, two, strict=True) if a != b]
+    if used & set(differ) or not any(name.startswith("threadIdx") for name in used):
+        return ""
+    what = f"The index of {p.region} does not depend on `{differ[0]}`, in which the two threads differ"
+    axis = differ[0][-1]
+    like = f"is it meant to be `blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}`?"
+    return f"{what}: {like} If they should share elements, use an atomic such as `atomicAdd`."
 
 
 def _divergent_barrier(p):
@@ -132,7 +165,11 @@ def _uninitialized(p):
 def _unwritten(p):
     region, more = p.region, p.count - 1
     rest = f" (and {counted(more, 'more element', '')} of {region})" if more else ""
-    elements = p.region_bytes // (p.element or 1)
+    elements, left = divmod(p.region_bytes, p.element or 1)
+    if left and (p.offset or 0) >= elements * p.element:
+        last = f"The last {counted(left, 'byte')} of {region} are not written"
+        whole = f"{region} has {p.region_bytes:,} bytes, which is not a multiple of {p.element}"
+        return f"{last}{rest}", f"{whole}: write the rest element by element."
     hint = f"Are there threads for all {elements} elements of {region}, and does the guard let each of them through?"
     return f"{_name(p)} was never written{rest}", hint
 

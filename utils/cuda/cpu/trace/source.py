@@ -2,10 +2,12 @@
 
 import re
 from itertools import pairwise
+from typing import NamedTuple
 
 from utils.cuda.common import cxx
 
-__all__ = ["array_dimensions", "array_of_line", "kernel_parameter", "waits_between", "without_comment"]
+__all__ = ["Branch", "array_dimensions", "array_of_line", "branches", "coordinates", "guard", "kernel_parameter"]
+__all__ += ["waits_between", "where_to_wait", "without_comment"]
 
 
 def array_dimensions(type_name) -> tuple[int, ...]:
@@ -65,3 +67,143 @@ def kernel_parameter(region, kernels):
     if not kernel or not number.isdigit() or int(number) >= len(kernel.names):
         return region
     return kernel.names[int(number)] or f"argument {int(number) + 1}"
+
+
+# ---- what surrounds a line ------------------------------------------------------------------------------------------
+
+
+class Branch(NamedTuple):
+    """An `if`, an `else` or a loop."""
+
+    word: str  # 'if', 'else', 'for', 'while'
+    line: int  # of the word
+    first: int  # line of its statement
+    last: int
+    divergent: bool  # whether threads of a block may decide differently, as far as its condition shows
+    returns: bool  # whether the statement leaves the kernel
+
+
+def branches(source) -> list[Branch]:
+    """Every branch and loop of a source, in text order: an inner one comes after the one around it."""
+    part = [token for token in cxx.tokens(source) if not token.directive]
+    found = []
+    for k, token in enumerate(part):
+        if token.text not in ("if", "else", "for", "while"):
+            continue
+        head = [] if token.text == "else" else part[k + 1 : (cxx.matching(part, k + 1) or k + 1) + 1]
+        ends = _statement_ends(part, k + 1 + len(head))
+        statement = part[k + 1 + len(head) : ends]
+        if statement and cxx.text_at(statement, 0) != "if":  # `else if` is told by its `if`
+            divergent = token.text == "else" or _differs(source, token.line, head)
+            returns = any(inner.text == "return" for inner in statement)
+            lines = statement[0].line, statement[-1].line
+            found.append(Branch(token.text, token.line, *lines, divergent, returns))
+    return found
+
+
+def _statement_ends(part, k):
+    """The index after the statement that begins at index `k`."""
+    if k >= len(part):
+        return len(part)
+    if part[k].text in ("if", "for", "while") and cxx.text_at(part, k + 1) == "(":
+        ends = _statement_ends(part, (cxx.matching(part, k + 1) or k + 1) + 1)
+        alternative = part[k].text == "if" and cxx.text_at(part, ends) == "else"
+        return _statement_ends(part, ends + 1) if alternative else ends
+    if part[k].text == "{":
+        return (cxx.matching(part, k) or len(part) - 1) + 1
+    while k < len(part) and part[k].text != ";":
+        closes = cxx.matching(part, k) if part[k].text in ("(", "[", "{") else None
+        k = k + 1 if closes is None else closes + 1
+    return k + 1
+
+
+def _differs(source, line, condition):
+    reached = _reached(source, line, condition)
+    return "?" in reached or any(name.startswith("threadIdx") for name in reached)
+
+
+def where_to_wait(source, first, last) -> str:
+    """Where a `__syncthreads` between two lines is reached by every thread; empty if simply between them."""
+    put, reach = "Put `__syncthreads();`", "every thread must reach it"
+    around = [branch for branch in branches(source) if branch.word in ("if", "else") and branch.divergent]
+    both = [b for b in around if b.first <= first and last <= b.last]
+    if both:
+        name = f"the `{both[-1].word}` of line {both[-1].line}"
+        if first == last:
+            return f"{put} outside {name}: {reach}."
+        return (
+            f"End {name} after line {first}, put `__syncthreads();` there, and open it again for line {last}: {reach}."
+        )
+    left, right = ([b for b in around if b.first <= line <= b.last] for line in (first, last))
+    if left and right and right[0].word == "else":
+        return f"{put} after the whole `if` of line {left[0].line}, and move line {last} behind it: {reach}."
+    if left:
+        return f"{put} after the `{left[0].word}` of line {left[0].line}, before line {last}: {reach}."
+    if right:
+        return f"{put} before the `{right[0].word}` of line {right[0].line}, after line {first}: {reach}."
+    gone = [b for b in around if b.returns and b.last < first]
+    if gone and first != last:
+        instead = f"let no thread return before it (line {gone[-1].last}): guard single lines instead"
+        return f"{put} between lines {first} and {last}, and {instead}."
+    return ""
+
+
+def guard(source, line) -> Branch | None:
+    """The innermost condition or loop that a line depends on; None if it is always reached."""
+    inside = [b for b in branches(source) if b.first <= line <= b.last]
+    before = [b for b in branches(source) if b.word == "if" and b.returns and b.last < line]
+    return (inside or before or [None])[-1]
+
+
+# ---- what an index depends on ---------------------------------------------------------------------------------------
+
+
+def coordinates(source, line, array) -> tuple[str, ...]:
+    """What the index of `array[...]` in a line is computed from: ('blockIdx.x', 'threadIdx.x').
+
+    Empty if it cannot be read: other functions may be involved, or the array has another name there.
+    """
+    part = [token for token in cxx.tokens(source) if not token.directive]
+    found = set()
+    for k, token in enumerate(part):
+        at = k + 1
+        while token.line == line and token.text == array and cxx.text_at(part, at) == "[":
+            closes = cxx.matching(part, at) or len(part)
+            found |= _reached(source, line, part[at + 1 : closes])
+            at = closes + 1
+    return () if "?" in found else tuple(sorted(found))
+
+
+_COORDINATES = ("threadIdx", "blockIdx")
+_CALLS = {"min", "max", "int", "size_t", "if", "for", "while", "sizeof", "unsigned", "long"}
+
+
+def _reached(source, line, expression) -> set[str]:
+    """The coordinates that an expression depends on, through the variables of its function; '?' for other calls."""
+    body = _function_around(source, line)
+    given = {}  # the right sides that a variable gets
+    for k, token in enumerate(body):
+        texts = cxx.text_at(body, k - 1), cxx.text_at(body, k + 1)
+        if token.text == "=" and texts[1] != "=" and texts[0] not in ("=", "!", "<", ">"):
+            name = cxx.text_at(body, k - 2) if texts[0] in tuple("+-*/%&|^") else texts[0]
+            ends = next((e for e in range(k, len(body)) if body[e].text == ";"), len(body))
+            given.setdefault(name, []).append(body[k + 1 : ends])
+    found, seen, todo = set(), set(), [list(expression)]
+    while todo:
+        part = todo.pop()
+        for k, token in enumerate(part):
+            if token.text in _COORDINATES:
+                found.add(f"{token.text}.{cxx.text_at(part, k + 2)}")
+            elif token.text.isidentifier() and cxx.text_at(part, k + 1) == "(" and token.text not in _CALLS:
+                found.add("?")
+            elif token.text in given and token.text not in seen:
+                seen.add(token.text)
+                todo += given[token.text]
+    return found
+
+
+def _function_around(source, line):
+    """The tokens of the function that a line is in; all of them if there is none."""
+    defined = [d for d in (*cxx.functions(source), *cxx.declared_kernels(source)) if d.defined]
+    inside = [d.tokens for d in defined if d.tokens[0].line <= line <= d.tokens[-1].line]
+    return inside[0] if inside else [token for token in cxx.tokens(source) if not token.directive]
