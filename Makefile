@@ -36,8 +36,8 @@ test: ## linter, unit tests, and every lesson's outputs against the committed on
 	@echo "== 3 of 4: pytest tests"
 	@$(PY) -m pytest -q $(workers) -m "not alone" tests
 	@$(PY) -m pytest -q -m alone tests
-	@echo "== 4 of 4: pytest --nbval notebooks"
-	@$(PY) -m pytest -q $(workers) --nbval --nbval-current-env -p no:cacheprovider notebooks
+	@echo "== 4 of 4: pytest --nbval notebooks, on the CPU as on a T4"
+	@CUDA_COURSE_GPU=T4 $(PY) -m pytest -q $(workers) --nbval --nbval-current-env -p no:cacheprovider notebooks
 
 lint: ## ruff, the linter and the formatter; changes nothing
 	@$(ready) lint

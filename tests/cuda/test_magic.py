@@ -1,6 +1,7 @@
 """%%cuda: what a cell leaves in the notebook, what it prints, and what it says when something is wrong."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,14 @@ def failing(shell, cell, kind):
 
 
 # ---- what a cell brings ---------------------------------------------------------------------------------------------
+
+
+def test_resources_below_a_cell(shell, capsys):
+    pytest.importorskip("cuda.bindings.nvrtc", reason="needs NVIDIA's cuda-bindings")
+    assert shell.run_cell(CELL.replace("%%cuda", "%%cuda --resources")).success
+    said = capsys.readouterr().out
+    assert re.search(r"scale on \w+: \d+ registers per thread, no shared memory, nothing spilled\n", said)
+    assert "count on" in said and "blocks per SM" in said and "filled.of(16, True)" in said
 
 
 def test_every_kernel_of_the_cell_can_be_launched(shell, backend, capsys):

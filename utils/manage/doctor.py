@@ -56,6 +56,7 @@ def findings() -> list[Finding]:
         found += [_look(name, lambda name=name: _variable(name), "fix") for name in ("CUDA_HOME", "CUDA_PATH")]
         found += [_look("CUDA runtime", _cudart, for_gpu), _look("C++ for nvcc", _host_compiler, for_gpu)]
         found += [_look("NVRTC", _nvrtc, for_gpu), _look("ninja", _ninja, for_gpu)]
+        found += [_look("nvdisasm", lambda: _place(toolchain.disassembler()), "-")]
         found += [_look("C++ compiler", _cxx), _look("Python headers", _headers), _look("cache", _cache)]
     return [finding for finding in found if finding.found]
 

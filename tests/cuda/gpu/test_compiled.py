@@ -8,13 +8,12 @@ import sys
 import pytest
 
 from utils import compile_kernel
-from utils.cuda.common.toolchain import device
-from utils.cuda.gpu import sass as sass_module
+from utils.cuda.common import toolchain
 from utils.ground.errors import CourseError, ToolchainError
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs NVIDIA's cuda-bindings")
 try:
-    sass_module.disassembler()
+    toolchain.disassembler()
 except ToolchainError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
@@ -113,7 +112,7 @@ def test_ptx_is_of_this_kernel_alone(tiled):
     assert ".loc" not in ptx and ".file" not in ptx and "st.global.f32" in ptx
 
 
-@pytest.mark.skipif(device().type == "cuda", reason="a GPU decides by itself")
+@pytest.mark.skipif(toolchain.device().type == "cuda", reason="a GPU decides by itself")
 def test_the_chosen_gpu_decides(tiled, monkeypatch):
     assert ".target sm_90" in tiled.ptx and tiled.resources(threads=128).gpu == "sm_90"
     monkeypatch.setenv("CUDA_COURSE_GPU", "T4")
@@ -148,9 +147,10 @@ def test_code_without_a_loop(bounded):
 
 
 def test_without_a_disassembler(bounded, monkeypatch):
-    monkeypatch.setattr(sass_module, "cuda_home", lambda: None)
-    monkeypatch.setattr(sass_module.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(sass_module.shutil, "which", lambda name: None)
+    _ = bounded.ptx  # compiled while everything is there
+    monkeypatch.setattr(toolchain, "cuda_home", lambda: None)
+    monkeypatch.setattr(toolchain.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(toolchain.shutil, "which", lambda name: None)
     with pytest.raises(ToolchainError, match="there is no nvdisasm.*pip install triton"):
         _ = bounded.sass
 

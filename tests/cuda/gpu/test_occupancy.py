@@ -104,7 +104,8 @@ def test_the_driver_agrees():
                     error, blocks = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, shared_bytes)
                     assert error == driver.CUresult.CUDA_SUCCESS
                     found = kernel.resources(threads, shared_bytes)
-                    assert found.blocks_per_sm == blocks, found
+                    allowed = threads <= kernel.most_threads  # the driver does not look at __launch_bounds__ here
+                    assert found.blocks_per_sm == (blocks if allowed else 0), found
                     compared += 1
     assert compared >= 500
     print(f"{compared} occupancies are the driver's")

@@ -26,6 +26,7 @@ __all__ = [
     "cuda_toolkit",
     "cudart",
     "device",
+    "disassembler",
     "gpu_architecture",
     "host_compiler",
     "lacks_code_for",
@@ -202,6 +203,25 @@ def cudart(home: Path) -> Path | None:
         if found := [path for folder in folders for path in sorted(folder.glob(pattern))]:
             return found[0]
     return None
+
+
+def disassembler() -> Path:
+    """The program nvdisasm: the toolkit's, the one in Triton's wheel, or the one on PATH.
+
+    Raises ToolchainError if there is none.
+    """
+    __tracebackhide__ = True
+    home, triton = cuda_home(), util.find_spec("triton")
+    folders = [home / "bin"] if home else []
+    folders += [Path(place) / "backends/nvidia/bin" for place in (triton and triton.submodule_search_locations) or ()]
+    for folder in folders:
+        if os.access(folder / "nvdisasm", os.X_OK):
+            return folder / "nvdisasm"
+    if found := shutil.which("nvdisasm"):
+        return Path(found)
+    raise ToolchainError(
+        "there is no nvdisasm, which shows machine code", f"{short_path(sys.executable)} -m pip install triton"
+    )
 
 
 def nvcc_hint() -> str:

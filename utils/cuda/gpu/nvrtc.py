@@ -365,7 +365,7 @@ def _include_folders() -> list[Path]:
         folders += sorted(Path(place).glob("cu[0-9]*/include"), reverse=True)
         folders.append(Path(place) / "cuda_runtime" / "include")
     if home := cuda_home():
-        folders.append(home / "include")
+        folders += [home / "include", *sorted(home.glob("targets/*/include"))]  # the second is conda's
     there = [folder for folder in folders if (folder / "cuda_fp16.h").exists()]
     # cooperative_groups.h needs CUDA's C++ library (nv/target), which torch's wheels leave out.
     library = [part for folder in folders for part in (folder / "cccl", folder) if (part / "nv" / "target").exists()]

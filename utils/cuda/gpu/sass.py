@@ -1,22 +1,18 @@
 """A kernel's machine code (SASS), beside the lines of its source: `kernel.sass`."""
 
-import os
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from html import escape
-from importlib import util
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from utils.cuda.common.toolchain import cuda_home
+from utils.cuda.common.toolchain import disassembler
 from utils.ground.errors import ToolchainError
 from utils.ground.system import short_path
 
-__all__ = ["Instruction", "Sass", "disassembled", "disassembler"]
+__all__ = ["Instruction", "Sass", "disassembled"]
 
 SHOWN = 60  # instructions of a listing that a notebook shows
 
@@ -174,25 +170,6 @@ def _written(each):
 
 
 # ---- disassembling --------------------------------------------------------------------------------------------------
-
-
-def disassembler() -> Path:
-    """The program nvdisasm: the toolkit's, the one in Triton's wheel, or the one on PATH.
-
-    Raises ToolchainError if there is none.
-    """
-    __tracebackhide__ = True
-    home, triton = cuda_home(), util.find_spec("triton")
-    folders = [home / "bin"] if home else []
-    folders += [Path(place) / "backends/nvidia/bin" for place in (triton and triton.submodule_search_locations) or ()]
-    for folder in folders:
-        if os.access(folder / "nvdisasm", os.X_OK):
-            return folder / "nvdisasm"
-    if found := shutil.which("nvdisasm"):
-        return Path(found)
-    raise ToolchainError(
-        "there is no nvdisasm, which shows machine code", f"{short_path(sys.executable)} -m pip install triton"
-    )
 
 
 _LINE = re.compile(r'//## File "([^"]*)", line (\d+)')
