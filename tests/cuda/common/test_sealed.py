@@ -1,5 +1,6 @@
 """What the cache loads: broken entries are made again, and folders that others could change are refused."""
 
+import errno
 import os
 import pwd
 import subprocess
@@ -207,3 +208,28 @@ def test_a_permissive_umask_makes_no_folder_or_file_that_others_may_write_to(fol
         os.umask(before)
     made = [folder.parents[1], folder.parent, folder, *folder.iterdir()]
     assert [path.name for path in made if path.stat().st_mode & 0o022] == []
+
+
+@pytest.mark.parametrize(
+    ("number", "fix"),
+    [
+        (errno.EACCES, r"chmod u\+rwx .*cpu; or export CUDA_COURSE_CACHE="),
+        (errno.EROFS, "export CUDA_COURSE_CACHE=.*: the file system of this one is read-only"),
+        (errno.ENOSPC, "utils.manage.cache --clear"),
+    ],
+)
+def test_a_cache_that_cannot_be_written_says_what_to_do(folder, monkeypatch, number, fix):
+    folder.parent.mkdir(parents=True)
+
+    def refused(place, *args, **options):
+        raise OSError(number, os.strerror(number), str(place))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(ToolchainError, match=f"To fix it: .*{fix}"):
+        built(folder)
+
+
+def test_a_file_in_the_cache_s_way_is_named(folder):
+    folder.parents[1].write_text("not a folder")
+    with pytest.raises(ToolchainError, match="To fix it: rm .*cache, which is a file where the cache needs a folder"):
+        built(folder)

@@ -186,10 +186,24 @@ def _unwritable_explained():
                 f"free some space, for instance by `python -m utils.manage.cache --clear`, or set CUDA_COURSE_CACHE to "
                 f"a folder on another disk, instead of {short_path(cache_folder())}",
             ) from None
-        if error.filename is None or not Path(error.filename).is_relative_to(cache_folder()):
+        failed, cache = Path(error.filename or "/"), cache_folder()
+        if error.filename is None or not (failed.is_relative_to(cache) or cache.is_relative_to(failed)):
             raise
-        fix = "free some space, or set CUDA_COURSE_CACHE to a folder that you may write to"
-        raise ToolchainError(f"cannot write the build to {place} ({error.strerror})", fix) from None
+        raise ToolchainError(f"cannot write the build to {place} ({error.strerror})", _unwritable_fix(error)) from None
+
+
+def _unwritable_fix(error) -> str:
+    """The command that makes the cache writable, or replaces it."""
+    another = "export CUDA_COURSE_CACHE=~/my-cuda-course, or any folder that you may write to"
+    if error.errno == errno.EROFS:
+        return f"{another}: the file system of this one is read-only"
+    failed = Path(error.filename)
+    blocker = next(path for path in (failed, *failed.absolute().parents) if os.path.exists(path))
+    if not os.path.isdir(blocker):
+        return f"rm {short_path(blocker)}, which is a file where the cache needs a folder; or {another}"
+    if error.errno in (errno.EACCES, errno.EPERM) and blocker.stat().st_uid == os.geteuid():
+        return f"chmod u+rwx {short_path(blocker)}; or {another}"
+    return another
 
 
 # ---- the limit ------------------------------------------------------------------------------------------------------
