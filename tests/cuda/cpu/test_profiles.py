@@ -5,8 +5,9 @@ import torch
 
 import utils.cuda.compile
 import utils.cuda.kernel
-from utils import compile_kernel, load_cuda
+from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda.common import gpus
+from utils.cuda.common.toolchain import cuda_home
 from utils.cuda.cpu.architecture import with_architecture
 from utils.ground.errors import CourseError
 
@@ -55,6 +56,25 @@ def test_a_trace_for_another_gpu():
     kernel[1, 32, 70000](x)
     with pytest.raises(CourseError, match="gpu is 'T5'.*T4, A100, H200"):
         kernel.trace[1, 32, 128](x, gpu="T5")
+
+
+@pytest.mark.skipif(cuda_home() is None, reason="needs nvcc")
+def test_what_an_architecture_lacks(monkeypatch):
+    """A warp's sum in one instruction came with sm_80."""
+    source = """__global__ void total(int* x) {
+    int sum = __reduce_add_sync(0xffffffff, x[threadIdx.x]);
+    x[threadIdx.x] = sum;
+}"""
+    monkeypatch.setenv("CUDA_COURSE_GPU", "A100")
+    kernel, x = compile_kernel(source, "total"), torch.arange(32, dtype=torch.int32)
+    kernel[1, 32](x)
+    assert x.tolist() == [496] * 32
+    undefined = 'line 2: identifier "__reduce_add_sync" is undefined'
+    with pytest.raises(CompileError, match=undefined):
+        kernel.trace[1, 32](x, gpu="T4")
+    monkeypatch.setenv("CUDA_COURSE_GPU", "T4")
+    with pytest.raises(CompileError, match=undefined):
+        compile_kernel(source, "total")
 
 
 CPP = """
