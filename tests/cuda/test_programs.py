@@ -31,9 +31,20 @@ made: 8, 2 calls, 0 errors
 circle 0 1
 """
 
+HOST = """\
+register 0 712 0 2 8 1000 0 713
+pointers 1: 0 1 2 3
+advice 0 0
+pool 1 0
+callback 10
+device 67108864 0 peer 0 0 101 101
+box 0 0: 0 0 0 0 0 5 6 0 0 9 10 0 0 0 0 0 0 17 18 0 0 21 22 0
+complex 25 0 4 -0.2 5
+"""
+
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="about the CPU engine")
-@pytest.mark.parametrize(("name", "expected"), [("graphs", GRAPHS)])
+@pytest.mark.parametrize(("name", "expected"), [("graphs", GRAPHS), ("host", HOST)])
 def test_program(name, expected, capfd):
     code = run.main([str(PROGRAMS / f"{name}.cu")])
     said = capfd.readouterr()

@@ -140,3 +140,24 @@ def test_what_is_not_a_program(tmp_path, capfd):
     assert "'notes.txt' is neither an option nor a source" in said and "none.cu: No such file" in said
     assert run.main(["--help"]) == 0
     assert "--trace" in capfd.readouterr().out
+
+
+def test_a_trace_reports_problems_with_file_and_line(tmp_path, capfd):
+    (tmp_path / "traced.cu").write_text(
+        '#include "race.cuh"\n#include <cstdio>\n__device__ float x[64], out[65];\n'
+        "__global__ void copy(int n) {\n    if (threadIdx.x < n) out[threadIdx.x + 1] = x[threadIdx.x];\n}\n"
+        "int main(int argc, char**) {\n    copy<<<1, 64>>>(64);\n    if (argc > 1) reverse<<<1, 64>>>(1);\n"
+        '    printf("done %d\\n", cudaDeviceSynchronize());\n    return argc > 2 ? 5 : 0;\n}\n'
+    )
+    (tmp_path / "race.cuh").write_text(
+        "__global__ void reverse(int n) {\n    __shared__ float tile[64];\n    tile[threadIdx.x] = n;\n"
+        "    if (tile[63 - threadIdx.x] < 0) tile[0] = 1;\n}\n"
+    )
+    command = [str(tmp_path / "traced.cu"), "--trace"]
+    assert run.main(command) == 0
+    assert run.main([*command, "once"]) == 1
+    said = capfd.readouterr()
+    assert said.out == "done 0\ndone 0\n"
+    assert re.search(r"^race\.cuh: threads .* both touch tile\[.*line 3.*line 4", said.err, re.MULTILINE)
+    assert "hint: Put `__syncthreads();`" in said.err
+    assert run.main([*command, "and", "again"]) == 5

@@ -20,7 +20,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from utils.cuda import verdict
@@ -51,7 +53,8 @@ def main(words) -> int:
         return 0 if words else 2
     try:
         command = _command(words)
-        return _run(command, _built(command))
+        whole = program(command.files, command.folders, command.macros, command.standard)
+        return _run(command, _built(command, whole), whole)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
     except (CourseError, ValueError) as error:
@@ -91,9 +94,8 @@ def _command(words) -> Command:
     return Command(files, arguments, folders, macros, standard, "--trace" in flags, "--verbose" in flags)
 
 
-def _built(command):
+def _built(command, whole):
     """The folder of the built program, made now or earlier."""
-    whole = program(command.files, command.folders, command.macros, command.standard)
     if device().type == "cuda" and not command.trace:
         from utils.cuda.gpu.program import build, expected_seconds, fingerprint
 
@@ -127,14 +129,32 @@ def _judged(judges, build, place, say):
     return build()
 
 
-def _run(command, folder) -> int:
-    """Run the program, with our own stdin, stdout and stderr."""
+def _run(command, folder, whole) -> int:
+    """Run the program, with our own stdin, stdout and stderr; report what a trace finds."""
+    if not command.trace:
+        return _finished(command, folder, None)
+    from utils.cuda.cpu.trace.program import environment, problems
+
+    with tempfile.TemporaryDirectory() as place:
+        report = Path(place) / "report.json"
+        report.touch()
+        code = _finished(command, folder, environment(report))
+        found = problems(report, str(folder / "program"), whole.sources | whole.headers)
+    for path, problem in found:
+        print(f"{os.path.basename(path)}: {problem!r}", file=sys.stderr)
+    return code or int(bool(found))
+
+
+def _finished(command, folder, environment):
+    """The exit code of the program, which is run with this environment."""
     sys.stdout.flush()
-    running = subprocess.Popen([str(folder / "program"), *command.arguments])
-    try:
-        code = running.wait()
-    except KeyboardInterrupt:  # the terminal sends it to the program, too
-        code = running.wait()
+    running = subprocess.Popen([str(folder / "program"), *command.arguments], env=environment)
+    while True:
+        try:
+            code = running.wait()
+            break
+        except KeyboardInterrupt:  # the terminal sends it to the program, too
+            continue
     if code >= 0:
         return code
     print(f"{command.files[0]} was ended by {signal.Signals(-code).name}", file=sys.stderr)

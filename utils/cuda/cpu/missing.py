@@ -14,7 +14,7 @@ _LIBRARIES = {
     r"cufft\w*\.h": ("cuFFT", "it needs a GPU"),
     r"cusparse\w*\.h": ("cuSPARSE", "it needs a GPU"),
     r"cusolver\w*\.h": ("cuSOLVER", "it needs a GPU"),
-    r"cublas(Lt|Xt)?\.h": ("this interface of cuBLAS", "use cublas_v2.h"),
+    r"cublas(Xt)?\.h": ("this interface of cuBLAS", "use cublas_v2.h"),
     r"cudnn\w*\.h": ("cuDNN", "use PyTorch's own layers"),
     r"nccl\.h": ("NCCL", "it needs several GPUs"),
     r"(nvrtc|cupti|nvml|nvJitLink)\.h": ("this part of CUDA", "it needs a GPU"),

@@ -19,7 +19,7 @@ class TranslationError(CourseError):
 
 
 # What asks for the GPU in torch code, and its replacement here, where CPU tensors pass for CUDA tensors.
-_ON_CPU = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "printf": "::cuda_on_cpu::print"}
+_ON_CPU = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "printf": "::cuda_on_cpu::formatted_print"}
 
 _NEEDS_GPU = {
     **dict.fromkeys(["asm", "__asm__", "__asm"], "inline PTX"),

@@ -54,7 +54,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     all.memoryBusWidth = p.memory_bus_bits;
     all.integrated = all.canMapHostMemory = all.unifiedAddressing = 1;
     all.managedMemory = all.concurrentManagedAccess = all.pageableMemoryAccess = 1;
-    all.cooperativeLaunch = all.memoryPoolsSupported = 1;
+    all.cooperativeLaunch = all.memoryPoolsSupported = all.streamPrioritiesSupported = 1;
+    all.hostRegisterSupported = all.canUseHostPointerForRegisteredMem = all.hostNativeAtomicSupported = 1;
+    all.directManagedMemAccessFromHost = all.pageableMemoryAccessUsesHostPageTables = 1;
+    all.textureAlignment = 512;  // for sources that print it; there are no textures here
+    all.texturePitchAlignment = 32;
     *properties = all;
     return cudaSuccess;
 }

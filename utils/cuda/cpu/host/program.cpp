@@ -4,7 +4,13 @@
 #include <cstdlib>
 #include <exception>
 
+#include "../trace/trace.h"
 #include "blas.h"
+
+extern "C" {  // trace/exports.cpp
+void cuda_on_cpu_trace_begin(long long seed, size_t max_problems, uint64_t max_steps);
+const char* cuda_on_cpu_trace_end();
+}
 
 namespace cuda_on_cpu {
 
@@ -23,10 +29,45 @@ static void end_with_message() {
     abort();
 }
 
+// ---- a traced program -----------------------------------------------------------------------------------------------
+
+static const char* report_path = nullptr;
+
+static void write_report() {
+    if (!tracing || !report_path) return;
+    const char* text = cuda_on_cpu_trace_end();
+    if (FILE* file = fopen(report_path, "w")) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+// The program is ending. What the trace has found so far may well be the reason.
+static void on_end(int signal) {
+    std::signal(signal, SIG_DFL);
+    write_report();
+    raise(signal);
+}
+
+// The environment asks for a trace of every launch: how many problems and steps, and the file for the report
+// (trace/program.py).
+static void begin_trace() {
+    const char* asked = getenv("CUDA_COURSE_TRACE");
+    size_t problems = 0;
+    unsigned long long steps = 0;
+    int read = 0;
+    if (!asked || sscanf(asked, "%zu:%llu:%n", &problems, &steps, &read) != 2) return;
+    report_path = asked + read;
+    cuda_on_cpu_trace_begin(-1, problems, steps);
+    atexit(write_report);
+    for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGTERM}) std::signal(signal, on_end);
+}
+
 }  // namespace cuda_on_cpu
 
 // Called before `main` (build.py). `torch_library` is the path of the library whose BLAS cuBLAS uses.
 extern "C" void cuda_on_cpu_program_begins(const char* torch_library) {
     cuda_on_cpu::torch_library = torch_library;
     std::set_terminate(cuda_on_cpu::end_with_message);
+    cuda_on_cpu::begin_trace();
 }

@@ -19,7 +19,7 @@ void failed_assertion(const char* condition, const char* file, int line) {
 
 void trap() { fail(trapped); }
 
-int print(const char* format, ...) {
+int formatted_print(const char* format, ...) {
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);

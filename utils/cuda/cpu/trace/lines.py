@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-__all__ = ["load_address", "source_lines"]
+__all__ = ["load_address", "source_lines", "source_places"]
 
 
 class _Found(ctypes.Structure):
@@ -29,7 +29,12 @@ def load_address(function) -> int:
 
 
 def source_lines(library, base, returns) -> list[int | None]:
-    """The line in 'cuda_src' of each return address, None if it has none. `library` begins at `base` in memory.
+    """The line in 'cuda_src' of each return address, None if it has none. `library` begins at `base` in memory."""
+    return [place and place[1] for place in source_places(library, base, returns, {"cuda_src"})]
+
+
+def source_places(library, base, returns, names) -> list[tuple[str, int] | None]:
+    """The file and the line of each return address, None if it is in no file of `names`.
 
     A return address is after the call it belongs to, so the byte before it is looked up. If functions were inlined into
     one another, the learner's innermost one is taken.
@@ -43,11 +48,12 @@ def source_lines(library, base, returns) -> list[int | None]:
     else:
         return [None] * len(offsets)
     printed = subprocess.run(command, input="\n".join(asked), capture_output=True, text=True).stdout
-    lines, at = {}, None
+    places, at = {}, None
     for text in printed.splitlines():
-        place = re.match(r"(?:.*/)?cuda_src:(\d+)", text)
+        place = re.match(r"(?P<path>.*?(?P<name>[^/]*)):(?P<line>\d+)", text)
         if re.fullmatch(r"0x[0-9a-f]+", text):
             at = int(text, 16)
         elif place and at is not None:
-            lines.setdefault(at, int(place[1]))
-    return [lines.get(offset) for offset in offsets]
+            for name in {place["path"], place["name"]} & names:
+                places.setdefault(at, (name, int(place["line"])))
+    return [places.get(offset) for offset in offsets]

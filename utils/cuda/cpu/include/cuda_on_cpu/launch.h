@@ -226,7 +226,7 @@ void touch(const void* address, size_t bytes, Access access, const void* code);
 
 // What printf is translated to. Blocks that run side by side print in the order of their numbers: the runtime keeps
 // their text until the launch ends.
-int print(const char* format, ...) __attribute__((format(printf, 1, 2)));
+int formatted_print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // A __shared__ variable: one of these is where it was declared, and every thread asks it for the block's copy.
 // `__shared__ float tile[16][16];` is translated to

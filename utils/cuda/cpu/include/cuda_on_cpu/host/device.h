@@ -3,18 +3,27 @@
 
 #include "../errors.h"
 
-// What CUDA reports about a device, except textures. The numbers are the profile's; 0 is what is not known.
+// What CUDA reports about a device, except surfaces. The numbers are the profile's; 0 is what is not known.
+struct cudaUUID_t { char bytes[16]; };
 struct cudaDeviceProp {
     char name[256];
+    cudaUUID_t uuid;
     size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
     size_t reservedSharedMemPerBlock, totalConstMem, memPitch;
     int major, minor, warpSize, multiProcessorCount;
     int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], maxThreadsPerMultiProcessor, maxBlocksPerMultiProcessor;
-    int regsPerBlock, regsPerMultiprocessor, l2CacheSize;
+    int regsPerBlock, regsPerMultiprocessor, l2CacheSize, persistingL2CacheMaxSize, accessPolicyMaxWindowSize;
+    int globalL1CacheSupported, localL1CacheSupported;
     int clockRate, memoryClockRate, memoryBusWidth;  // kHz, kHz, bits
     int integrated, canMapHostMemory, unifiedAddressing, managedMemory, concurrentManagedAccess, pageableMemoryAccess;
+    int canUseHostPointerForRegisteredMem, directManagedMemAccessFromHost, pageableMemoryAccessUsesHostPageTables;
+    int hostRegisterSupported, hostNativeAtomicSupported, unifiedFunctionPointers;
     int concurrentKernels, asyncEngineCount, cooperativeLaunch, streamPrioritiesSupported, memoryPoolsSupported;
-    int ECCEnabled, isMultiGpuBoard, computeMode, pciBusID, pciDeviceID, pciDomainID;
+    int computePreemptionSupported, clusterLaunch, gpuDirectRDMASupported, ipcEventSupported;
+    int ECCEnabled, isMultiGpuBoard, multiGpuBoardGroupID, tccDriver, computeMode, kernelExecTimeoutEnabled;
+    int deviceOverlap, pciBusID, pciDeviceID, pciDomainID;
+    size_t textureAlignment, texturePitchAlignment, surfaceAlignment;
+    int maxTexture1D, maxTexture2D[2], maxTexture3D[3], maxTexture1DLayered[2], maxTexture2DLayered[3];
 };
 
 enum cudaComputeMode {
