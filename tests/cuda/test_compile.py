@@ -201,6 +201,26 @@ def test_a_declaration_that_cpp_src_lacks_is_shown(backend, cpp_src):
     assert load_cuda(CUDA, raised.value.hint.split("`")[1], ["twice"]).twice(torch.ones(2)).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "said", "hint"),
+    [
+        ("torch::empty_like", "torch.empty_like", "expected", "In C++, it is `torch::empty_like(...)`, with `::`."),
+        (
+            "x.data_ptr<float>(), out",
+            "x, out",
+            r"the kernel takes \(.*float.*\), but this launch passes \(at::Tensor",
+            "A kernel takes a tensor's address: `x.data_ptr<float>()`.",
+        ),
+    ],
+)
+def test_a_mistake_in_the_host_s_code_gets_a_hint(on_cpu, right, wrong, said, hint):
+    assert right in CUDA
+    with pytest.raises(CompileError, match=said) as raised:
+        load_cuda(CUDA.replace(right, wrong), CPP, ["twice"])
+    assert raised.value.hint == hint and "cuda_on_cpu" not in raised.value.wrong
+    assert "NVIDIA's compiler accepts" not in str(raised.value), "nvcc has not seen the host's code"
+
+
 def test_a_declaration_with_other_parameters(on_cpu):
     with pytest.raises(CompileError, match="no source defines it. They define: twice") as raised:
         load_cuda(CUDA, "torch::Tensor twice(torch::Tensor x, int n);", ["twice"])

@@ -111,13 +111,14 @@ class Judge(NamedTuple):
     def beside(self, build: Callable[[], str], place: Path, say) -> str:
         """The log of `build()`, with nvcc judging the text meanwhile, in `place`: nvcc's log if it rejects the text.
 
-        If only the build fails, its log ends in a line that says so. `say` is called with nvcc's command.
+        If only the build fails, and nvcc saw the whole text, its log ends in a line that says so. `say` is called with
+        nvcc's command.
         """
         __tracebackhide__ = True
         with _running(self, place / "nvcc", say) as rejection:
             log = build()
             rejected = rejection()
-        return rejected or (f"{log}\n{ACCEPTED}\n" if log else "")
+        return rejected or (f"{log}\n{ACCEPTED}\n" if log and not self.cut else log)
 
 
 class Judged:

@@ -80,6 +80,8 @@ _NO_FIT = re.compile(r"note: candidate .*not viable: (.*)|note:   ((?:no known c
 _TYPES = re.compile(r"(?:argument|operand) types are: .*")
 _PLACE = re.compile(r" \((?:declared|previous definition) at line \d+ of [^)]*\)")
 _LONG_NAME = re.compile(r'("[^"]{60})[^"]{20,}"')
+# The engine's launch, called with other arguments than the kernel's.
+_LAUNCH = re.compile(r"no match for call to '\(cuda_on_cpu::StartOf<.*?<lambda\([^)]*\)>, (.*)>\) \((.*)\)'")
 _SYNTAX = re.compile(r"^expected |^stray |not expected here|^missing ")
 _IN_DEVICE_CODE = "is undefined in device code"
 _OPEN_END = re.compile(r'^At end of source: (error: .*)\n(\S+\(\d+\)): note.*?: (to match this "."$)', re.MULTILINE)
@@ -160,7 +162,7 @@ def _errors(log, sources):
             message += f": {reason[1] or reason[2]}"
         if types := _TYPES.search(behind.split(" error", 1)[0]):
             message = f"{message.rstrip(':')}: {types[0].strip()}"
-        message = _PLACE.sub("", message)
+        message = _LAUNCH.sub(r"the kernel takes (\1), but this launch passes (\2)", _PLACE.sub("", message))
         if which not in sources and used:
             (which, line), message = used[0], _ASSERTION.sub("", message).strip('"')
             if any(e[:2] == (which, line) for e in errors):

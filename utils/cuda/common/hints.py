@@ -108,7 +108,19 @@ _PYTHON = [
     ),
     (_EXPECTED, r"\w\s*\(\s*\w+\s*:\s*\w+", "In C++, the type comes before the name: `float* x, int n`."),
     (r"const char|multi-?character|character constant|expected", "", advice.double_quotes),
-    ("expected", "", advice.division),
+    ("expected|has `<<<` but no", "", advice.division),
+    (
+        _EXPECTED,
+        r"\b(?P<name>torch|at)\s*\.\s*(?P<member>\w+)\s*\(",
+        "In C++, it is `{name}::{member}(...)`, with `::`.",
+    ),
+    (
+        r"Tensor\W* has no member .*shape",
+        "",
+        "A tensor's sizes are `x.size(0)`, `x.size(1)`, ...; `x.numel()` is their product.",
+    ),
+    (r"launch passes .*Tensor", "", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
+    (r"no return statement|non-void function", "", "End the function with `return out;`, where `out` is its result."),
     (r"missing (?:closing quote|terminating)", "", 'A text begins and ends with `"`, both on one line.'),
 ]
 
