@@ -5,9 +5,11 @@ asks for a GPU are replaced by those that ask for the CPU. Everything else is le
 number, so a compiler's message about line 7 is about line 7 of the learner's source.
 """
 
+from itertools import pairwise
+
 from utils.cuda.common import cxx
 from utils.cuda.common.missing import unclosed_brace
-from utils.cuda.cpu import own_names, shared_variables
+from utils.cuda.cpu import cases, own_names, shared_variables
 from utils.cuda.cpu.architecture import with_architecture
 from utils.ground.errors import CourseError
 
@@ -67,7 +69,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
             _word(tokens, i, edits)
             _untyped(tokens, i, edits, kernel_names)
             i += 1
-    edits += shared_variables.use_in_functions(source, in_functions)
+    edits += shared_variables.use_in_functions(source, in_functions) + cases.edits(tokens)
     translated = _edited(source, edits)
     return with_architecture(translated) if kernels and host else translated
 
@@ -104,9 +106,12 @@ def _is_inside(token, spans):
 
 
 def _non_kernel_functions(source, marked):
-    """Names of the functions that return void and are not marked `__global__`."""
+    """Names of the functions that return void and are not marked `__global__`, unless a pointer has the name too."""
     plain = {function.name for function in cxx.functions(source) if function.returns.endswith("void")}
-    return plain - {kernel.name for kernel in marked}
+    tokens = cxx.tokens(source)
+    pointers = {before.text for before, after in pairwise(tokens) if after.text == "="}
+    pointers |= {after.text for before, after in pairwise(tokens) if before.text == "*"}
+    return plain - pointers - {kernel.name for kernel in marked}
 
 
 def _word(tokens, i, edits):

@@ -1,10 +1,16 @@
 """What plain nvcc accepts and a C++ compiler does not, or not with this meaning."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 import torch
 
 from utils import load_cuda
+from utils.cuda.cpu import build
+from utils.cuda.cpu.translate import translate
 from utils.cuda.kernel import compile_kernel, compile_kernels
+from utils.ground.system import cxx_compiler
 
 KERNELS = r"""
 #if !defined(__CUDACC__) || !defined(__NVCC__) || __CUDACC_VER_MAJOR__ < 12 || __cplusplus != 201703L
@@ -72,6 +78,16 @@ __global__ void qualified(volatile int* out, const volatile float* x, const int*
     out[0] += byte + more[1] + four.w;
 }
 
+__global__ void cases(int* x) {
+    switch (threadIdx.x) {
+        case 0: int first = 5; x[0] = first; break;
+        case 1: auto doubled = [](int v) { return 2 * v; }; x[1] = doubled(3);
+        case 2: int kept; kept = 7; x[2] = kept; break;
+        case 3: kept = 8; x[3] = kept; break;
+        default: float last = 9.5f; x[4] = last;
+    }
+}
+
 __global__ void referring(int* x, const int& n) { x[0] = n; }
 
 __global__ void own_names(int* x, dim3 gridDim) {
@@ -83,7 +99,7 @@ __global__ void own_names(int* x, dim3 gridDim) {
 
 def kernel(name):
     names = ["own_lerp", "no_return", "limits", "narrowing", "shared_everywhere", "qualified"]
-    names += ["referring", "own_names"]
+    names += ["cases", "referring", "own_names"]
     return dict(zip(names, compile_kernels(KERNELS, names), strict=True))[name]
 
 
@@ -134,6 +150,13 @@ def test_qualifiers_and_types_in_a_signature():
         result = launched[1, 1](*args)
         got = result.args[0] if result else out
         assert got.item() == 1 + 3 + 1 + 1 + 1 + 7 + 9 + 6 + 200 + 4 + 5
+
+
+def test_a_case_may_jump_over_a_variable_with_an_initial_value():
+    for threads, expected in (1, [5, 0, 0, 0, 0]), (2, [5, 6, 7, 0, 0]), (5, [5, 6, 7, 8, 9]):
+        x = torch.zeros(5, dtype=torch.int32)
+        kernel("cases")[1, threads](x)
+        assert x.tolist() == expected
 
 
 def test_a_reference_compiles_and_cannot_be_launched():
@@ -249,3 +272,15 @@ def test_a_kernel_is_launched_by_its_untyped_address(host):
 def test_torch_s_halves_are_cuda_s(host):
     x = torch.randn(32, dtype=torch.float16)
     assert torch.equal(host.halves(x), 2 * x)
+
+
+def test_texts_near_the_border_compile(tmp_path):
+    text = (Path(__file__).parent / "accepted.cu").read_text()
+    includes = "#include <cuda_runtime.h>\n#include <cuda_on_cpu/as_nvcc.h>\n"
+    source = tmp_path / "accepted.cpp"
+    source.write_text(includes + translate(text))
+    compiler = cxx_compiler()
+    flags = [*build._COMMON_FLAGS, *build._device_flags(compiler)]
+    for standard in ("gnu++17", "gnu++20"):
+        command = [compiler, *flags, f"-std={standard}", "-w", "-fsyntax-only", str(source)]
+        assert subprocess.run(command, capture_output=True, text=True).stderr == ""
