@@ -1,11 +1,14 @@
 """NVIDIA's verdict on every CUDA text that the engine compiles: what nvcc rejects is rejected here, in nvcc's words.
 
-While the engine builds a text with the machine's C++ compiler, nvcc compiles it to PTX, which needs no GPU and takes no
-longer. A text that nvcc rejects is not built, so it never runs, not even in a trace. The verdict is kept with the
-build: loading an earlier one asks no compiler.
+While the engine builds a text with the machine's C++ compiler, nvcc compiles its device code, which needs no GPU and
+takes no longer. A text that nvcc rejects is not built, so it never runs, not even in a trace. The verdict is kept with
+the build: loading an earlier one asks no compiler.
 
-nvcc gets the standard and the macros that the real build would get: for `compile_kernel` and whole programs its own
-defaults (C++17), for `load_cuda` what torch passes.
+nvcc gets the standard and the macros that the real build would get: for `compile_kernel` its own defaults (C++17), for
+`load_cuda` what torch passes. Of a text with torch in it, nvcc gets the device code (gpu/split.py).
+
+Without nvcc, NVRTC judges. It would let device code call any function of the source, so the reader (common/cxx.py)
+first makes sure that these are device functions. Without NVRTC, that rule alone is left.
 """
 
 import contextlib
@@ -17,15 +20,18 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import util
 from pathlib import Path
 from typing import NamedTuple
 
 from utils.cuda.common import cxx, extension, gpus, options, toolchain
 from utils.cuda.common.cache import hashed
-from utils.cuda.common.diagnostics import ACCEPTED
+from utils.cuda.common.diagnostics import ACCEPTED, refused
 from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
-from utils.cuda.gpu.split import NotSplit, split
+from utils.cuda.gpu.split import NotSplit, device_code, includes_torch
+from utils.ground.errors import ToolchainError
 
 __all__ = ["Judge", "Judged", "on_extension", "on_kernels", "on_program"]
 
@@ -33,92 +39,91 @@ __all__ = ["Judge", "Judged", "on_extension", "on_kernels", "on_program"]
 # it, so nvcc reads this name instead.
 _RTC, _RTC_FOR_NVCC = re.compile(r"\b__CUDACC_RTC__\b"), "CUDA_COURSE_RTC"
 
-_INCOMPLETE = re.compile(r"fatal error: .*(?:No such file or directory|file not found)")
-_UNDEFINED = re.compile(r'identifier "(?:\w+::)*(\w+)" is undefined')
+# What torch's headers bring along besides torch, for a text that relies on it.
+_WITH_TORCH = """algorithm array atomic cassert cfloat climits cmath cstdint cstdio cstdlib cstring functional iostream
+limits map memory mutex numeric optional sstream stdexcept string tuple type_traits unordered_map utility vector
+""".split()
 
-
-def on_kernels(source, names, given=()) -> "Judge | None":
-    """The judge of a text from which compile_kernel builds the kernels `names` with the options `given`.
-
-    None if this machine has no compiler of NVIDIA's.
-    """
-    standard = options.standard(given)
-    flags = [f"-std={standard}"] if standard else []
-    flags += ["-use_fast_math"] if {"--use_fast_math", "-use_fast_math"} & set(given) else []
-    text = _RTC.sub(_RTC_FOR_NVCC, source)
-    return _judge(text, names, "name", [*flags, f"-D{_RTC_FOR_NVCC}", *preprocessor_options(given)], given)
-
-
-def on_extension(cuda_src) -> "Judge | None":
-    """The judge of load_cuda's `cuda_src`: of its kernels, without what uses torch. None also if they cannot be cut
-    from it."""
-    if not toolchain.nvcc_candidates():
-        return None
-    if not (cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src)):
-        return _judge(cuda_src, [], "instances", extension.NVCC_FLAGS)
-    try:
-        parts = split(cuda_src)
-    except NotSplit:
-        return None
-    return _judge(parts.device, [], "instances", extension.NVCC_FLAGS, cut=frozenset(parts.host_names))
-
-
-def on_program(program) -> "list[Judge]":
-    """The judges of a whole program's CUDA sources (common/program.py); none without a compiler of NVIDIA's."""
-    if not toolchain.nvcc_candidates():
-        return []
-    flags = [f"-arch=compute_{_architecture()}", f"-std={program.standard}", *program.macros]
-    flags += [f"-I{folder}" for folder in program.folders]
-    return [
-        Judge(f'#line 1 "{path}"\n{text}\n', (*flags, f"-I{path.parent}"), frozenset())
-        for path, text in program.sources.items()
-        if path.suffix in CUDA
-    ]
-
-
-def _judge(text, names, where, flags, given=(), cut=frozenset()):
-    if not toolchain.nvcc_candidates():
-        return None
-    # Without a space before the name, a macro of that name would be a different one.
-    # If something is missing at the end of the source, such as a `;`, nvcc reports it on the line after it.
-    lines = ['#line 1 "cuda_src"', text, "namespace {}"]
-    for number, name in enumerate(names, 1):
-        if "<" in name:  # nvcc compiles an instance of a template only if something needs it
-            lines.append(f'#line {number} "{where}"')
-            lines.append(f"static void* const cuda_course_{number} __attribute__((used)) = (void*)&{name};")
-    return Judge(
-        "\n".join(lines) + "\n", (f"-arch=compute_{options.architecture(given) or _architecture()}", *flags), cut
-    )
-
-
-def _architecture():
-    """The GPU's, or that of the GPU which the CPU engine behaves like."""
-    return toolchain.gpu_architecture() if toolchain.device().type == "cuda" else gpus.chosen().capability
+# What NVIDIA's compilers say of a name that is not there.
+_MISSING = re.compile(
+    r'identifier "(?:\w+::)*(\w+)" is undefined|namespace "(\w+)" has no member'
+    r'|"(\w+)" is not a (?:template|class)|name followed by "(::)" must be'
+)
+# pip's wheels do not have all of CUDA's headers, and NVRTC has none of the C++ library's: no verdict then.
+_NO_HEADER = re.compile(r"(?:could not|cannot) open source file|fatal error: .*(?:No such file|file not found)")
 
 
 class Judge(NamedTuple):
-    """nvcc, ready to judge a text."""
+    """A text for NVIDIA's compiler to judge."""
 
-    text: str
+    source: str  # the learner's text
+    text: str  # what is judged of it
+    names: tuple[str, ...]  # kernels; of templates, the instances that are needed
+    where: str  # whose lines the names are, in messages
     flags: tuple[str, ...]
-    cut: frozenset[str]  # names that were cut from the text with the host's code: without them there is no verdict
+    architecture: str
+    cut: frozenset[str] = frozenset()  # names that the text lacks because they are the host's or torch's
 
     @property
     def fingerprint(self) -> str:
-        """What the verdict depends on besides the source: nvcc is one of these programs. Quick: none of them is run."""
-        return _fingerprint(self.flags)
+        """What the verdict depends on besides the source and the names. Quick: no compiler is run."""
+        return _fingerprint(self.flags, self.architecture)
 
     def beside(self, build: Callable[[], str], place: Path, say) -> str:
-        """The log of `build()`, with nvcc judging the text meanwhile, in `place`: nvcc's log if it rejects the text.
+        """The log of `build()`, with NVIDIA's compiler judging the text meanwhile, in `place`: its log if it rejects.
 
         If only the build fails, and nvcc saw the whole text, its log ends in a line that says so. `say` is called with
-        nvcc's command.
+        the compiler's command.
+        Raises CompileError for device code that calls a function of the host, if nvcc is not there to notice it.
         """
         __tracebackhide__ = True
-        with _running(self, place / "nvcc", say) as rejection:
+        if toolchain.nvcc_candidates():
+            judging = _nvcc(self, place / "nvcc", say)
+        else:
+            _check_calls(self.source)
+            if not _has_nvrtc() or toolchain.device().type == "cuda":  # there NVRTC compiles the text itself
+                return build()
+            judging = _nvrtc(self, place / "nvrtc", say)
+        with judging as rejection:
             log = build()
             rejected = rejection()
+        if rejected is None:
+            return log
         return rejected or (f"{log}\n{ACCEPTED}\n" if log and not self.cut else log)
+
+
+def on_kernels(source, names, given=()) -> Judge:
+    """The judge of a text from which compile_kernel builds the kernels `names` with the options `given`."""
+    standard = options.standard(given)
+    flags = [f"-std={standard}"] if standard else []
+    flags += ["-use_fast_math"] if {"--use_fast_math", "-use_fast_math"} & set(given) else []
+    architecture = options.architecture(given) or _architecture()
+    flags += preprocessor_options(given)
+    return Judge(source, _RTC.sub(_RTC_FOR_NVCC, source), tuple(names), "name", tuple(flags), architecture)
+
+
+def on_extension(cuda_src) -> Judge | None:
+    """The judge of load_cuda's `cuda_src`: without the host's code, if it uses torch. None if the kernels do."""
+    flags, architecture = tuple(extension.NVCC_FLAGS), _architecture()
+    if not (includes_torch(cuda_src) or cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src)):
+        return Judge(cuda_src, cuda_src, (), "instances", flags, architecture)
+    try:
+        code = device_code(cuda_src)
+    except NotSplit:
+        return None
+    return Judge(cuda_src, code.text, tuple(code.instances), "instances", flags, architecture, code.cut)
+
+
+def on_program(program) -> list[Judge]:
+    """The judges of a whole program's CUDA sources (common/program.py)."""
+    flags = [f"-std={program.standard}", *program.macros, *(f"-I{folder}" for folder in program.folders)]
+    if len(program.sources) > 1:
+        flags.append("-rdc=true")  # device code of one file may call that of another
+    return [
+        Judge(text, f'#line 1 "{path}"\n{text}', (), "name", (*flags, f"-I{path.parent}"), _architecture())
+        for path, text in program.sources.items()
+        if path.suffix in CUDA
+    ]
 
 
 class Judged:
@@ -132,7 +137,7 @@ class Judged:
 
     def fingerprint(self):
         """What a module depends on besides its sources, NVIDIA's compiler included."""
-        return hashed(self._builder.fingerprint(), _fingerprint(extension.NVCC_FLAGS), _architecture())
+        return hashed(self._builder.fingerprint(), _fingerprint(extension.NVCC_FLAGS, _architecture()))
 
     def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
         """Build as the builder does; returns the compilers' log, nvcc's if it rejects the source."""
@@ -146,71 +151,78 @@ class Judged:
         return judge.beside(build, folder, say) if judge else build()
 
 
-def _fingerprint(flags):
+def _architecture() -> str:
+    """The GPU's, or that of the GPU which the CPU engine behaves like: '90'."""
+    return str(toolchain.gpu_architecture() if toolchain.device().type == "cuda" else gpus.chosen().capability)
+
+
+def _fingerprint(flags, architecture) -> str:
     programs = [extension.identity(nvcc) for nvcc in toolchain.nvcc_candidates()]
-    return hashed(_own_texts(), flags, programs, toolchain.torch_cuda(), _compiler())
+    return hashed(_own_texts(), flags, architecture, programs or _has_nvrtc(), toolchain.torch_cuda(), _compiler())
 
 
 @functools.cache
 def _own_texts():
-    own = [Path(__file__), Path(split.__code__.co_filename), *cxx.FILES]
+    own = [Path(__file__), Path(device_code.__code__.co_filename), *cxx.FILES]
     return [path.read_text() for path in own]
 
 
-def _compiler():
+# ---- nvcc -----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _nvcc(judge, folder, say):
+    """Run nvcc in `folder`, in the background. Yields a function that waits for it and returns its log if it rejects
+    the text, '' if it accepts it, None if there is no verdict. Leaving early, because the learner interrupts for
+    instance, ends nvcc."""
+    folder.mkdir()
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(shutil.rmtree, folder, ignore_errors=True)
+
+        def start(text):
+            source = folder / "judged.cu"
+            source.write_text(text, errors="surrogateescape")
+            process = _started(source, [f"-D{_RTC_FOR_NVCC}", *judge.flags, "-I."], judge.architecture, folder)
+            at_end.callback(_end, process)
+            return process
+
+        process = start(_for_nvcc(judge))
+        say(shlex.join(process.args))
+        yield lambda: _nvcc_rejection(process, judge, folder, start)
+
+
+def _for_nvcc(judge, headers=()) -> str:
+    lines = [f"#include <{header}>" for header in headers]
+    # If something is missing at the end of the source, such as a `;`, nvcc reports it on the line after it.
+    lines += ['#line 1 "cuda_src"', judge.text, "namespace {}"]
+    for number, name in enumerate(judge.names, 1):
+        if "<" in name:  # nvcc compiles an instance of a template only if something needs it
+            lines.append(f'#line {number} "{judge.where}"')
+            lines.append(f"static void* const cuda_course_{number} __attribute__((used)) = (void*)&{name};")
+    return "\n".join(lines) + "\n"
+
+
+def _compiler() -> str | None:
     """The C++ compiler whose headers nvcc reads. It only preprocesses, so nearly any version will do."""
     chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX"), "g++", "clang++"
     return next(filter(None, map(shutil.which, filter(None, chosen))), None)
 
 
-@contextlib.contextmanager
-def _running(judge, folder, say):
-    """Run nvcc in `folder`, in the background. Yields a function that waits for it and returns its log if it rejects
-    the text, otherwise ''. Leaving early, because the learner interrupts for instance, ends nvcc."""
-    folder.mkdir()
-    process = _started(judge.text, judge.flags, folder)
-    say(shlex.join(process.args))
-    try:
-        yield lambda: _rejection(process, judge, folder)
-    finally:
-        _end(process)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _started(text, flags, folder):
-    source = folder / "judged.cu"
-    source.write_text(text, errors="surrogateescape")
+def _started(source, flags, architecture, folder):
     compiler, home = _compiler(), toolchain.cuda_home()
-    command = [str(home / "bin" / "nvcc"), "-ptx", *flags, *(["-ccbin", compiler] if compiler else [])]
-    command += ["-allow-unsupported-compiler", str(source), "-o", str(folder / "judged.ptx")]
+    command = [str(home / "bin" / "nvcc"), "-cubin", f"-arch=sm_{architecture}", *flags]
+    command += [*(["-ccbin", compiler] if compiler else []), "-allow-unsupported-compiler"]
+    command += ["-Xptxas", "-O0"]  # the machine code is not used
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     with open(folder / "log", "w") as log:
         # Its own session: nvcc starts further programs, and all of them must end with it.
-        return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-
-
-def _rejection(process, judge, folder) -> str:
-    """Wait for nvcc; its log if it rejects the text. A compiler that rejects an empty text too is no judge.
-
-    What it prints although it accepts the text goes where `cache.build_once` looks for warnings.
-    """
-    accepted, log = process.wait() == 0, (folder / "log").read_text(errors="replace")
-    if accepted:
-        with open(folder.parent / "warnings.log", "a") as kept:
-            kept.write(log)
-        return ""
-    if _INCOMPLETE.search(log):  # pip's wheels do not have all of CUDA's headers: the engine's compiler decides
-        return ""
-    if judge.cut & set(_UNDEFINED.findall(log)) or judge.cut and re.search(r"^instances[(]", log, re.MULTILINE):
-        return ""
-    if not re.search(r"^(?:cuda_src|name|instances)[(:]", log, re.MULTILINE):
-        empty = _started("", judge.flags, folder)
-        try:
-            if empty.wait():
-                return ""
-        finally:
-            _end(empty)
-    return log
+        return subprocess.Popen(
+            [*command, str(source), "-o", str(folder / "judged.cubin")],
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+        )
 
 
 def _end(process):
@@ -218,3 +230,80 @@ def _end(process):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _nvcc_rejection(process, judge, folder, start) -> str | None:
+    """Wait for nvcc; see `_nvcc`. What it prints although it accepts the text goes where `cache.build_once` looks for
+    warnings."""
+
+    def answer(process):
+        return process.wait() == 0, (folder / "log").read_text(errors="replace")
+
+    accepted, log = answer(process)
+    if not accepted and judge.cut and _missing(log):
+        accepted, log = answer(start(_for_nvcc(judge, _WITH_TORCH)))
+    if accepted:
+        with open(folder.parent / "warnings.log", "a") as kept:
+            kept.write(log)
+        return ""
+    if _NO_HEADER.search(log) or judge.cut & _missing(log) or re.search(r"^instances[(]", log, re.MULTILINE):
+        return None
+    if not re.search(r"^(?:cuda_src|name)[(:]", log, re.MULTILINE) and not answer(start(""))[0]:
+        return None  # a compiler that rejects an empty text, too, is no judge
+    return log
+
+
+def _missing(log) -> set[str]:
+    return {name for names in _MISSING.findall(log) for name in names if name}
+
+
+# ---- without nvcc ---------------------------------------------------------------------------------------------------
+
+
+def _has_nvrtc() -> bool:
+    try:
+        return util.find_spec("cuda.bindings") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _nvrtc(judge, folder, say):
+    """The same as `_nvcc` with NVRTC, which is a library: leaving early waits for it."""
+    with ThreadPoolExecutor(1) as pool:
+        judged = pool.submit(_nvrtc_rejection, judge, folder, say)
+        yield judged.result
+
+
+def _nvrtc_rejection(judge, folder, say) -> str | None:
+    """NVRTC's log if it rejects the text, '' if it accepts it, None if there is no verdict."""
+    try:
+        from utils.cuda.gpu.nvrtc import build, include_folders
+
+        code = device_code(judge.source)
+        given = ["-default-device", f"--gpu-architecture=compute_{judge.architecture}"]
+        given += [flag for flag in judge.flags if not flag.startswith("--expt")]
+        given += [f"-I{place}" for place in include_folders()]
+        folder.mkdir()
+        try:
+            log = build(code.text, judge.names, folder, given)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        say(f"nvrtc {shlex.join(given)}")
+    except (NotSplit, ToolchainError, RuntimeError):  # there is no such library
+        return None
+    return None if _NO_HEADER.search(log) or (code.cut | {"std"}) & _missing(log) else log
+
+
+def _check_calls(source):
+    """Device code calls device functions only. Raises CompileError for a call of another one of the source."""
+    __tracebackhide__ = True
+    functions = cxx.functions(source)
+    marked = [f for f in functions if {"__device__", "__global__"} & set(f.words)]
+    unmarked = {f.name for f in functions if "constexpr" not in f.words} - {f.name for f in marked}
+    for function in marked:
+        body = function.tokens[function.head :]
+        for before, token, after in zip(body, body[1:], body[2:], strict=False):
+            if token.text in unmarked and after.text in ("(", "<") and before.text not in (".", "->"):
+                what = f"`{function.name}` runs on the GPU and calls `{token.text}`, a function of the host: mark it "
+                raise refused("cuda_src", source, token.line, f"{what}__device__")

@@ -18,7 +18,7 @@ import torch
 from tests.cuda.common.test_output import environment, notebook
 from utils.cuda.common.arguments import Parameter
 from utils.cuda.gpu import failures
-from utils.cuda.gpu.nvrtc import _include_folders
+from utils.cuda.gpu.nvrtc import include_folders
 from utils.lesson.simulator import dim3
 
 TORCH_SAYS = """CUDA error: {}
@@ -58,7 +58,7 @@ def test_every_error_after_which_a_process_is_lost(words):
 
 
 def test_the_words_are_those_of_cuda():
-    found = [so for folder in _include_folders() for so in (folder.parent / "lib").glob("libcudart.so.1?")]
+    found = [so for folder in include_folders() for so in (folder.parent / "lib").glob("libcudart.so.1?")]
     if not found:
         pytest.skip("needs the CUDA runtime's library")
     cuda = ctypes.CDLL(str(found[0]))

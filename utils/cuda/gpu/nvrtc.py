@@ -29,7 +29,7 @@ try:
 except ImportError as missing:
     raise ToolchainError(f"compile_kernel needs NVIDIA's cuda-bindings ({missing})", bindings_hint()) from None
 
-__all__ = ["Module", "build", "built", "facts_file", "modules", "version"]
+__all__ = ["Module", "build", "built", "facts_file", "include_folders", "modules", "version"]
 
 # NVRTC has none of the C++ library's headers. Some contain nothing that is not built into it; the others are in CUDA's
 # own library. nvcc includes them by default, so they come before the learner's source.
@@ -245,7 +245,7 @@ def built(source, names, options, capability, verbose=False, judge=None) -> Path
     __tracebackhide__ = True
     names = [names] if isinstance(names, str) else names
     options = [*_architecture(options, capability), *options]
-    includes = _include_folders()
+    includes = include_folders()
     headers = included(source, options=options)
     made_by = (version(), Path(__file__).read_text(), [(str(p), p.stat().st_mtime_ns) for p in includes])
     key = cache.hashed(source, names, options, headers, made_by, judge and judge.fingerprint)
@@ -357,7 +357,7 @@ def _architecture(options, capability):
 
 
 @functools.cache
-def _include_folders() -> list[Path]:
+def include_folders() -> list[Path]:
     """Where cuda_fp16.h and cooperative_groups.h are: in torch's own wheels, like NVRTC, otherwise in the toolkit."""
     wheel = util.find_spec("nvidia")
     folders = []

@@ -6,6 +6,7 @@ gets those that run on the GPU, the C++ compiler gets the others, in which a lau
 cut: then `split` says why, and stock load_inline builds the whole.
 """
 
+import contextlib
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from utils.cuda.common import cxx
 from utils.cuda.common.diagnostics import refused
 from utils.ground.errors import CourseError
 
-__all__ = ["NotSplit", "Split", "split"]
+__all__ = ["DeviceCode", "NotSplit", "Split", "device_code", "split"]
 
 
 class NotSplit(CourseError):
@@ -90,6 +91,61 @@ def split(source) -> Split:
     if cxx.uses_torch(device, in_macros=False) or cxx.uses_python(device, in_macros=False):
         raise NotSplit("a kernel uses torch")
     return Split(device, _replaced(source, from_host), list(kernels), host_names)
+
+
+class DeviceCode(NamedTuple):
+    """What a GPU's compiler has to judge of a source, line for line: `text`, the `instances` of its template kernels
+    that the host launches, and the names that were `cut` with the host's code."""
+
+    text: str
+    instances: list[str]
+    cut: frozenset[str]
+
+
+def device_code(source) -> DeviceCode:
+    """The source without the host's code and torch: a text to judge, which nothing is linked with.
+
+    So nearly every source can be cut this way. Raises NotSplit for one whose kernels use torch themselves.
+    """
+    items, directives = cxx.declarations(source), cxx.directives(source)
+    kernels = {item.name: bool(item.template) for item in items if "__global__" in item.words}
+    used = {token.text for item in items if _runs_on_gpu(item) for token in item.tokens}
+    used |= {token.text for line in directives for token in line}
+    edits, instances, cut = [], [], {"torch", "at", "c10", "std"} if _includes_torch(directives) else set()
+    for item in items:
+        words = [token.text for token in item.tokens]
+        torch = _uses_torch(source[item.tokens[0].start : item.tokens[-1].end])
+        torch = torch or words[:2] == ["using", "namespace"] and words[2] in ("torch", "at", "c10")
+        if _runs_on_gpu(item):
+            if torch:
+                raise NotSplit("a kernel uses torch", line=item.line)
+        elif torch or "<<<" in words or item.names and "enum" not in words[:2] and not used & set(item.names):
+            edits += _without_code(item, directives)
+            cut |= set(item.names)
+            with contextlib.suppress(NotSplit):
+                instances += _instances(item, kernels)
+    for line in directives:
+        if cxx.included(line).startswith(_TORCH_HEADERS):
+            edits.append((line[0].start, line[-1].end, _lines(source[line[0].start : line[-1].end])))
+    return DeviceCode(_replaced(source, edits), list(dict.fromkeys(instances)), frozenset(cut))
+
+
+def _uses_torch(text):
+    return cxx.uses_torch(text) or cxx.uses_python(text)
+
+
+def _includes_torch(directives):
+    return any(cxx.included(line).startswith(_TORCH_HEADERS) for line in directives)
+
+
+def _without_code(item, directives):
+    """Edits that remove a declaration but leave the preprocessor lines inside it: an #if and its #endif."""
+    edits, (start, end) = [], (item.tokens[0].start, item.tokens[-1].end)
+    inside = [(line[0].start, line[-1].end) for line in directives if start < line[0].start < end]
+    for stop, after in [*inside, (end, end)]:
+        edits.append((start, stop, None))
+        start = after
+    return edits
 
 
 def _check_whole(tokens, directives):
@@ -185,11 +241,12 @@ def _lines(text):
 
 
 def _replaced(source, edits):
-    """The source with every edit (start, end, replacement) applied; of nested edits, only the outer one."""
+    """The source with every edit (start, end, replacement) applied; of nested edits, only the outer one. A replacement
+    None leaves the lines empty."""
     pieces, at = [], 0
     for start, end, replacement in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
         if start < at:
             continue
-        pieces += [source[at:start], replacement]
+        pieces += [source[at:start], _lines(source[start:end]) if replacement is None else replacement]
         at = end
     return "".join(pieces) + source[at:]
