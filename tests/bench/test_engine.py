@@ -52,10 +52,10 @@ def test_matmul_trace_and_launches_follow_their_targets(limits):
 
     limits(10**9, 0)
     found = rows()
-    assert verdicts(found) == ["met"] * 4
+    assert verdicts(found) == ["met"] * 3
     assert any(f"of {2 * 16**3 + 16**2:,}" in row.measured for row in found)  # two loads a step, one store an element
     limits(-(10**9), 0)
-    assert verdicts(rows()) == ["missed"] * 4
+    assert verdicts(rows()) == ["missed"] * 3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -112,7 +112,7 @@ def test_cold_is_a_source_that_the_cache_has_not_and_warm_one_that_it_has(limits
 
     monkeypatch.setattr(engine, "compile_seconds", fake)
     rows = engine.compiling()
-    assert verdicts(rows) == ["missed", "met"] and len({cache for _, cache in seen}) == 1
+    assert verdicts(rows) == ["missed", "met", "missed"] and len({cache for _, cache in seen}) == 1
 
 
 @pytest.mark.parametrize(("verdict", "status"), [("met", 0), ("skipped", 0), ("", 0), ("missed", 1)])

@@ -19,6 +19,8 @@ WRONG = {
         ("raced", "size_t(blockIdx.x) * blockDim.x + threadIdx.x", "threadIdx.x"),
         ("unwritten", "i < n", "i + 1 < n"),
         ("does not compile", "int sum", "sum"),
+        ("does not compile", "sum > 255 ? 255 : sum", "min(sum, 255.0f)"),  # only NVIDIA's compiler rejects these two
+        ("does not compile", "i < n", "i < min(n, 1 << 20)"),
         ("crashed", "brighten_kernel", "brighter_kernel"),
         (
             "right, but slow",  # neighbouring threads 8 bytes apart

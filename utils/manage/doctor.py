@@ -57,6 +57,7 @@ def findings() -> list[Finding]:
         found += [_look("CUDA runtime", _cudart, for_gpu), _look("C++ for nvcc", _host_compiler, for_gpu)]
         found += [_look("NVRTC", _nvrtc, for_gpu), _look("ninja", _ninja, for_gpu)]
         found += [_look("nvdisasm", lambda: _place(toolchain.disassembler()), "-")]
+        found += [_look("verdict", _judge, "fix")]
         found += [_look("C++ compiler", _cxx), _look("Python headers", _headers), _look("cache", _cache)]
     return [finding for finding in found if finding.found]
 
@@ -331,6 +332,17 @@ def _nvrtc():
         wrong = f"cuda-bindings do not load it: {_first_line_of(error)}"
         raise ToolchainError(wrong, toolchain.bindings_hint()) from None
     return f"{major}.{minor}, through cuda-bindings {metadata.version('cuda-bindings')}"
+
+
+def _judge():
+    """Who notices on the CPU engine what NVIDIA's compiler would reject (utils/cuda/verdict.py)."""
+    if home := toolchain.cuda_home():
+        return f"nvcc {toolchain.nvcc_release(home)} checks every CUDA source, on the CPU too"
+    try:
+        return f"NVRTC {_nvrtc().split(',')[0]} checks CUDA sources, except those that include C++ library headers"
+    except ToolchainError:
+        wrong = "without nvcc and NVRTC, the CPU engine accepts some sources that NVIDIA's compiler rejects"
+        raise ToolchainError(wrong, toolchain.nvcc_hint()) from None
 
 
 def _ninja():

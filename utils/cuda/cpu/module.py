@@ -29,9 +29,15 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None) 
     `judge` (verdict.py) has NVIDIA's compiler judge the text beside the build, and what it rejects is not built.
     """
     __tracebackhide__ = True
-    parts = (included(source, options=options), kernel_fingerprint(traced), judge and judge.fingerprint)
-    key = cache.hashed(source, names, options, traced, parts)
-    folder = cache_folder() / "cpu" / f"{cache.file_name(names[0])}_{key}"
+    headers, judged_by = included(source, options=options), judge and judge.fingerprint
+
+    def folder_of(traced):
+        key = cache.hashed(source, names, options, headers, traced, kernel_fingerprint(traced), judged_by)
+        return cache_folder() / "cpu" / f"{cache.file_name(names[0])}_{key}"
+
+    folder = folder_of(traced)
+    if traced and (folder_of(False) / "complete").exists():
+        judge = None  # it has already accepted the text
     library = str(folder / ("traced.so" if traced else "kernel.so"))
     sources, what = {"cuda_src": source, "name": "\n".join(names)}, f"compiling {', '.join(names)} for the CPU"
 

@@ -111,7 +111,7 @@ def device_code(source) -> DeviceCode:
     kernels = {item.name: bool(item.template) for item in items if "__global__" in item.words}
     used = {token.text for item in items if _runs_on_gpu(item) for token in item.tokens}
     used |= {token.text for line in directives for token in line}
-    edits, instances, cut = [], [], {"torch", "at", "c10", "std"} if _includes_torch(directives) else set()
+    edits, instances, cut = [], [], {"torch", "at", "c10", "std", "::"} if _includes_torch(directives) else set()
     for item in items:
         words = [token.text for token in item.tokens]
         torch = _uses_torch(source[item.tokens[0].start : item.tokens[-1].end])

@@ -1,0 +1,196 @@
+"""NVIDIA's compiler judges every text, and what it rejects does not run."""
+
+import subprocess
+
+import pytest
+import torch
+
+from utils import CompileError, compile_kernel, load_cuda
+from utils.cuda import verdict
+from utils.cuda.common import diagnostics, extension, toolchain
+from utils.cuda.cpu import module
+from utils.cuda.gpu.split import NotSplit, device_code
+from utils.cuda.kernel import Tracer
+
+pytestmark = pytest.mark.skipif(not toolchain.nvcc_candidates(), reason="there is no nvcc")
+
+RIGHT = "__global__ void k(float* x) { x[0] = max(x[0], 0.0f); }"
+WRONG = "\n__global__ void k(float* x) {\n    x[0] = max(x[0], 0);\n}"
+TORCH = "#include <torch/extension.h>\n{}\nvoid run(torch::Tensor x) {{ k<<<1, 1>>>(x.data_ptr<float>()); }}\n"
+
+
+@pytest.fixture(autouse=True)
+def new_cache(monkeypatch, tmp_path):
+    """Every build is a new one; the engine's own library is the real cache's."""
+    runtime = toolchain.cache_folder() / "runtime"
+    runtime.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "runtime").symlink_to(runtime)
+    monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
+    monkeypatch.setattr(module, "_loaded", {})
+    monkeypatch.setattr("utils.cuda.kernel.device", lambda: torch.device("cpu"))
+    return tmp_path
+
+
+def left_in(cache):
+    return [path for path in cache.rglob("*") if path.name in ("nvcc", "nvrtc") or path.name.startswith("tmpxft")]
+
+
+def test_what_nvcc_rejects_does_not_run(new_cache):
+    with pytest.raises(CompileError, match='more than one instance of overloaded function "max"') as raised:
+        compile_kernel(WRONG, "k")
+    assert raised.value.line == 3 and diagnostics.ACCEPTED not in str(raised.value)
+    x = torch.full((1,), -1.0)
+    with pytest.raises(CompileError, match="max"):
+        Tracer(WRONG, "k")[1, 1](x)
+    assert x.item() == -1 and not left_in(new_cache)
+
+
+def test_the_instance_that_is_asked_for_is_judged():
+    source = "template <class T> __global__ void k(T* x) {\n    x[0] = max(x[0], 0);\n}"
+    compile_kernel(source, "k<int>")
+    with pytest.raises(CompileError, match='overloaded function "max"') as raised:
+        compile_kernel(source, "k<float>")
+    assert raised.value.line == 2
+    with pytest.raises(CompileError, match="is no instance of"):
+        compile_kernel(source, "k<16>")
+
+
+def test_extensions_are_judged_without_torch(new_cache):
+    load_cuda(TORCH.format(RIGHT), "void run(torch::Tensor x);", "run")
+    for trace in (False, True):
+        with pytest.raises(CompileError, match='overloaded function "max"') as raised:
+            load_cuda(TORCH.format(WRONG), "void run(torch::Tensor x);", "run", trace=trace)
+        assert raised.value.line == 4
+    assert not left_in(new_cache)
+
+
+def test_an_earlier_verdict_asks_no_compiler(monkeypatch):
+    compile_kernel(RIGHT, "k")
+    module._loaded.clear()
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: pytest.fail("a compiler was started"))
+    compile_kernel(RIGHT, "k")
+
+
+def test_what_only_the_engine_rejects_says_so(monkeypatch):
+    monkeypatch.setattr(module, "build_kernels", lambda *a: "cuda_src:1:1: error: not here\n")
+    with pytest.raises(CompileError) as raised:
+        compile_kernel(RIGHT, "k")
+    assert "not here" in str(raised.value) and diagnostics.ACCEPTED in str(raised.value)
+
+
+def test_options_reach_nvcc():
+    source = "__global__ void k(int* j) { concept_or_not; }"
+    compile_kernel(source, "k", ("-Dconcept_or_not=j[0] = 1",))
+    source = "template <class T> concept Any = true;\n__global__ void k(int* j) { j[0] = 1; }"
+    with pytest.raises(CompileError):
+        compile_kernel(source, "k")
+    compile_kernel(source, "k", ("--std=c++20",))
+
+
+def test_host_code_is_left_out_as_nvrtc_leaves_it_out():
+    compile_kernel(f"{RIGHT}\n#ifndef __CUDACC_RTC__\nnobody reads this\n#endif\n", "k")
+
+
+def test_an_interrupted_build_leaves_no_compiler_and_no_files(new_cache, monkeypatch):
+    started = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: (started.append(popen(*a, **k)), started[-1])[1])
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "build_kernels", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compile_kernel(RIGHT, "k")
+    assert started and all(process.returncode is not None for process in started) and not left_in(new_cache)
+
+
+def test_a_broken_nvcc_is_no_judge(monkeypatch, tmp_path):
+    nvcc = tmp_path / "toolkit" / "bin" / "nvcc"
+    nvcc.parent.mkdir(parents=True)
+    nvcc.write_text("#!/bin/sh\necho nvcc fatal: no licence >&2\nexit 1\n")
+    nvcc.chmod(0o755)
+    monkeypatch.setattr(toolchain, "cuda_home", lambda: tmp_path / "toolkit")
+    compile_kernel(RIGHT, "k")
+
+
+def test_torch_passes_the_flags_that_extensions_are_judged_with():
+    from torch.utils.cpp_extension import COMMON_NVCC_FLAGS
+
+    assert sorted(extension.NVCC_FLAGS) == sorted([*COMMON_NVCC_FLAGS, "-std=c++20"])
+
+
+# ---- without nvcc ---------------------------------------------------------------------------------------------------
+
+CALLS = "float twice(float v) { return 2 * v; }\n__global__ void k(float* x) { x[0] = twice(x[0]); }"
+
+
+@pytest.fixture
+def no_nvcc(monkeypatch):
+    monkeypatch.setattr(toolchain, "nvcc_candidates", list)
+
+
+def test_without_nvcc_nvrtc_judges(no_nvcc, new_cache):
+    pytest.importorskip("cuda.bindings.nvrtc")
+    compile_kernel(f"{RIGHT}\nvoid host(float* x) {{ cudaMalloc(&x, 4); }}", "k")
+    with pytest.raises(CompileError, match='overloaded function "max"') as raised:
+        compile_kernel(WRONG, "k")
+    assert raised.value.line == 3 and not left_in(new_cache)
+    with pytest.raises(CompileError, match='overloaded function "max"'):
+        load_cuda(TORCH.format(WRONG), "void run(torch::Tensor x);", "run")
+
+
+def test_without_nvcc_the_reader_knows_functions_of_the_host(no_nvcc, monkeypatch):
+    monkeypatch.setattr(verdict, "_has_nvrtc", lambda: False)
+    with pytest.raises(CompileError, match="`k` runs on the GPU and calls `twice`, a function of the host") as raised:
+        compile_kernel(CALLS, "k")
+    assert raised.value.line == 2
+    for mark in ("__device__", "__host__ __device__", "constexpr"):
+        compile_kernel(f"{mark} {CALLS}", "k")
+    compile_kernel(WRONG, "k")  # nobody notices
+
+
+def test_a_gpu_rejects_the_same_functions_of_the_host(monkeypatch, no_nvcc):
+    monkeypatch.setattr(toolchain, "device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(toolchain, "gpu_architecture", lambda: 90)
+    judge = verdict.on_kernels(CALLS, ["k"])
+    with pytest.raises(CompileError, match="a function of the host"):
+        judge.beside(lambda: pytest.fail("it was compiled"), None, print)
+
+
+# ---- the text that is judged ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#define KERNEL(name) __global__ void name(float* x) { x[0] = 1; }\nKERNEL(k)\n",
+        "namespace {\n__global__ void k(float* x) { x[0] = 1; }\n}\n",
+        "static __global__ void k(float* x) { x[0] = 1; }\n",
+        "__global__ void k(float* x) {}\nvoid b(torch::Tensor x) {\n#ifdef A\n  f(\n#else\n  g(\n#endif\n);}\n",
+        "#ifdef __CUDACC__\n__global__ void k(float* x) { x[0] = 1; }\n#endif\n",
+    ],
+)
+def test_what_is_judged_keeps_kernels_and_lines(text):
+    source = f"#include <torch/extension.h>\n{text}torch::Tensor run(torch::Tensor x) {{\n  return x;\n}}\n"
+    code = device_code(source)
+    assert code.text.count("\n") == source.count("\n") and "torch" not in code.text and "__global__" in code.text
+    assert [line for line in code.text.splitlines() if line.startswith("#")] == [
+        line for line in source.splitlines() if line.startswith("#") and "torch" not in line
+    ]
+
+
+def test_kernels_that_use_torch_are_not_judged():
+    source = "#include <ATen/ATen.h>\n__global__ void k(at::Half* x) { x[0] = x[1]; }\n"
+    with pytest.raises(NotSplit):
+        device_code(source)
+    assert verdict.on_extension(source) is None
+
+
+def test_names_that_only_torch_has_are_no_errors(new_cache):
+    """What nvcc misses because it was cut from the text is no verdict, and neither is what follows from it."""
+    source = "#include <torch/extension.h>\n__global__ void k(float* x) { std::pair<int, int> p; x[0] = 1; }"
+    judge = verdict.on_extension(source)
+    new_cache.joinpath("place").mkdir()
+    log = judge.beside(lambda: "", new_cache / "place", print)
+    assert "error" not in log or "host" in log  # the header of std::pair comes with torch's
