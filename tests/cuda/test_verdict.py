@@ -187,10 +187,11 @@ def test_kernels_that_use_torch_are_not_judged():
     assert verdict.on_extension(source) is None
 
 
-def test_names_that_only_torch_has_are_no_errors(new_cache):
-    """What nvcc misses because it was cut from the text is no verdict, and neither is what follows from it."""
-    source = "#include <torch/extension.h>\n__global__ void k(float* x) { std::pair<int, int> p; x[0] = 1; }"
-    judge = verdict.on_extension(source)
-    new_cache.joinpath("place").mkdir()
-    log = judge.beside(lambda: "", new_cache / "place", print)
-    assert "error" not in log or "host" in log  # the header of std::pair comes with torch's
+def test_headers_that_torch_includes_are_there_for_nvcc(new_cache):
+    source = "#include <torch/extension.h>\n__global__ void k(float* x) {{ {} }}"
+    for number, (body, rejected) in enumerate([("std::mutex m; m.lock();", True), ("x[0] = FLT_MAX;", False)]):
+        place = new_cache / str(number)
+        place.mkdir()
+        log = verdict.on_extension(source.format(body)).beside(lambda: "", place, print)
+        assert ("__host__ function" in log) == rejected and bool(log) == rejected
+        assert (place / "warnings.log").exists() != rejected  # that is, nvcc accepts it

@@ -14,7 +14,7 @@ from utils.cuda.common import cxx
 from utils.cuda.common.diagnostics import refused
 from utils.ground.errors import CourseError
 
-__all__ = ["DeviceCode", "NotSplit", "Split", "device_code", "split"]
+__all__ = ["DeviceCode", "NotSplit", "Split", "device_code", "includes_torch", "split"]
 
 
 class NotSplit(CourseError):
@@ -111,7 +111,7 @@ def device_code(source) -> DeviceCode:
     kernels = {item.name: bool(item.template) for item in items if "__global__" in item.words}
     used = {token.text for item in items if _runs_on_gpu(item) for token in item.tokens}
     used |= {token.text for line in directives for token in line}
-    edits, instances, cut = [], [], {"torch", "at", "c10", "std", "::"} if _includes_torch(directives) else set()
+    edits, instances, cut = [], [], {"torch", "at", "c10", "std", "::"} if includes_torch(source) else set()
     for item in items:
         words = [token.text for token in item.tokens]
         torch = _uses_torch(source[item.tokens[0].start : item.tokens[-1].end])
@@ -134,8 +134,9 @@ def _uses_torch(text):
     return cxx.uses_torch(text) or cxx.uses_python(text)
 
 
-def _includes_torch(directives):
-    return any(cxx.included(line).startswith(_TORCH_HEADERS) for line in directives)
+def includes_torch(source) -> bool:
+    """Whether the source includes one of torch's headers, or Python's."""
+    return any(cxx.included(line).startswith(_TORCH_HEADERS) for line in cxx.directives(source))
 
 
 def _without_code(item, directives):
