@@ -10,9 +10,6 @@ import warnings
 from pathlib import Path
 
 from utils.cuda.common import cxx
-from utils.cuda.common.hints import hint
-from utils.cuda.common.missing import line_at_fault
-from utils.cuda.common.suspects import suspects
 from utils.ground.errors import CourseError
 from utils.ground.system import short_path
 
@@ -135,6 +132,8 @@ def _first(errors):
 
 def _hint(errors, sources):
     """The hint about the first error that has one."""
+    from utils.cuda.common.hints import hint  # here: loading an earlier build needs none of it
+
     found = (hint(sources[which], line, message) for which, line, message in errors if which != "name")
     return next(filter(None, found), "")
 
@@ -144,6 +143,8 @@ def _errors(log, sources):
 
     An error in a file that is not the learner's is reported at the learner's line that led there.
     """
+    from utils.cuda.common.missing import line_at_fault
+
     log = _OPEN_END.sub(r"\2: \1 \3", log)
     found = list(_DIAGNOSTIC.finditer(log))
     ends, starts = [0, *(f.end() for f in found)], [*(f.start() for f in found[1:]), len(log)]
@@ -229,6 +230,8 @@ def note_warnings(folder, sources):
 
     `folder/warnings.log`, if it exists, is what the compilers printed although they succeeded.
     """
+    from utils.cuda.common.suspects import suspects
+
     log = folder / "warnings.log"
     found = {
         (which, line): f"{text}."
@@ -261,7 +264,7 @@ _shown = {}  # Python's registries of warnings, by the number of the cell that w
 def refused(which, source, line, message):
     """A CompileError about a line that we refuse before any compiler sees it."""
     wrong = f"{which}, line {line}: {message}\n{excerpt(source, line)}"
-    return CompileError(wrong, [(which, line, message)], hint=hint(source, line, message))
+    return CompileError(wrong, [(which, line, message)], hint=_hint([(which, line, message)], {which: source}))
 
 
 def _demangled(symbol):
