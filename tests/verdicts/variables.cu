@@ -106,12 +106,6 @@ __global__ void k(int* j) { j[0] = count; }
 __constant__ double root = std::sqrt(2.0);
 __global__ void k(double* x) { x[0] = root; }
 
-//// device_variable_with_a_constexpr_constructor
-
-struct Box { int v; __host__ __device__ constexpr Box(int w) : v(w) {} };
-__device__ Box box(3);
-__global__ void k(int* j) { j[0] = box.v; }
-
 //// local_constant
 __global__ void k(float* x, int* j, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
