@@ -28,6 +28,7 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind);
 
 constexpr unsigned int cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2;
 constexpr unsigned int cudaHostAllocWriteCombined = 4, cudaMemAttachGlobal = 1, cudaMemAttachHost = 2;
+constexpr unsigned int cudaMemAttachSingle = 4;
 constexpr int cudaCpuDeviceId = -1;
 
 template <class T>
@@ -120,9 +121,12 @@ struct cudaPos { size_t x, y, z; };
 inline cudaPitchedPtr make_cudaPitchedPtr(void* p, size_t pitch, size_t x, size_t y) { return {p, pitch, x, y}; }
 inline cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth) { return {width, height, depth}; }
 inline cudaPos make_cudaPos(size_t x, size_t y, size_t z) { return {x, y, z}; }
-struct cudaMemcpy3DParms {  // without CUDA's arrays, which only textures need
+typedef struct cudaArray* cudaArray_t;  // only textures need them: always a null pointer here
+struct cudaMemcpy3DParms {
+    cudaArray_t srcArray;
     cudaPos srcPos;
     cudaPitchedPtr srcPtr;
+    cudaArray_t dstArray;
     cudaPos dstPos;
     cudaPitchedPtr dstPtr;
     cudaExtent extent;
