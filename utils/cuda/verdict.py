@@ -81,7 +81,7 @@ class Judge(NamedTuple):
             judging = _nvcc(self, place / "nvcc", say)
         else:
             _check_calls(self.source)
-            if not _has_nvrtc() or toolchain.device().type == "cuda":  # there NVRTC compiles the text itself
+            if not _has_nvrtc():
                 return build()
             judging = _nvrtc(self, place / "nvrtc", say)
         with judging as rejection:
@@ -90,6 +90,15 @@ class Judge(NamedTuple):
         if rejected is None:
             return log
         return rejected or (f"{log}\n{ACCEPTED}\n" if log and not self.cut else log)
+
+    def by_rule(self, build: Callable[[], str]) -> str:
+        """The log of `build()`, which asks NVRTC itself: only the rule that NVRTC leaves out is checked first.
+
+        Raises CompileError as `beside` does.
+        """
+        __tracebackhide__ = True
+        _check_calls(self.source)
+        return build()
 
 
 def on_kernels(source, names, given=()) -> Judge:

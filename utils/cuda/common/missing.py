@@ -65,7 +65,10 @@ def line_at_fault(source, line, message) -> int:
 
 def semicolon(place):
     """A statement without its end, on the line that `line_at_fault` found."""
-    if re.search(r"\)\s*\{", place.code) and not re.search(r"\b(?:if|for|while|switch|struct)\b", place.code):
+    above = [token for token in tokens(place.source) if token.line < place.line]
+    inside = any(token.text == "{" for token in cxx.unmatched(above))
+    function = re.search(r"\)\s*\{", place.code) and not re.search(r"\b(?:if|for|while|switch|struct)\b", place.code)
+    if inside and function:
         return "A function cannot be inside another one: move it above, and mark it with `__device__`."
     return "" if place.code.rstrip().endswith((";", "{")) else "Put a `;` at the end of this line."
 

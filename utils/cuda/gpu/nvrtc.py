@@ -83,7 +83,7 @@ _REQUEST = "using cuda_course_asked_{number} = decltype({address});\n"
 def modules(source, names, options=(), verbose=False, judge=None) -> "list[Module]":
     """The kernels `names` of CUDA C++ text for the current GPU, built together, now or earlier. Raises CompileError.
 
-    `judge` (verdict.py) has nvcc judge the text beside the build, so that a GPU and the CPU engine accept the same.
+    `judge` (verdict.py) knows what NVRTC lets pass and nvcc does not.
     """
     __tracebackhide__ = True
     if verbose:
@@ -254,16 +254,12 @@ def built(source, names, options, capability, verbose=False, judge=None) -> Path
     sources = {"cuda_src": source, "name": "\n".join(names)}
     what = f"compiling {', '.join(names)} for the GPU"
 
-    def judged(place):
+    def compiled(place):
         __tracebackhide__ = True
-        commands = []
-        compiled = functools.partial(build, source, names, place, options)
-        log = judge.beside(compiled, place, commands.append) if judge else compiled()
-        with open(place / "commands.txt", "a") as written:
-            written.writelines(f"{command}\n" for command in commands)
-        return log
+        compile = functools.partial(build, source, names, place, options)
+        return judge.by_rule(compile) if judge else compile()
 
-    cache.build_once(folder, judged, what, sources, 1, verbose)
+    cache.build_once(folder, compiled, what, sources, 1, verbose)
     return folder
 
 
