@@ -182,6 +182,8 @@ def _launch(launch, name):
         raise TypeError(f"shared_bytes must be a whole number of bytes, but got {launch[2]!r}") from None
     if shared_bytes < 0:
         raise ValueError(f"shared_bytes must not be negative, but it is {shared_bytes}")
+    if shared_bytes >= 2**31:
+        raise ValueError(f"shared_bytes is {shared_bytes:,}, but no GPU gives a block more than some 230,000 bytes")
     return blocks, threads, shared_bytes
 
 

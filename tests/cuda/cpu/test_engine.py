@@ -460,7 +460,7 @@ def test_a_tile_with_a_guard(engine, shape):
         (0, 1 << 60, "an illegal memory access .* touches memory far outside, through a null pointer"),
         (0, -(1 << 40), "an illegal memory access .* touches memory that is not there"),
         (1, 0, "divides a whole number by zero"),
-        (2, 0, "needs more than 256 KB for its local variables"),
+        (2, 0, "needs more than 512 KB for its local variables"),
     ],
 )
 def test_a_fault_becomes_an_exception_that_names_block_and_thread(engine, kind, wrong, message):

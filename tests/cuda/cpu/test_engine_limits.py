@@ -135,7 +135,7 @@ def accidents():
         ("far below", "an illegal memory access was encountered: {who} touches memory that is not there"),
         ("division", "{who} divides a whole number by zero"),
         ("remainder", "{who} divides a whole number by zero"),
-        ("recursion", "{who} needs more than 256 KB for its local variables"),
+        ("recursion", "{who} needs more than 512 KB for its local variables"),
         ("no shared", "{who} writes dynamic shared memory, but this launch has none"),
         ("behind shared", "{who} writes 100000 bytes behind the 100000 bytes of dynamic shared memory"),
         ("before shared", "{who} writes before the start of shared memory"),

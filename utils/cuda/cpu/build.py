@@ -18,6 +18,7 @@ from utils.cuda.common.program import CUDA
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
+from utils.cuda.cpu.local_arrays import has_local_arrays, with_marks
 from utils.cuda.cpu.missing import explained_includes
 from utils.cuda.cpu.translate import TranslationError, translate
 from utils.ground.system import cxx_compiler
@@ -43,12 +44,15 @@ _RUNTIME_FLAGS = [*_COMMON_FLAGS, "-std=c++20", "-O2", "-pthread", "-U_FORTIFY_S
 _AS_NVCC = ["-Wno-narrowing"]
 _AS_NVCC_GCC = ["-fpermissive", "-fsanitize=unreachable"]  # of the two, nothing but a `return` that is missing
 _AS_NVCC_CLANG = ["-fno-strict-return", "-Wno-c++11-narrowing"]
+# An overrun of a local array ends the kernel: where its function returns, or in the pages around the stack.
+_CHECKED_STACK = ["-fstack-protector-strong", "-fstack-clash-protection"]
 # For device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's math
 # functions never set errno.
 _DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]
 # Every access in the source must be seen as written: so the compiler calls a hook at each access and each step, and
 # neither splits, merges nor moves them. The hooks are ours (trace/hooks.cpp): no sanitizer is linked.
-_TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=thread", "-fsanitize=bounds,alignment"]
+_TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=thread"]
+_TRACED_FLAGS += ["-fsanitize=bounds,alignment,object-size"]
 _TRACED_FLAGS += ["-fsanitize-coverage=trace-pc", "-fno-semantic-interposition", "-fno-unroll-loops"]
 _TRACED_FLAGS_GCC = ["-fno-tree-sra", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sink"]
 _TRACED_FLAGS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-fno-crossjumping"]
@@ -99,11 +103,13 @@ def _is_clang(compiler) -> bool:
     return "__clang__" in subprocess.run(asked, capture_output=True, text=True).stdout
 
 
-def _device_flags(compiler, traced=False, optimized=True):
-    """The flags for device code: traced, fast, or quickly compiled."""
+def _device_flags(compiler, sources, traced=False, optimized=True):
+    """The flags for device code in these texts: traced, fast, or quickly compiled."""
     is_clang = _is_clang(compiler)
-    accepting = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC)
+    accepting = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC) + _CHECKED_STACK
     accepting = [*accepting, f"-DCUDA_ON_CPU_ARCH={10 * gpus.chosen().capability}"]  # what __CUDA_ARCH__ is
+    if not traced and any(map(has_local_arrays, sources)):
+        accepting.append("-DCUDA_ON_CPU_LOCAL_ARRAYS")
     if traced:
         return accepting + _TRACED_FLAGS + (_TRACED_FLAGS_CLANG if is_clang else _TRACED_FLAGS_GCC)
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
@@ -121,7 +127,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     """
     stem = "traced" if traced else "kernel"
     code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", "#include <cuda_on_cpu/as_nvcc.h>"]
-    code += ["#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH", '#line 1 "cuda_src"', translate(source, host=False)]
+    code += ["#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH", '#line 1 "cuda_src"', _translated(source, traced, host=False)]
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
     for number, name in enumerate(names):
@@ -130,13 +136,18 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
     compiler, library = _compiler(traced), folder / f"{stem}.so"
     gnu = (standard(options) or "c++17").replace("c++", "gnu++")  # C++17 is nvcc's own default
-    flags = [*_COMMON_FLAGS, f"-std={gnu}", *_device_flags(compiler, traced), "-D__CUDACC_RTC__"]
+    flags = [*_COMMON_FLAGS, f"-std={gnu}", *_device_flags(compiler, [source], traced), "-D__CUDACC_RTC__"]
     flags += [*preprocessor.preprocessor_options(options), "-iquote", os.curdir]  # as NVRTC
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
     link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(), "-o", str(library)]
     return _compile_and_link([compiled], link, folder, say)
+
+
+def _translated(source, traced, **options):
+    """Device code in C++; in a trace, with marks around the local arrays that a thread may leave."""
+    return translate(with_marks(source) if traced else source, **options)
 
 
 class Builder:
@@ -191,13 +202,14 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     if cxx.uses_torch(cuda_src):
         device_code += ["#include <cuda_on_cpu/torch_halves.h>", "#include <torch/types.h>"]
     device_code.append("#include <cuda_on_cpu/as_nvcc.h>")
-    (folder / "cuda.cpp").write_text("\n".join([*device_code, '#line 1 "cuda_src"', translate(cuda_src)]) + "\n")
+    device_code += ['#line 1 "cuda_src"', _translated(cuda_src, traced)]
+    (folder / "cuda.cpp").write_text("\n".join(device_code) + "\n")
     includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
     host_code = extension.main_source({"cpp_src": translate(cpp_src, kernels=False)}, funcs, includes)
     (folder / "main.cpp").write_text(host_code)
 
     compiler = _compiler(traced)
-    device_flags = _device_flags(compiler, traced, optimized=opt)
+    device_flags = _device_flags(compiler, [cuda_src], traced, optimized=opt)
     parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0"]}
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
     flags = [f"-I{_INCLUDE}", *extension.torch_flags(name), "-Werror=return-type"]
@@ -230,12 +242,13 @@ def build_program(program, folder, traced=False, say=print) -> str:
     """
     root, compiler = folder / "source", _compiler(traced)
     (folder / "start.cpp").write_text(_START % extension.torch_library())
-    for path, text in (program.headers | program.sources).items():
-        _place(root, path, text, path.suffix in CUDA or _is_device_code(text))
+    texts = program.headers | program.sources
+    for path, text in texts.items():
+        _place(root, path, text, path.suffix in CUDA or _is_device_code(text), traced)
     standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
     flags = [f"-std={standard}", *_COMMON_FLAGS, *program.macros]
     flags += [f"-I{place}" for original in program.folders for place in (_inside(root, original), original)]
-    levels = {"cuda": _device_flags(compiler, traced), "host": ["-O2"]}
+    levels = {"cuda": _device_flags(compiler, texts.values(), traced), "host": ["-O2"]}
     commands = [[compiler, "-c", str(folder / "start.cpp"), "-o", str(folder / "start.o")]]
     for number, path in enumerate(program.sources):
         kind = "cuda" if path.suffix in CUDA else "host"
@@ -260,11 +273,11 @@ def _is_device_code(text):
     return any(token.text in _IN_DEVICE_CODE for token in cxx.tokens(text))
 
 
-def _place(root, path, text, is_cuda):
+def _place(root, path, text, is_cuda, traced):
     """Write a file of a program below `root`, translated if it is CUDA. A compiler names its own path and lines."""
     if is_cuda:
         try:
-            text = translate(text)
+            text = _translated(text, traced)
         except TranslationError as error:
             raise refused(path.name, text, error.line, str(error)) from None
     placed = _inside(root, path)
@@ -295,10 +308,18 @@ def expected_seconds() -> int:
 
 # A kernel that calls one of these would end Python. The runtime's versions end only the kernel.
 _HOST_ONLY = ["-Wl,--wrap=exit,--wrap=_Exit,--wrap=quick_exit,--wrap=abort"] if sys.platform == "linux" else []
+# What a kernel's overrun would destroy is not Python's heap (runtime/heap.cpp), and ends only the kernel.
+_GUARDED = ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "__stack_chk_fail"]
+_HOST_ONLY += [f"-Wl,--wrap={name}" for name in _GUARDED] if sys.platform == "linux" else []
+
+
+# An overrun of a `__device__` variable must not reach the addresses of functions: they are found when a library is
+# loaded, and then no longer writable.
+_FIXED = ["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []
 
 
 def _link_runtime():
-    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ONLY]
+    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ONLY, *_FIXED]
 
 
 def _compile_and_link(commands, link, folder, say) -> str:

@@ -20,7 +20,7 @@ from utils.ground.system import cxx_compiler
 
 __all__ = ["building", "guard_tensors", "needed"]
 
-_SOURCES = [Path(__file__).parent / "guard" / name for name in ("guard.cpp", "guard.h")]
+_SOURCES = [Path(__file__).parent / "guard" / name for name in ("guard.cpp", "guard.h", "guarded.h", "space.h")]
 _loaded = None  # the library, once it serves torch
 _failed = False  # whether building or loading it has failed
 

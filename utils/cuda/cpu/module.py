@@ -6,7 +6,8 @@ utils/cuda/gpu/nvrtc.py offers the same for a GPU.
 import ctypes
 
 from utils.cuda.common import cache
-from utils.cuda.common.diagnostics import refused, shorten
+from utils.cuda.common.diagnostics import CompileError, refused, shorten
+from utils.cuda.common.options import problem_of_options
 from utils.cuda.common.preprocessor import included
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
@@ -29,6 +30,8 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None) 
     `judge` (verdict.py) has NVIDIA's compiler judge the text beside the build, and what it rejects is not built.
     """
     __tracebackhide__ = True
+    if problem := problem_of_options(options):
+        raise CompileError(problem)
     headers, judged_by = included(source, options=options), judge and judge.fingerprint
 
     def folder_of(traced):

@@ -50,7 +50,9 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     source = own_names.renamed(_with_plain_macros(source))
     tokens, marked = cxx.tokens(source), cxx.declared_kernels(source)
     _check_kernels(marked)
-    in_kernels, in_bodies = _bodies(marked), _bodies(cxx.declarations(source))
+    declared = cxx.declarations(source)
+    in_kernels, in_bodies = _bodies(marked), _bodies(declared)
+    _check_calls(tokens, marked, declared)
     edits = []  # (start, end, replacement), none inside another
     in_functions = []  # names of shared variables that are declared outside of them
     plain, kernel_names = _non_kernel_functions(source, marked), {kernel.name for kernel in marked}
@@ -94,6 +96,23 @@ def _check_kernels(marked):
             raise _error(
                 mark, f"a kernel returns nothing: write `__global__ void {kernel.name}(...)` and store the result"
             )
+
+
+def _check_calls(tokens, marked, declared):
+    """A kernel that is called like a function would run on the host, as no thread of any block."""
+    names = {kernel.name for kernel in marked} - {d.name for d in declared if "__global__" not in d.words}
+    heads = {token.start for kernel in marked for token in kernel.tokens[: kernel.head]}
+    for i, token in enumerate(tokens):
+        if token.text not in names or token.directive or token.start in heads or not i:
+            continue
+        before, after = tokens[i - 1].text, i + 1
+        if before in (".", "->", "::") or before.isidentifier() and before not in ("return", "else", "do"):
+            continue  # a member, or a variable of that name
+        if after < len(tokens) and tokens[after].text == "<":
+            after = (cxx.matching(tokens, after) or after) + 1
+        if after < len(tokens) and tokens[after].text == "(":
+            name = token.text
+            raise _error(token, f"{name} is a kernel and not a function: launch it, {name}<<<blocks, threads>>>(...)")
 
 
 def _bodies(declarations):

@@ -271,10 +271,11 @@ def test_what_ended_the_launch():
     "line, expected",
     [
         ("assert(n < 4);", "fails the assertion `n < 4` (line 3: `assert(n < 4);`)"),
-        ("if (n) __trap();", "calls __trap"),
+        ("if (n) __trap();", "calls __trap (line 3: `if (n) __trap();`)"),
         (
             "__shared__ float a[8000], b[8000]; a[n] = b[n] = 1;",
-            "needs more shared memory than the 49152 bytes that a block has, static and dynamic together",
+            "needs more shared memory than the 49152 bytes that a block has, static and dynamic together "
+            "(line 3: `__shared__ float a[8000], b[8000]; a[n] = b[n] = 1;`)",
         ),
     ],
 )

@@ -6,12 +6,13 @@
 
 namespace cuda_on_cpu {
 
-// An address, and the tensor that it is in or beside.
+// An address, and the memory that it is in or beside: a tensor's, or what cudaMalloc gave.
 struct Place {
     const char* address;
-    const char* begin;  // of the tensor's memory
+    const char* begin;  // of that memory
     size_t bytes;       // of that memory
-    bool freed;         // the tensor is no longer there
+    bool freed;         // it is no longer there
+    const char* what;   // "tensor" or "cudaMalloc allocation"
 
     bool inside() const { return address >= begin && address < begin + bytes; }
 };

@@ -11,13 +11,27 @@
 #include <mutex>
 
 #include "streams.h"
+#include "../guard/guarded.h"
 #include "../runtime/profile.h"
 #include "../runtime/runtime.h"
+#include "../trace/trace.h"
+
+extern "C" void cuda_on_cpu_trace_freed(void* base);  // exports.cpp
 
 namespace cuda_on_cpu {
 
 static Mutex mutex;
 static std::map<uintptr_t, Allocation> allocations;  // by address
+
+GuardedMemory& allocated() {
+    static GuardedMemory* all = [] {
+        auto* made = new GuardedMemory("cudaMalloc allocation", false);
+        pthread_atfork([] { allocated().mutex.lock(); }, [] { allocated().mutex.unlock(); },
+                       [] { allocated().mutex.unlock(); });
+        return made;
+    }();
+    return *all;
+}
 
 size_t machine_bytes() { return size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE)); }
 
@@ -37,27 +51,39 @@ bool find_allocation(const void* address, Allocation& found) {
 }
 
 cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
-    constexpr size_t alignment = 256;
     if (!p) return answer(cudaErrorInvalidValue);
     *p = nullptr;
     if (!bytes) return cudaSuccess;
     if (cudaError_t error = outside_captures(cudaErrorStreamCaptureUnsupported)) return error;
     if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);
-    *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    *p = allocated().take(bytes);
     if (!*p) return answer(cudaErrorMemoryAllocation);
+    trace_allocated(*p, bytes);
     std::lock_guard lock(mutex);
     allocations[uintptr_t(*p)] = {kind, *p, bytes};
     return cudaSuccess;
 }
 
+void trace_allocations() {
+    std::lock_guard lock(mutex);
+    for (const auto& [_, allocation] : allocations) trace_allocated(allocation.base, allocation.bytes);
+}
+
+static void release_pages(void* p) {
+    cuda_on_cpu_trace_freed(p);
+    allocated().give_back(allocated().of(p));
+}
+
 static cudaError_t release(void* p, bool of_host) {
     if (!p) return cudaSuccess;
-    std::lock_guard lock(mutex);
-    auto found = allocations.find(uintptr_t(p));
-    if (found == allocations.end() || (found->second.kind == Allocation::host) != of_host)
-        return answer(cudaErrorInvalidValue);
-    allocations.erase(found);
-    free(p);
+    {
+        std::lock_guard lock(mutex);
+        auto found = allocations.find(uintptr_t(p));
+        if (found == allocations.end() || (found->second.kind == Allocation::host) != of_host)
+            return answer(cudaErrorInvalidValue);
+        allocations.erase(found);
+    }
+    release_pages(p);
     return cudaSuccess;
 }
 
@@ -76,9 +102,12 @@ bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
 }
 
 void forget_allocations() {
-    std::lock_guard lock(mutex);
-    for (auto& [_, allocation] : allocations) free(allocation.base);
-    allocations.clear();
+    std::map<uintptr_t, Allocation> all;
+    {
+        std::lock_guard lock(mutex);
+        all.swap(allocations);
+    }
+    for (auto& [_, allocation] : all) release_pages(allocation.base);
 }
 
 }  // namespace cuda_on_cpu

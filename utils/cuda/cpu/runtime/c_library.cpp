@@ -72,4 +72,10 @@ void __wrap_abort() {
     not_in_a_kernel("abort");
     abort();
 }
+// The compilers' stack protector calls this where a function returns and finds that its frame was overrun.
+void __wrap___stack_chk_fail() {
+    using namespace cuda_on_cpu;
+    if (here && block().worker->in_kernel) fail(smashed);
+    abort();
+}
 }

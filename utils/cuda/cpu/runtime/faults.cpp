@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "profile.h"
+#include "../guard/guarded.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
 
 std::atomic<bool> interrupted{false};
 
-static constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+static constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 static constexpr int faults = sizeof fault_signals / sizeof *fault_signals;
 static Mutex handlers_mutex;
 static int launches_under_way = 0;
@@ -44,16 +45,36 @@ static const void* place_of_code(const void* context) {
 #endif
 }
 
+static const char* stack_of_code(const void* context) {
+#if defined(__linux__) && defined(__x86_64__)
+    return reinterpret_cast<char*>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__linux__) && defined(__aarch64__)
+    return reinterpret_cast<char*>(static_cast<const ucontext_t*>(context)->uc_mcontext.sp);
+#else
+    (void)context;
+    return nullptr;
+#endif
+}
+
 static bool in_learners_code(const void* context) {
     return trace_has_code(*block().worker->trace, place_of_code(context));
 }
 
+// A kernel's stray write to a thread's stack may show only when the runtime, on that stack, returns to where it was
+// called from: that too is the kernel's fault.
+static bool is_kernels(const void* context) {
+    const Block& b = block();
+    return b.worker->in_kernel || (b.running && b.running->around(stack_of_code(context)));
+}
+
 static void on_fault(int signal, siginfo_t* info, void* context) {
-    if (here && block().worker->in_kernel) {
+    if (here && is_kernels(context)) {
         Worker& w = *block().worker;
         w.fault = signal;
         w.fault_address = static_cast<const char*>(info->si_addr);
         w.fault_verb = verb(context);
+        w.fault_stack = stack_of_code(context);
+        w.fault_code = static_cast<const char*>(place_of_code(context));
         leave_block(w);
     }
     for (int i = 0; i < faults; i++)  // not ours: the handler before ours gets it when the instruction is tried again
@@ -184,7 +205,7 @@ static std::atomic<const Guard*> guard{nullptr};
 
 bool find_tensor(const void* address, Place& found) {
     const Guard* asked = guard;
-    return asked && asked->find(address, found);
+    return (asked && asked->find(address, found)) || allocated().find(address, found) || kernels_heap().find(address, found);
 }
 
 static std::string beside(const Place& p) {
@@ -192,13 +213,14 @@ static std::string beside(const Place& p) {
     std::string distance = p.address < p.begin ? std::to_string(p.begin - p.address) + " bytes before the start"
                            : p.address == end  ? "right behind the end"
                                                : std::to_string(p.address - end) + " bytes behind the end";
-    return distance + " of a tensor of " + std::to_string(p.bytes) + " bytes";
+    return distance + " of a " + p.what + " of " + std::to_string(p.bytes) + " bytes";
 }
 
 std::string damage_message(const char* kernel) {
     const Guard* asked = guard;
     Place found;
-    if (!asked || !asked->damage(found)) return "";
+    if (!(asked && asked->damage(found)) && !allocated().damage(found) && !kernels_heap().damage(found))
+        return "";
     const std::string who = found.freed ? "before this launch of " + std::string(kernel) + ", something"
                                         : "a thread of " + std::string(kernel);
     return "CUDA error: an illegal memory access was encountered: " + who + " wrote " + beside(found) +
@@ -217,10 +239,24 @@ static std::string beside_shared(const Block& b, const char* address) {
            " bytes of dynamic shared memory that this launch has" + ask;
 }
 
+std::string freed_memory(const void* address) {
+    Place p;
+    if (!find_tensor(address, p) || !p.freed || !p.inside()) return "";
+    return "memory that was freed: a " + std::string(p.what) + " of " + std::to_string(p.bytes) + " bytes";
+}
+
+// What a thread did that touched what surrounds its own stack.
+static std::string on_stack(const Worker& w, const Fiber& fiber) {
+    // A frame that is too large is entered, or a call is made, with the end of the stack already near its limit.
+    if (w.fault_address < fiber.stack && (!w.fault_stack || w.fault_stack < fiber.stack + 16 * 1024))
+        return "needs more than " + std::to_string(Fiber::local_bytes / 1024) + " KB for its local variables";
+    return std::string(w.fault_verb) + " far outside its local variables: compare the index of a local array with its " +
+           "size, or trace this launch";
+}
+
 std::string what_ended_it(const Worker& w) {
     const Block& b = block();
     char what[256];
-    const char* stack = b.running ? b.running->stack : nullptr;
     switch (w.fault) {
         case too_much_shared:
             return "needs more shared memory than the " + std::to_string(profile.shared_bytes) +
@@ -234,14 +270,25 @@ std::string what_ended_it(const Worker& w) {
         case assertion: return "fails the assertion `" + w.fault_text + "`";
         case trapped: return "calls __trap";
         case host_function: return "calls " + w.fault_text + ", which only the host has";
+        case smashed:
+            return "writes beyond the end of a local array: a trace of this launch shows the line";
+        case wrong_free: return "frees memory that is not from malloc or new, or was freed before";
+        case thrown: return "throws an exception, which device code cannot do" + (w.fault_text.empty() ? "" : ": " + w.fault_text);
+        case SIGABRT: return "calls abort, which only the host has";
+        case SIGTRAP: return "calls a breakpoint, which only a debugger can answer";
         case SIGILL:
             return "has reached what the compiler took for unreachable: a division by zero, or a function that ends "
                    "without a return";
         case SIGFPE: return "divides a whole number by zero";
     }
-    if (stack && w.fault_address >= stack && w.fault_address < stack + Fiber::guard_bytes())
-        snprintf(what, sizeof what, "needs more than %zu KB for its local variables", Fiber::stack_bytes / 1024);
-    else if (Place found; find_tensor(w.fault_address, found) && !found.inside())
+    if (w.fault_address && w.fault_address == w.fault_code)
+        return "jumps to an address that holds no code: it calls through a bad pointer to a function, or an overrun of "
+               "a local array has damaged its stack: a trace of this launch shows the line";
+    if (b.running && b.running->around(w.fault_address))
+        return on_stack(w, *b.running);
+    if (const std::string freed = freed_memory(w.fault_address); !freed.empty())
+        return std::string(w.fault_verb) + " " + freed;
+    if (Place found; find_tensor(w.fault_address, found) && !found.inside())
         snprintf(what, sizeof what, "%s %s: compare its index with the size, or trace this launch",
                  w.fault_verb, beside(found).c_str());
     else if (b.arena.around(w.fault_address))
@@ -261,9 +308,13 @@ static const char* cuda_error(int fault) {
         case no_grid:
         case wrong_copy:
         case wrong_mask:
+        case thrown:
+        case SIGABRT:
+        case wrong_free:
         case host_function: return "";
         case stuck: return "this launch would never end: ";
         case assertion: return "device-side assert triggered: ";
+        case SIGTRAP:
         case trapped: return "unspecified launch failure: ";
         case SIGILL:
         case SIGFPE: return "a trap: ";

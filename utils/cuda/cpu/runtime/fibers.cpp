@@ -1,13 +1,19 @@
 // The threads of a block, which take turns on one core: each that waits is left on a stack of its own, a fiber.
 //
 // Read `run_block` first, which launch.cpp calls, then `wait`, which barriers.cpp calls.
+#define CUDA_ON_CPU_LOCAL_ARRAYS  // for the declarations that only such sources use
 #include "runtime.h"
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <iterator>
 #include <new>
 #include <utility>
 
+#include "../guard/space.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
@@ -16,15 +22,50 @@ thread_local Position* here CUDA_ON_CPU_FAST_TLS = nullptr;
 
 // ---- stacks, and switching between them -----------------------------------------------------------------------------
 
-Fiber::Fiber() {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void* pages = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-    if (pages == MAP_FAILED) throw std::bad_alloc();
-    mprotect(pages, guard_bytes(), PROT_NONE);  // a stack that overflows runs into this
-    stack = static_cast<char*>(pages);
+// The stacks of all threads of the CPU. Never destroyed: a stack may outlive this library's variables.
+static Mutex stacks_mutex;
+static AddressSpace& stacks = *new AddressSpace;
+
+size_t Fiber::guard_bytes() {
+    static const size_t bytes = space_is_plentiful() ? 512 * 1024 : page_bytes();
+    return bytes;
 }
 
-Fiber::~Fiber() { munmap(stack, stack_bytes); }
+Fiber::Fiber() {
+    std::lock_guard lock(stacks_mutex);
+    char* pages = stacks.take(stack_bytes + 2 * guard_bytes());
+    if (!pages) throw std::bad_alloc();
+    stack = pages + guard_bytes();
+    if (mprotect(stack, stack_bytes, PROT_READ | PROT_WRITE) == 0) return;
+    stacks.give_back(pages, stack_bytes + 2 * guard_bytes());
+    throw std::bad_alloc();
+}
+
+bool Fiber::around(const void* p) const {
+    const size_t reach = guard_bytes() > page_bytes() ? far_apart / 2 : guard_bytes();  // nothing else is so near
+    return p >= stack - reach && p < stack + stack_bytes + reach;
+}
+
+Fiber::~Fiber() {
+    std::lock_guard lock(stacks_mutex);
+    stacks.give_back(stack - guard_bytes(), stack_bytes + 2 * guard_bytes());
+}
+
+// ---- marks above a thread's frame -----------------------------------------------------------------------------------
+
+static const Marks marks = [] {
+    Marks made;
+    std::fill(std::begin(made.words), std::end(made.words), 0x7FF9A65B7FF9A65B);  // NaN as floating point
+    return made;
+}();
+
+void make(Marks& made) { made = marks; }
+
+void check(const Marks& there) {
+    if (memcmp(&there, &marks, sizeof marks)) fail(smashed);
+}
+
+// ---- the running block ----------------------------------------------------------------------------------------------
 
 Block& my_block() {
     asm volatile("");
@@ -174,12 +215,23 @@ bool next_watched_thread() {
 
 // What a fiber does: it runs threads of the block until there is none left for it to begin, then idles until needed.
 static void run_fiber() {
+    my_block().running->top = static_cast<char*>(__builtin_frame_address(0));
     for (;;) {
         Worker& w = *my_block().worker;
-        Fiber* me = my_block().running;
         enter_kernel(w);
-        w.run_threads(w.kernel);
+        try {
+            w.run_threads(w.kernel);
+        } catch (const std::exception& error) {
+            my_block().worker->fault = thrown;
+            my_block().worker->fault_text = error.what();
+        } catch (...) {
+            my_block().worker->fault = thrown;
+            my_block().worker->fault_text = "";
+        }
+        // An overrun of a local array may have damaged this stack: nothing that was on it is used again.
         my_block().worker->in_kernel = 0;
+        if (my_block().worker->fault) leave_block(*my_block().worker);
+        Fiber* me = my_block().running;
         my_block().worker->idle.push_back(me);
         if (_setjmp(me->place) == 0) resume(next_fiber(my_block()));
     }

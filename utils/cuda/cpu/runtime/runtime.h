@@ -37,11 +37,13 @@ enum class Waiting { nothing, barrier, warp, active, grid, trace };
 // `_setjmp` and `_longjmp` switch in about 60 ns, where `swapcontext`, which calls the kernel of the system, takes
 // ten times that; `setcontext` is used once, to get onto the new stack.
 struct Fiber {
-    static constexpr size_t stack_bytes = 256 * 1024;  // pages are taken from the system when touched
+    // CUDA's limit on a thread's local memory, and room for the engine; pages are taken from the system when touched.
+    static constexpr size_t local_bytes = 512 * 1024, stack_bytes = local_bytes + 64 * 1024;
     jmp_buf place;
     ucontext_t entry;
     bool begun = false;  // on this stack
     char* stack;
+    char* top = nullptr;  // where the frames of its threads begin, below the engine's own
 
     bool has_thread = false;
     uint3 thread;         // the thread that runs or waits here,
@@ -70,8 +72,9 @@ struct Fiber {
     Fiber();
     ~Fiber();
     Fiber(const Fiber&) = delete;
-    static size_t guard_bytes() { return sysconf(_SC_PAGESIZE); }
+    static size_t guard_bytes();  // on both sides of the stack
     bool holds(const void* p) const { return p >= stack && p < stack + stack_bytes; }
+    bool around(const void* p) const;
 };
 
 struct Queue {
@@ -125,9 +128,8 @@ public:
     bool around(const void* p) const { return p >= begin - guard && p < begin + room + guard; }
 
 private:
-    static constexpr size_t guard = 1024 * 1024;
     unsigned char* begin = nullptr;
-    size_t open = 0, room = 0;  // bytes that may be touched, and that there is space for
+    size_t open = 0, room = 0, guard = 0;  // bytes that may be touched, that there is space for, and on either side
     void release();
 };
 
@@ -156,7 +158,7 @@ enum class End { none, done, at_grid, left };
 
 // Why a launch ended early: a signal's number, or one of these.
 enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
-             host_function = -7, endless = -8, wrong_copy = -9 };
+             host_function = -7, endless = -8, wrong_copy = -9, smashed = -10, thrown = -11, wrong_free = -12 };
 
 // What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
 struct Worker {
@@ -178,6 +180,8 @@ struct Worker {
     int fault_line = 0;
     const char* fault_address = nullptr;
     const char* fault_verb = "touches";  // what the thread does there: "reads" or "writes", if the processor says so
+    const char* fault_stack = nullptr;   // the end of its stack then, where the processor says so
+    const char* fault_code = nullptr;    // the instruction, likewise
     pthread_t cpu_thread;
     std::unique_ptr<char[]> signal_stack{new char[signal_stack_bytes]};
     static constexpr size_t signal_stack_bytes = 64 * 1024;
@@ -260,10 +264,16 @@ struct AtWork {  // while one of these lives, its worker hears of an interruptio
 };
 std::string what_ended_it(const Worker& w);  // what the thread did, as in "divides a whole number by zero"
 std::string fault_message(const char* kernel, const Worker& w);  // the whole sentence, which begins as CUDA's own does
-bool find_tensor(const void* address, Place& found);  // that holds it or is beside it, if the guard is loaded
+bool find_tensor(const void* address, Place& found);  // or allocation that holds it or is beside it, where guarded
+std::string freed_memory(const void* address);  // 'memory that was freed: ...', empty for any other address
 std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
 
+class GuardedMemory;
+GuardedMemory& kernels_heap();  // by malloc and new in kernels: heap.cpp
+
 // ---- host/
+GuardedMemory& allocated();  // by cudaMalloc and the like
+void trace_allocations();    // those that live are known to this CPU thread's trace, which begins
 size_t machine_bytes();     // of memory
 int resident_blocks(long long block_threads, size_t shared_bytes);  // that a multiprocessor holds at once
 // For cudaDeviceReset:

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "profile.h"
+#include "../guard/space.h"
 #include "runtime.h"
 
 namespace cuda_on_cpu {
@@ -14,11 +15,16 @@ void Arena::make(size_t bytes) {
     const size_t page = sysconf(_SC_PAGESIZE), wanted = (bytes + page - 1) / page * page;
     if (wanted > room) {
         release();
-        room = std::max<size_t>(wanted, 1024 * 1024);
-        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-        void* pages = mmap(nullptr, room + 2 * guard, PROT_NONE, flags, -1, 0);
-        if (pages == MAP_FAILED) throw std::bad_alloc();
-        begin = static_cast<unsigned char*>(pages) + guard;
+        const size_t space = std::max<size_t>(wanted, 1024 * 1024);
+        for (size_t around : {space_is_plentiful() ? far_apart : 0, size_t(1024 * 1024)}) {
+            char* pages = around ? reserve(space + 2 * around) : nullptr;
+            if (!pages) continue;
+            begin = reinterpret_cast<unsigned char*>(pages) + around;
+            guard = around;
+            room = space;
+            break;
+        }
+        if (!begin) throw std::bad_alloc();
     }
     if (wanted > open) mprotect(begin + open, wanted - open, PROT_READ | PROT_WRITE);
     if (wanted < open) mprotect(begin + wanted, open - wanted, PROT_NONE);

@@ -19,6 +19,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
                    const Copy* copy) {
     if (!in_thread()) return;
     beat();
+    last_code = code;
     Block& b = block();
     uintptr_t a = reinterpret_cast<uintptr_t>(address);
     const uintptr_t place = reinterpret_cast<uintptr_t>(code) * 4 + uintptr_t(op);
@@ -36,14 +37,16 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
         if (!region || !region->holds(a, bytes)) {
             b.traced->threads[b.running->number].array_type = nullptr;
             bool harmless = out_of_bounds(b, a, bytes, op, code, region);
-            for (size_t at = 0; region && at < bytes; at += width(*region))  // a GPU makes them too, so they count
+            const bool counts = region && region->space != Space::local;
+            for (size_t at = 0; counts && at < bytes; at += width(*region))  // a GPU makes them too, so they count
                 keep(b, a + at, std::min(width(*region), bytes - at), op, code, *region, copy);
             if (!harmless) stop_thread(b);
             return;
         }
         if (region->space != Space::shared) requests.note_memory(place, region);
     }
-    if (b.traced->threads[b.running->number].array_type) tell_array(b, region, a, bytes, op);
+    if (region->space == Space::shared && b.traced->threads[b.running->number].array_type)
+        tell_array(b, region, a, bytes, op);
     for (size_t at = 0; at < bytes; at += width(*region))
         piece(b, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, copy);
 }
@@ -140,6 +143,7 @@ void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, u
 void Trace::step(const void* code) {
     if (!in_thread()) return;
     beat();
+    last_code = code;
     Block& b = block();
     TracedThread& t = b.traced->threads[b.running->number];
     if (interrupted) leave_block(*b.worker);

@@ -166,22 +166,39 @@ void trace_stuck(Trace& t, Block& b) {
         divergence(t, b, *waits, {0, Op::load, b.block, waits->thread, false}, true);
 }
 
-void trace_fault(Trace& t, Worker& w) {
+// Where in the code a fault is; behind the instruction, like a return address.
+static const void* place_of_fault(const Trace& trace, const Worker& w, const TracedThread* thread) {
+    if (w.fault == wrong_mask) return block().running->code;
+    if (w.fault == endless) return w.fault_address;
+    if (w.fault == assertion) return nullptr;  // it has its line
+    if (thread) return thread->array_code;
+    if (w.fault > no_fault && trace_has_code(trace, w.fault_code)) return w.fault_code + 1;
+    return trace.last_code;  // in a library, or where a damaged stack has led
+}
+
+void trace_fault(Trace& trace, Worker& w) {
     Block& b = block();
+    const bool at_memory = w.fault == SIGSEGV || w.fault == SIGBUS || w.fault == smashed;
+    // An index may have left an array just before: then the access that belongs to it went astray.
+    const TracedThread* thread = b.running && b.running->has_thread ? &b.traced->threads[b.running->number] : nullptr;
+    if (!at_memory || (thread && !thread->array_type)) thread = nullptr;
     Problem p;
     p.kind = w.fault == wrong_mask ? "divergent_barrier"
-             : w.fault == endless ? "runaway"
-             : w.fault == SIGSEGV || w.fault == SIGBUS ? "out_of_bounds"
-                                                       : "trap";
-    if (w.fault != endless) p.ended = what_ended_it(w);
+             : w.fault == endless  ? "runaway"
+             : at_memory           ? "out_of_bounds"
+                                   : "trap";
+    if (thread) {
+        p.type = thread->array_type;
+        p.index = thread->array_index;
+        p.has_index = true;
+    } else if (w.fault != endless) {
+        p.ended = what_ended_it(w);
+    }
     if (w.fault == assertion) p.line = w.fault_line;
-    p.who = {reinterpret_cast<uintptr_t>(w.fault == wrong_mask ? b.running->code
-                                          : w.fault == endless  ? w.fault_address
-                                                                : nullptr), Op::load, b.block, b.thread,
-             false};
+    p.who = {reinterpret_cast<uintptr_t>(place_of_fault(trace, w, thread)), Op::load, b.block, b.thread, false};
     if (w.fault == SIGSEGV || w.fault == SIGBUS) p.offset = int64_t(reinterpret_cast<uintptr_t>(w.fault_address));
-    t.add(std::move(p));
-    b.traced->stopped = t.stopped = true;
+    trace.add(std::move(p));
+    b.traced->stopped = trace.stopped = true;
 }
 
 }  // namespace cuda_on_cpu

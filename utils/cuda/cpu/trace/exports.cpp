@@ -17,6 +17,7 @@ using namespace cuda_on_cpu;
 extern "C" void cuda_on_cpu_trace_begin(long long seed, size_t max_problems, uint64_t max_steps) {
     delete tracing;
     tracing = new Trace(seed, max_problems, max_steps);
+    trace_allocations();
 }
 
 static Region& add_region(void* base, size_t bytes, size_t element, size_t alignment, size_t slack) {
@@ -60,6 +61,15 @@ extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t el
     region.pattern = pattern;
     if (pattern >= 0) region.written.assign(bytes, false);
 }
+
+namespace cuda_on_cpu {
+// What cudaMalloc and the like gave: a kernel that gets it names it.
+void trace_allocated(void* base, size_t bytes, const char* name) {
+    if (!tracing) return;
+    cuda_on_cpu_trace_allocation(base, bytes, 1, 0, -1, 0);
+    tracing->regions.back()->name = name;
+}
+}  // namespace cuda_on_cpu
 
 extern "C" void cuda_on_cpu_trace_freed(void* base) {
     if (!tracing) return;

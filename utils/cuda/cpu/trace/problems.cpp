@@ -1,10 +1,20 @@
 // Problems: what a trace notes when an access or a launch goes wrong, and what becomes of the thread. Accesses
 // (accesses.cpp), hooks (hooks.cpp) and events (events.cpp) call these functions; report.cpp writes the problems down.
 #include <algorithm>
+#include <cstring>
 
+#define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "state.h"
 
 namespace cuda_on_cpu {
+
+static constexpr unsigned char mark = 0xFF;  // NaN as floating point, -1 as an integer
+static void fill_marks(unsigned char* marks) { memset(marks, mark, local_marks); }
+static const unsigned char* changed_mark(const unsigned char* marks) {
+    const unsigned char* end = marks + local_marks;
+    const unsigned char* found = std::find_if(marks, end, [](unsigned char byte) { return byte != mark; });
+    return found == end ? nullptr : found;
+}
 
 void Trace::add(Problem p) {
     total++;
@@ -26,13 +36,13 @@ void Trace::stop_thread(Block& b) {
 }
 
 void place_in(Problem& p, const Region* r, uintptr_t a) {
-    if (!r) {
+    if (r) p.space = r->space;
+    if (!r || r->name.empty()) {
         p.offset = int64_t(a);
         return;
     }
     p.in_region = true;
     p.region = r->name;
-    p.space = r->space;
     p.region_bytes = r->end - r->begin;
     p.element = r->element;
     p.offset = int64_t(a - r->begin);
@@ -44,6 +54,11 @@ bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void
     p.kind = "out_of_bounds";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
+    const std::string freed = freed_memory(reinterpret_cast<void*>(a));
+    if (!freed.empty()) {
+        p.ended = (op == Op::load ? "reads " : "writes ") + freed;
+        region = nullptr;
+    }
     place_in(p, region, a);
     add(std::move(p));
     return region && region->nearly_holds(a, bytes);
@@ -81,6 +96,51 @@ void Trace::tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op o
     t.array_type = nullptr;
     add(std::move(p));
     if (!region || !region->nearly_holds(a, bytes)) stop_thread(b);
+}
+
+// The compiler knows the object that a pointer points into, and the access leaves it. If it touches a local variable, no
+// hook may see it.
+void Trace::outside_object(const void* address, Op op, const void* code) {
+    if (!in_thread()) return;
+    Block& b = block();
+    if (b.traced->threads[b.running->number].array_type) return tell_array(b, nullptr, 0, 0, op);
+    if (!b.running->around(address)) return;  // a variable of the module: regions.cpp knows it
+    local = Region();
+    local.space = Space::local;
+    out_of_bounds(b, reinterpret_cast<uintptr_t>(address), 1, op, code, &local);
+    stop_thread(b);
+}
+
+void local_begins(const char* name, void* front, size_t bytes, size_t element, size_t alignment) {
+    if (!tracing || !in_thread()) return;
+    unsigned char* marks = static_cast<unsigned char*>(front);
+    fill_marks(marks);
+    fill_marks(marks + local_marks + bytes);
+    uintptr_t begin = reinterpret_cast<uintptr_t>(marks + local_marks);
+    block().traced->threads[block().running->number].locals.push_back({name, begin, begin + bytes, element, alignment});
+}
+
+void local_ends(void* front) {
+    if (!tracing || !in_thread()) return;
+    auto& locals = block().traced->threads[block().running->number].locals;
+    uintptr_t begin = reinterpret_cast<uintptr_t>(front) + local_marks;
+    while (!locals.empty() && locals.back().begin != begin) locals.pop_back();  // an exception has left them
+    if (locals.empty()) return;
+    tracing->local_ends(block(), locals.back(), __builtin_return_address(0));
+    locals.pop_back();
+}
+
+// What has changed the marks is an access that no hook has seen, such as a memcpy, or one that was reported.
+void Trace::local_ends(Block& b, const LocalArray& array, const void* code) {
+    const unsigned char* ahead = reinterpret_cast<unsigned char*>(array.begin) - local_marks;
+    const unsigned char* behind = reinterpret_cast<unsigned char*>(array.end);
+    const unsigned char* changed = changed_mark(ahead);
+    if (!changed) changed = changed_mark(behind);
+    if (!changed) return;
+    for (const Problem& p : problems)
+        if (p.space == Space::local && p.region == array.name) return;
+    left_local(b, reinterpret_cast<uintptr_t>(changed), 1);
+    out_of_bounds(b, reinterpret_cast<uintptr_t>(changed), array.element, Op::store, code, &local);
 }
 
 void Trace::misaligned(const void* address, size_t needs, Op op, const void* code) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "state.h"
 
 namespace cuda_on_cpu {
@@ -49,15 +50,46 @@ Region* Trace::nearest(uintptr_t a, uintptr_t place) {
     return near;
 }
 
+// The running thread's local array whose marks an access touches; for one to what is no part of the thread's frames, the
+// nearest local array. nullptr for what is not checked: other local variables.
+Region* Trace::left_local(Block& b, uintptr_t a, size_t bytes) {
+    const auto& locals = b.traced->threads[b.running->number].locals;
+    const LocalArray* left = nullptr;
+    for (const LocalArray& l : locals) {
+        if (a >= l.begin && a + bytes <= l.end) return nullptr;
+        if (a + bytes + local_marks > l.begin && a < l.end + local_marks) left = &l;
+    }
+    const char* p = reinterpret_cast<char*>(a);
+    if (!left) {
+        if (p >= __builtin_frame_address(0) && p < b.running->top) return nullptr;
+        auto distance = [&](const LocalArray& l) { return a < l.begin ? l.begin - a : a - l.end; };
+        for (const LocalArray& l : locals)
+            if (!left || distance(l) <= distance(*left)) left = &l;
+    }
+    local = Region();
+    local.space = Space::local;
+    if (!left) return &local;
+    local.name = left->name;
+    local.begin = left->begin;
+    local.end = left->end;
+    local.element = left->element;
+    local.alignment = left->alignment;
+    local.slack = local_marks;
+    return &local;
+}
+
 // `ignore` is set for what a trace leaves out: local variables, and what the engine itself keeps.
 Region* Trace::find(Block& b, uintptr_t a, size_t bytes, bool& ignore) {
     ignore = true;
-    if (b.running->holds(reinterpret_cast<void*>(a))) return nullptr;
+    if (b.running->around(reinterpret_cast<void*>(a))) {
+        Region* left = left_local(b, a, bytes);
+        ignore = !left;
+        return left;
+    }
     uintptr_t block_begin = reinterpret_cast<uintptr_t>(&b);
     if ((a >= block_begin && a < block_begin + sizeof(Block)) || a == reinterpret_cast<uintptr_t>(&here)) return nullptr;
     ignore = false;
-    uintptr_t arena = reinterpret_cast<uintptr_t>(b.arena.get());
-    if (a >= arena && a < arena + b.arena.size()) return find_shared(b, a, bytes);
+    if (b.arena.around(reinterpret_cast<void*>(a))) return find_shared(b, a, bytes);
     for (auto& r : regions)
         if (r->holds(a, bytes)) return r.get();
     if (Region* r = variable_at(a, bytes)) return r;

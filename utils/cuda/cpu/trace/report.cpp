@@ -5,7 +5,7 @@
 
 namespace cuda_on_cpu {
 
-static const char* const space_names[] = {"global", "shared", "constant"};
+static const char* const space_names[] = {"global", "shared", "constant", "local"};
 static const char* const op_names[] = {"load", "store", "atomic"};
 
 static std::string quoted(const std::string& text) {

@@ -12,7 +12,7 @@
 
 namespace cuda_on_cpu {
 
-enum class Space : uint8_t { global, shared, constant };
+enum class Space : uint8_t { global, shared, constant, local };
 enum class Op : uint8_t { load, store, atomic, none };  // none: a basic block began
 
 // What a thread did, in its order.

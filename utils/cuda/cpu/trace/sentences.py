@@ -21,6 +21,9 @@ def _out_of_bounds(p):
     if array_dimensions(p.type) and p.index is not None:
         return _outside_a_dimension(p)
     region = p.region
+    if region is None and p.space == "local":
+        hint = "Compare the index with the size of the local variable that the pointer belongs to."
+        return f"{_who(p)} {_does(p.op, 'memory')} outside the local variable that its pointer belongs to{_at(p)}", hint
     if region is None:
         what = counted(p.bytes, "byte") + (f" at address {p.offset:#x}" if p.offset is not None else "")
         hint = "Where does the pointer come from, and does its index fit into an int?"
@@ -35,6 +38,10 @@ def _out_of_bounds(p):
         hint = f"{region} is empty: does this launch have anything to do?"
     elif p.element and _wrapped(p.offset // p.element):
         hint = _wrapped(p.offset // p.element)
+    elif p.space == "local":
+        hint = (
+            f"{region} is a local array: its indexes run from 0 to {has - 1}, in every function that it is passed to."
+        )
     elif p.space == "shared":
         hint = f"Is {region} large enough for this block, and is the index meant for {region}?"
     elif below:

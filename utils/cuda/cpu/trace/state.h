@@ -11,6 +11,7 @@
 #include "races.h"
 #include "requests.h"
 #include "trace.h"
+#include "../guard/space.h"
 
 namespace cuda_on_cpu {
 
@@ -31,10 +32,6 @@ struct Region {
     bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end; }
     bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack; }
 };
-
-// Between the tensors of a trace: more than a 32-bit index of elements of 8 bytes can reach. Less where the address space
-// is limited (exports.cpp).
-constexpr size_t far_apart = size_t(40) << 30;
 
 // One side of a problem.
 struct Party {
@@ -59,6 +56,13 @@ struct Problem {
     uint64_t count = 1;
 };
 
+// A local array of a thread, with marks on both sides (locals.h).
+struct LocalArray {
+    const char* name;
+    uintptr_t begin, end;
+    size_t element, alignment;
+};
+
 struct TracedThread : Requests::Lane {
     uint64_t steps = 0;
     unsigned char depth = 1;
@@ -67,8 +71,10 @@ struct TracedThread : Requests::Lane {
     const char* array_type = nullptr;  // an index has left this array; the next access shows which array it is
     int64_t array_index = 0;
     const void* array_code = nullptr;
+    std::vector<LocalArray> locals;  // those that live, the newest last
     void begin() {
         array_type = nullptr;
+        locals.clear();
         events.clear();
         steps = 0;
         depth = 1;
@@ -114,6 +120,8 @@ public:
     bool stopped = false;  // a thread was
     bool over = false;     // the launch is to end
     dim3 grid;  // of the last launch
+    const void* last_code = nullptr;  // of the last access or step
+    Region local;                     // what left_local has found
 
     uintptr_t stack_begin = 0, stack_end = 0;    // of this CPU thread
     uintptr_t module_begin = 0, module_end = 0;  // the code that runs, and what it was loaded with
@@ -141,6 +149,9 @@ public:
     uint16_t site(size_t bytes, Op op, const void* code, const Region& region, const Copy* copy);
     uint16_t keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region, const Copy* copy);
     Region* variable_at(uintptr_t a, size_t bytes);
+    Region* left_local(Block& b, uintptr_t a, size_t bytes);
+    void local_ends(Block& b, const LocalArray& array, const void* code);
+    void outside_object(const void* p, Op op, const void* code);
     void make_room(Block& b, TracedThread& t);
     void drain(Block& b, unsigned int warp, bool all);
     Region* find(Block& b, uintptr_t a, size_t bytes, bool& ignore);

@@ -33,6 +33,7 @@ uint32_t trace_copy_begins(Trace&, Block&, const void* to, const void* from, siz
                            const void* code);
 void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
 void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);
+void trace_allocated(void* base, size_t bytes, const char* name = "memory from cudaMalloc");  // where this CPU thread traces
 bool trace_release(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
 
 }  // namespace cuda_on_cpu

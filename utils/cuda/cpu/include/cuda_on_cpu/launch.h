@@ -63,10 +63,32 @@ inline bool next_thread() {
     return true;
 }
 
+#ifdef CUDA_ON_CPU_LOCAL_ARRAYS
+// The source has local arrays, which a thread may overrun. So each thread has a frame of its own, which the compiler's
+// stack protector checks, below marks that the runtime checks.
+#define CUDA_ON_CPU_OWN_FRAME __attribute__((noinline))
+struct Marks {
+    uint64_t words[64];
+};
+void make(Marks& marks);
+void check(const Marks& marks);  // ends the kernel if one has changed
+
+template <class Thread>
+void run_threads(void* thread) {
+    Marks marks;
+    make(marks);
+    while (next_thread()) {
+        (*static_cast<Thread*>(thread))();
+        check(marks);
+    }
+}
+#else
+#define CUDA_ON_CPU_OWN_FRAME
 template <class Thread>
 void run_threads(void* thread) {
     while (next_thread()) (*static_cast<Thread*>(thread))();
 }
+#endif
 
 struct Launch {
     dim3 grid, block;
@@ -128,7 +150,7 @@ template <class Kernel, class Arguments>
 struct Call {
     Kernel kernel;
     Arguments arguments;
-    void operator()() { std::apply(kernel, arguments); }
+    CUDA_ON_CPU_OWN_FRAME void operator()() { std::apply(kernel, arguments); }
 };
 
 // In host/graphs.cpp: while a stream is captured, a launch on it is noted with a copy of its Call, or refused.
@@ -219,6 +241,9 @@ void touch(const void* address, size_t bytes, Access access, const void* code);
 #else  // g++ 11
 #define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread")))
 #endif
+}  // namespace cuda_on_cpu
+#include "locals.h"
+namespace cuda_on_cpu {
 #else
 #define CUDA_ON_CPU_TOUCH(address, bytes, access) ((void)0)
 #define CUDA_ON_CPU_OPAQUE inline

@@ -1,0 +1,226 @@
+"""What goes wrong in a kernel never ends Python: local arrays, far accesses, cudaMalloc, refused calls."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.cuda.cpu.limits import HANGS, ROOT
+from utils import CompileError, load_cuda
+from utils.cuda.cpu import guard
+from utils.cuda.kernel import compile_kernels
+
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
+LOCAL = r"""
+__device__ __noinline__ void fill(float* p, int n) { for (int i = 0; i < n; i++) p[i] = 1; }
+__device__ __noinline__ void put(float* p, int i) { p[i] = 1; }
+__device__ __noinline__ float get(const float* p, int i) { return p[i]; }
+__device__ void inlined(float* p, int i) { p[i] = 1; }
+struct Params { float values[4]; };
+__global__ void local(float* out, int kind, int i) {
+    float part[8] = {0}, rows[4][4] = {{1}};
+    float4 four = {1, 2, 3, 4};
+    if (threadIdx.x == 3) {
+        if (kind == 0) fill(part, i);
+        if (kind == 1) put(part, i);
+        if (kind == 2) four.x = get(part, i);
+        if (kind == 3) inlined(part, i);
+        if (kind == 4) part[i] = 1;
+        if (kind == 5) put(rows[1], i);
+        if (kind == 6) reinterpret_cast<float*>(&four)[i] = 1;
+    }
+    out[threadIdx.x] = part[threadIdx.x % 8] + rows[threadIdx.x % 4][1] + four.x;
+}
+__global__ void shared(float* out, long long at, int writes) {
+    __shared__ float tile[32];
+    tile[threadIdx.x] = threadIdx.x;
+    if (writes) tile[at] = 1;
+    __syncthreads();
+    out[threadIdx.x] = tile[threadIdx.x] + (writes ? 0 : tile[at]);
+}
+__global__ void heap(float* out, int i) {
+    float* p = new float[16];
+    if (i < 100) p[i] = 1;
+    out[0] = p[0];
+    delete[] p;
+    if (i == 100) delete[] p;
+    if (i == 101) out[0] = p[1];
+}
+"""
+KINDS = {"fill": 0, "put": 1, "get": 2, "inlined": 3, "index": 4, "row": 5, "vector": 6}
+LINES = {"fill": 2, "put": 3, "get": 4, "inlined": 5, "index": 15, "row": 3, "vector": 17}
+BEYOND = [12, 13, 14, 25, 26, 27, 60, 130, 200, 5000, 10**6, 10**9]
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    names = ["local", "shared", "heap"]
+    return dict(zip(names, compile_kernels(LOCAL, names), strict=True))
+
+
+def message(kernel, *args, launch=(1, 32)):
+    try:
+        kernel[launch](*args)
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+# ---- local arrays ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_a_trace_finds_an_overrun_of_a_local_array_by_any_amount(kernels, how):
+    for i in [*BEYOND, *(-i for i in BEYOND if how not in ("fill", "vector"))]:
+        (problem, *_) = kernels["local"].trace[1, 32](torch.zeros(32), KINDS[how], i).problems
+        assert (problem.kind, problem.thread, problem.line) == ("out_of_bounds", (3, 0, 0), LINES[how]), (i, problem)
+
+
+def test_the_message_names_the_array_and_the_index(kernels):
+    trace = kernels["local"].trace
+    (problem,) = trace[1, 32](torch.zeros(32), 1, 12).problems
+    assert str(problem).startswith("thread (3,0,0) of block (0,0,0) writes part[12], but part has 8 elements (line 3:")
+    (problem,) = trace[1, 32](torch.zeros(32), 2, -5).problems
+    assert "reads part[-5], but the first element of part is part[0]" in str(problem)
+    (problem,) = trace[1, 32](torch.zeros(32), 6, 9).problems
+    assert "writes memory outside the local variable that its pointer belongs to" in str(problem)
+
+
+@pytest.mark.parametrize("kind", range(7))
+def test_a_trace_of_a_kernel_that_stays_inside_finds_nothing(kernels, kind):
+    assert kernels["local"].trace[1, 32](torch.zeros(32), kind, 3).ok
+
+
+@pytest.mark.parametrize("how", ["fill", "put", "inlined", "index"])
+def test_a_launch_whose_thread_overruns_a_local_array_ends_in_an_exception(kernels, how):
+    far = [i for i in BEYOND if i > 40]  # nearer ones may stay within the thread's other local variables
+    for i in far:
+        told = message(kernels["local"], torch.zeros(32), KINDS[how], i)
+        assert "thread (3, 0, 0) of block (0, 0, 0) of local " in told and "local" in told.split(" of local ")[1], i
+
+
+def test_overruns_of_any_amount_leave_python_whole(kernels):
+    for i in [*range(-300, 300), *BEYOND, *(-i for i in BEYOND)]:
+        for kind in range(7):
+            message(kernels["local"], torch.zeros(32), kind, i)
+    out = torch.zeros(32)
+    assert not message(kernels["shared"], out, 3, 0) and out[5] == 8
+
+
+# ---- far accesses, and the heap of kernels ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+def test_far_accesses_outside_shared_memory_always_raise(kernels, writes):
+    for megabytes in (1, 2, 5, 10, 17, 40, 100, 1000, 8000):
+        for at in (megabytes * 2**18, -megabytes * 2**18, megabytes * 2**18 + 12345, 1 - megabytes * 2**18):
+            told = message(kernels["shared"], torch.zeros(32), at, writes)
+            assert "an illegal memory access" in told and "shared memory" in told, at
+
+
+def test_a_trace_names_the_shared_array_that_is_left_far_behind(kernels):
+    (problem, *_) = kernels["shared"].trace[1, 32](torch.zeros(32), 10**7, 1).problems
+    assert problem.kind == "out_of_bounds" and "tile" in str(problem) and problem.line == 24
+
+
+def test_memory_from_new_is_guarded(kernels):
+    out = torch.zeros(4)
+    assert not message(kernels["heap"], out, 3, launch=(1, 1))
+    assert "behind the end of a malloc allocation of 64 bytes" in message(kernels["heap"], out, 16, launch=(1, 1))
+    assert "frees memory that is not from malloc or new" in message(kernels["heap"], out, 100, launch=(1, 1))
+    assert "reads memory that was freed" in message(kernels["heap"], out, 101, launch=(1, 1))
+    (problem, *_) = kernels["heap"].trace[1, 1](out, 20).problems
+    assert (problem.kind, problem.line) == ("out_of_bounds", 30)
+
+
+# ---- cudaMalloc ------------------------------------------------------------------------------------------------------
+
+ALLOCATED = r"""
+#include <torch/types.h>
+__global__ void scale(const float* x, float* y, int n, int over) {
+    int i = threadIdx.x;
+    if (i < n) y[i + over] = 2 * x[i];
+}
+torch::Tensor scaled(torch::Tensor x, int over, bool freed, bool host) {
+    float *a, *b;
+    int n = x.numel();
+    if (host) cudaMallocHost(&b, n * 4); else cudaMalloc(&b, n * 4);
+    cudaMallocManaged(&a, n * 4);
+    cudaMemcpy(a, x.data_ptr<float>(), n * 4, cudaMemcpyDeviceToDevice);
+    if (freed) TORCH_CHECK(cudaFree(a) == cudaSuccess && cudaFree(a) == cudaErrorInvalidValue);
+    scale<<<1, 32>>>(a, b, n, over);
+    auto y = torch::empty_like(x);
+    cudaMemcpy(y.data_ptr<float>(), b, n * 4, cudaMemcpyDeviceToDevice);
+    cudaFree(a);
+    if (host) cudaFreeHost(b); else cudaFree(b);
+    return y;
+}
+"""
+DECLARED = "torch::Tensor scaled(torch::Tensor x, int over, bool freed, bool host);"
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_memory_from_cudamalloc_has_guards(host):
+    module, x = load_cuda(ALLOCATED, DECLARED, ["scaled"]), torch.arange(30.0)
+    assert guard.guard_tensors() in (True, False)
+    assert (module.scaled(x, 0, False, host) == 2 * x).all()
+    for over, told in (
+        (1, "a thread of scale wrote right behind the end of a cudaMalloc allocation of 120 bytes"),
+        (3, r"thread \(29, 0, 0\) .* writes 8 bytes behind the end of a cudaMalloc allocation of 120 bytes"),
+        (-1, "a thread of scale wrote 4 bytes before the start of a cudaMalloc allocation of 120 bytes"),
+        (10**8, "an illegal memory access"),
+        (-(10**8), "an illegal memory access"),
+    ):
+        with pytest.raises(RuntimeError, match=told):
+            module.scaled(x, over, False, host)
+    with pytest.raises(RuntimeError, match="reads memory that was freed: a cudaMalloc allocation of 120 bytes"):
+        module.scaled(x, 0, True, host)
+
+
+def test_a_traced_extension_knows_memory_from_cudamalloc():
+    module, x = load_cuda(ALLOCATED, DECLARED, ["scaled"], trace=True), torch.arange(30.0)
+    assert (module.scaled(x, 0, False, False) == 2 * x).all() and module.trace.ok
+    with pytest.raises(RuntimeError, match=r"thread \(27,0,0\) .* writes y\[30\], but y has 30 elements \(line 5:"):
+        module.scaled(x, 3, False, False)
+    with pytest.raises(RuntimeError, match=r"reads memory that was freed: a cudaMalloc allocation .* \(line 5:"):
+        module.scaled(x, 0, True, False)
+
+
+# ---- refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_cannot_be_called_like_a_function():
+    source = "__global__ void square(float* x) { x[0] *= x[0]; }\nvoid go(long long p) {\n    square((float*)p);\n}"
+    with pytest.raises(CompileError, match="square is a kernel and not a function: launch it, square<<<") as caught:
+        load_cuda(source, "void go(long long p);", ["go"])
+    assert caught.value.line == 3
+
+
+@pytest.mark.parametrize(
+    ("launch", "error", "told"),
+    [
+        ((1, 64, 2**64), ValueError, "shared_bytes is 18,446,744,073,709,551,616, but no GPU"),
+        ((1, 64, -1), ValueError, "shared_bytes must not be negative"),
+        ((1, 64, 1.5), TypeError, "shared_bytes must be a whole number of bytes, but got 1.5"),
+        ((1, 2**64), ValueError, "threads is at most 1,024 in x"),
+        ((2**64, 1), ValueError, "blocks is at most 2,147,483,647 in x"),
+        ((1.0, 64), TypeError, "blocks must be whole numbers, but got 1.0"),
+        ((1, -1), ValueError, "threads must be at least 1"),
+    ],
+)
+def test_sizes_that_no_launch_can_have(kernels, launch, error, told):
+    with pytest.raises(error, match=told):
+        kernels["heap"][launch]
+
+
+# ---- thousands of random ones ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_faulty_launches_end_in_exceptions_and_python_ends_well(seed):
+    command = [sys.executable, "-m", "tests.cuda.cpu.faulty", "400", str(seed)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1].endswith("exceptions, and Python is whole")

@@ -1,0 +1,221 @@
+// Memory between pages that no thread may touch: torch's tensors (guard.cpp) and what cudaMalloc gives (memory.cpp).
+//
+//     | guard pages |   ...   | mark | the memory | mark | guard pages |
+//
+// The memory ends where the guard begins, except for up to 15 bytes that let it begin at a multiple of 16, as malloc
+// does. So a kernel that runs past the end hits the guard, and the fault handler (faults.cpp) names its thread. The
+// bytes in front, and those few, hold marks: a mark that has changed shows a write beside the memory. Read as floating
+// point, marks are NaN, so that a read beside the memory shows in the result.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "guard.h"
+#include "space.h"
+
+namespace cuda_on_cpu {
+
+// The mark, as it begins at a multiple of 16.
+struct Pattern {
+    static constexpr size_t length = 64;
+    static constexpr unsigned char nan_word[4] = {0x5B, 0xA6, 0xF9, 0x7F};  // NaN as float, twice as double; low first
+    unsigned char bytes[length];
+    Pattern() {
+        for (size_t i = 0; i < length; i++) bytes[i] = nan_word[i % 4];
+    }
+};
+
+// Pages with guards on both sides. In use they hold a tensor or an allocation; idle, they wait for one.
+struct Guarded {
+    static constexpr size_t alignment = 16, front = Pattern::length;
+
+    char* pages;
+    size_t size;            // of the pages in bytes
+    const Pattern& pattern;
+    char* begin = nullptr;  // of the memory
+    size_t bytes = 0;       // of the memory
+    bool freed = false;     // and its pages no longer there
+    Guarded *newer = nullptr, *older = nullptr;
+
+    size_t rest() const { return size_t(pages + size - begin) - bytes; }  // behind the memory
+
+    void mark() {
+        memcpy(begin - front, pattern.bytes, front);
+        memcpy(begin + bytes, pattern.bytes + bytes % alignment, rest());
+    }
+    // The first byte of the marks that has changed; nullptr if none has.
+    const char* changed() const {
+        const char *ahead = begin - front, *behind = begin + bytes;
+        const unsigned char* rest_of_pattern = pattern.bytes + bytes % alignment;
+        if (memcmp(ahead, pattern.bytes, front) == 0 && memcmp(behind, rest_of_pattern, rest()) == 0) return nullptr;
+        for (size_t i = 0; i < front; i++)
+            if ((unsigned char)ahead[i] != pattern.bytes[i]) return ahead + i;
+        while ((unsigned char)*behind == *rest_of_pattern) behind++, rest_of_pattern++;
+        return behind;
+    }
+};
+
+struct ByAge {
+    Guarded *newest = nullptr, *oldest = nullptr;
+    void add(Guarded* r) {
+        r->newer = nullptr;
+        r->older = newest;
+        (newest ? newest->newer : oldest) = r;
+        newest = r;
+    }
+    void remove(Guarded* r) {
+        (r->newer ? r->newer->older : newest) = r->older;
+        (r->older ? r->older->newer : oldest) = r->newer;
+    }
+};
+
+// All of one kind. They are never destroyed: tensors may live longer than a library's variables.
+class GuardedMemory {
+public:
+    std::mutex mutex;  // taken by every function here
+
+    // `reuses`: what was freed serves again, since new pages cost time when they are first touched. Otherwise it is
+    // kept for a while as pages that no thread may touch, so that a use after the free is noticed.
+    explicit GuardedMemory(const char* what, bool reuses, size_t most_pieces = 16'000)
+        : what(what), reuses(reuses), most_pieces(most_pieces) {}
+
+    // Memory for `bytes` bytes; nullptr where none is left, or too many pieces are in use.
+    char* take(size_t bytes) {
+        if (bytes > SIZE_MAX / 4) return nullptr;
+        const size_t size = rounded_up(rounded_up(bytes, Guarded::alignment) + Guarded::front, page);
+        std::lock_guard lock(mutex);
+        Guarded* r = take_idle(size);
+        while (!r && !(r = map_new(size)))
+            if (!drop_idle()) return nullptr;
+        r->begin = r->pages + size - rounded_up(bytes, Guarded::alignment);
+        r->bytes = bytes;
+        r->mark();
+        used.add(r);
+        return r->begin;
+    }
+
+    // What `take` gave; nullptr for memory that is not ours.
+    Guarded* of(const void* begin) {
+        std::lock_guard lock(mutex);
+        Guarded* r = at(begin);
+        return r && r->begin == begin && !r->freed ? r : nullptr;
+    }
+
+    void give_back(Guarded* r) {
+        std::lock_guard lock(mutex);
+        if (const char* address = r->changed(); address && !has_damage) {
+            has_damage = true;
+            freed_damage = {address, r->begin, r->bytes, true, what};
+        }
+        used.remove(r);
+        if (reuses)
+            r->begin = nullptr;
+        else
+            r->freed = true, reserve(r->size, r->pages);
+        keep_idle(r);
+        while (idle_bytes > (reuses ? most_idle_bytes : most_freed_bytes) || idle_count > most_freed) drop_idle();
+    }
+
+    // Whether the address is in such memory or in what surrounds it.
+    bool find(const void* address, Place& found) {
+        std::lock_guard lock(mutex);
+        const Guarded* r = at(address);
+        if (r) found = {static_cast<const char*>(address), r->begin, r->bytes, r->freed, what};
+        return r;
+    }
+
+    // Whether something was written beside one since the last call, and where. The mark is then restored.
+    bool damage(Place& found) {
+        std::lock_guard lock(mutex);
+        bool any = has_damage;
+        if (any) found = freed_damage;
+        has_damage = false;
+        int n = 0;
+        for (Guarded* r = used.newest; r && n < most_checked; r = r->older, n++)
+            if (const char* address = r->changed()) {
+                if (!any || found.freed) found = {address, r->begin, r->bytes, false, what};
+                any = true;
+                r->mark();
+            }
+        return any;
+    }
+
+private:
+    static constexpr size_t most_idle_bytes = 256ul << 20, most_freed_bytes = 256ul << 30;
+    static constexpr size_t most_freed = 4'000;
+    static constexpr int most_checked = 256;  // after a launch: the newest
+
+    const char* const what;
+    const bool reuses;
+    const size_t most_pieces;  // Linux allows a process 65,530 maps, and a piece takes two
+    const Pattern pattern;
+    const size_t page = page_bytes();
+    // More than one page, so that a thread which is a few rows too far hits the guard too. It takes no memory.
+    const size_t guard_bytes = rounded_up(64 * 1024, page);
+    AddressSpace space;
+    std::map<const char*, Guarded*> by_place;  // by the address of the guard in front
+    ByAge used, idle;
+    std::unordered_map<size_t, std::vector<Guarded*>> idle_of_size;
+    size_t idle_bytes = 0, idle_count = 0;
+    bool has_damage = false;  // beside memory that was freed since
+    Place freed_damage{};
+
+    Guarded* at(const void* address) {
+        auto behind = by_place.upper_bound(static_cast<const char*>(address));
+        if (behind == by_place.begin()) return nullptr;
+        Guarded* r = std::prev(behind)->second;
+        return r->begin && address < r->pages + r->size + guard_bytes ? r : nullptr;
+    }
+
+    Guarded* take_idle(size_t size) {
+        auto found = idle_of_size.find(size);
+        if (!reuses || found == idle_of_size.end() || found->second.empty()) return nullptr;
+        Guarded* r = found->second.back();
+        found->second.pop_back();
+        idle.remove(r);
+        idle_bytes -= size, idle_count--;
+        return r;
+    }
+
+    void keep_idle(Guarded* r) {
+        idle.add(r);
+        if (reuses) idle_of_size[r->size].push_back(r);
+        idle_bytes += r->size, idle_count++;
+    }
+
+    // The one that has been idle for longest goes back to the system.
+    bool drop_idle() {
+        Guarded* r = idle.oldest;
+        if (!r) return false;
+        if (reuses) {
+            auto same = idle_of_size.find(r->size);
+            same->second.erase(same->second.begin());
+            if (same->second.empty()) idle_of_size.erase(same);
+        }
+        idle.remove(r);
+        idle_bytes -= r->size, idle_count--;
+        by_place.erase(r->pages - guard_bytes);
+        space.give_back(r->pages - guard_bytes, r->size + 2 * guard_bytes);
+        delete r;
+        return true;
+    }
+
+    Guarded* map_new(size_t size) {
+        if (by_place.size() >= most_pieces && !drop_idle()) return nullptr;
+        char* all = space.take(size + 2 * guard_bytes);
+        if (!all) return nullptr;
+        char* pages = all + guard_bytes;
+        if (mprotect(pages, size, PROT_READ | PROT_WRITE) != 0) {
+            space.give_back(all, size + 2 * guard_bytes);
+            return nullptr;
+        }
+        return by_place[all] = new Guarded{pages, size, pattern};
+    }
+};
+
+}  // namespace cuda_on_cpu

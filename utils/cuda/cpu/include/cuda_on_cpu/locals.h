@@ -1,0 +1,49 @@
+// In a trace: a local array of device code with marks on both sides. The trace knows where it is, and to which thread
+// it belongs.
+//
+// `float part[4] = {1, 2};` becomes
+// `Local<float[4]> cuda_on_cpu_room_of_part{{"part", sizeof(float[4])}, {1, 2}, {}}; auto& part = ...value;`
+// where the array is passed on or its address is taken (local_arrays.py).
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+namespace cuda_on_cpu {
+
+constexpr size_t local_marks = 1024;  // bytes on either side
+
+void local_begins(const char* name, void* front, size_t bytes, size_t element, size_t alignment);
+void local_ends(void* front);
+
+template <class T>
+struct alignas(alignof(T) < 16 ? 16 : alignof(T)) LocalFront {
+    unsigned char marks[local_marks];
+    CUDA_ON_CPU_OPAQUE LocalFront(const char* name, size_t bytes) {
+        using Element = std::remove_all_extents_t<T>;
+        local_begins(name, this, bytes, sizeof(Element), alignof(Element));
+    }
+    CUDA_ON_CPU_OPAQUE ~LocalFront() { local_ends(this); }
+};
+struct LocalBack {
+    unsigned char marks[local_marks];
+    LocalBack() {}
+};
+
+template <class T>
+struct Local {
+    LocalFront<T> front;
+    T value;
+    LocalBack back;
+};
+
+// The same without an initial value.
+template <class T>
+struct UnsetLocal {
+    LocalFront<T> front;
+    T value;
+    LocalBack back;
+    UnsetLocal(const char* name) : front(name, sizeof(T)) {}
+};
+
+}  // namespace cuda_on_cpu
