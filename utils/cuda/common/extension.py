@@ -178,18 +178,19 @@ def _needs_all_of_torch(log) -> bool:
 
 
 def run(commands, say, warnings=None) -> str:
-    """Run the commands in parallel. The first to fail stops the others; returns what it printed, '' if all succeed.
+    """Run the commands, one per core at a time. The first to fail stops the others; returns what it printed, '' if all
+    succeed.
 
     What those that succeed print is added to the file `warnings`.
     """
     environment = {**os.environ, "LC_ALL": "C"}  # messages that diagnostics.py can read
-    running = {}
+    ahead, running = list(commands), {}
     try:
-        for command in commands:
-            say(shlex.join(command))
-            output = tempfile.TemporaryFile("w+", errors="replace")
-            running[subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)] = output
-        while running:
+        while ahead or running:
+            while ahead and len(running) < max(2, os.cpu_count() or 2):  # more would only take memory
+                say(shlex.join(command := ahead.pop(0)))
+                output = tempfile.TemporaryFile("w+", errors="replace")
+                running[subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)] = output
             for process in [p for p in running if p.poll() is not None]:
                 with running.pop(process) as output:
                     output.seek(0)

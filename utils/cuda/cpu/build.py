@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,8 @@ _HERE = Path(__file__).parent
 # _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
 _INCLUDE = _HERE / "include"
 _COMMON_FLAGS = ["-fPIC", f"-I{_INCLUDE}"]
+_PRECOMPILED = _HERE / "runtime" / "precompiled.h"
+_OWN_MACRO = re.compile(r"^#define CUDA_ON_CPU_(?:TRACE|LOCAL_ARRAYS)\b", re.MULTILINE)  # what it means to headers
 _RUNTIME_FLAGS = [*_COMMON_FLAGS, "-std=c++20", "-O2", "-pthread", "-U_FORTIFY_SOURCE"]
 # nvcc judges every text, so here a compiler only has to accept what nvcc accepts. A function may end without its
 # `return`: what g++ and clang++ then make of it must not run on into the function behind it.
@@ -336,9 +339,13 @@ def _compile_and_link(commands, link, folder, say) -> str:
     make_folder(runtime.parent)
     with tempfile.TemporaryDirectory(dir=runtime.parent) as beside:
         compiler, objects = cxx_compiler(), []
+        header = [compiler, *_RUNTIME_FLAGS, "-x", "c++-header", str(_PRECOMPILED), "-o", f"{beside}/precompiled.h.gch"]
+        run([header], say)  # without it, the header is read again for every file
         for part in runtime_sources():
             objects.append(f"{beside}/{part.parent.name}_{part.stem}.o")
-            commands = [*commands, [compiler, *_RUNTIME_FLAGS, "-c", str(part), "-o", objects[-1]]]
+            own = _OWN_MACRO.search(part.read_text())
+            shared = [] if own else [f"-I{beside}", f"-I{_PRECOMPILED.parent}", "-include", _PRECOMPILED.name]
+            commands = [*commands, [compiler, *_RUNTIME_FLAGS, *shared, "-c", str(part), "-o", objects[-1]]]
         built = f"{beside}/{runtime.name}"
         linked = [compiler, "-shared", f"-Wl,-soname,{runtime.name}", *objects, "-pthread", "-o", built]
         log = explained_includes(run(commands, say, folder / "warnings.log")) or run([linked], say)
