@@ -42,7 +42,7 @@ __all__ += [
     "launch",
     "launches",
 ]
-__all__ += ["FILES", "step_over", "text_at", "uses_python", "uses_torch"]
+__all__ += ["FILES", "step_over", "text_at", "uses_python", "uses_torch", "uses_volatile"]
 
 #: The reader's own text, on which everything built with its help depends.
 FILES = (Path(__file__), Path(lexer.__file__))
@@ -363,6 +363,12 @@ def uses_torch(source, in_macros=True) -> bool:
 def uses_python(source, in_macros=True) -> bool:
     """The same for Python's C API and pybind11."""
     return _uses(source, {"py", "pybind11"}, ("PYBIND11_", "Py"), in_macros)
+
+
+def uses_volatile(source) -> bool:
+    """Whether the source has volatile memory: `asm volatile` is something else."""
+    pairs = pairwise(tokens(source))
+    return any(token.text == "volatile" and "asm" not in before.text for before, token in pairs)
 
 
 def _uses(source, namespaces, prefixes, in_macros):

@@ -62,6 +62,8 @@ _SHOWN = {
     "174",  # expression has no effect
     "186",  # pointless comparison of unsigned integer with zero
     "187",  # use of "=" where "==" may have been intended
+    "549",  # variable is used before its value is set
+    "uninitialized",
 }
 # Where the template or macro that contains an error was used. g++ says so before the error, the others after it.
 _USED_BEFORE = re.compile(r"^(\S[^:\n]*):(\d+):\d+:   (?:recursively )?required (?:from|by)", re.MULTILINE)

@@ -22,9 +22,12 @@ from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.ground.progress import expect
 
-__all__ = ["HEADERS", "compiled", "fingerprint", "identity", "main_source", "run", "torch_flags", "torch_libraries"]
-__all__ += ["NVCC_FLAGS", "torch_library"]
+__all__ = ["ANY_ALIAS", "HEADERS", "NVCC_FLAGS", "compiled", "fingerprint", "identity", "main_source", "run"]
+__all__ += ["torch_flags", "torch_libraries", "torch_library"]
 
+# As nvcc, a C++ compiler must not assume that memory is read only as the type that it was written as: kernels read
+# halves as a `float4`.
+ANY_ALIAS = "-fno-strict-aliasing"
 HEADERS = Path(__file__).parent / "torch_headers"
 #: About how long two sources take to compile, side by side, with all of torch's headers.
 WHOLE_TORCH_SECONDS = 27
@@ -71,7 +74,7 @@ def torch_flags(name) -> list[str]:
     import torch
 
     headers = Path(torch.__file__).parent / "include"
-    flags = ["-std=c++20", "-fPIC", f"-DTORCH_EXTENSION_NAME={name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    flags = ["-std=c++20", "-fPIC", ANY_ALIAS, f"-DTORCH_EXTENSION_NAME={name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
     flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{HEADERS}"]
     for path in (headers, headers / "torch/csrc/api/include", sysconfig.get_path("include")):
         flags += ["-isystem", str(path)]

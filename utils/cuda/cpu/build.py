@@ -38,7 +38,7 @@ _HERE = Path(__file__).parent
 
 # _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
 _INCLUDE = _HERE / "include"
-_COMMON_FLAGS = ["-fPIC", f"-I{_INCLUDE}"]
+_COMMON_FLAGS = ["-fPIC", extension.ANY_ALIAS, f"-I{_INCLUDE}"]
 _PRECOMPILED = _HERE / "runtime" / "precompiled.h"
 _OWN_MACRO = re.compile(r"^#define CUDA_ON_CPU_(?:TRACE|LOCAL_ARRAYS)\b", re.MULTILINE)  # what it means to headers
 _RUNTIME_FLAGS = [*_COMMON_FLAGS, "-std=c++20", "-O2", "-pthread", "-U_FORTIFY_SOURCE"]
@@ -50,21 +50,25 @@ _AS_NVCC_CLANG = ["-fno-strict-return", "-Wno-c++11-narrowing"]
 # An overrun of a local array ends the kernel: where its function returns, or in the pages around the stack.
 _CHECKED_STACK = ["-fstack-protector-strong", "-fstack-clash-protection"]
 # For device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's math
-# functions never set errno.
+# functions never set errno. What is used before it has a value becomes a CompileWarning (diagnostics.py).
 _DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]
+_DEVICE_FLAGS += ["-Wuninitialized", "-Wno-maybe-uninitialized"]  # the latter is often wrong
 # Every access in the source must be seen as written: so the compiler calls a hook at each access and each step, and
 # neither splits, merges nor moves them. The hooks are ours (trace/hooks.cpp): no sanitizer is linked.
-_TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=thread"]
-_TRACED_FLAGS += ["-fsanitize=bounds,alignment,object-size"]
-_TRACED_FLAGS += ["-fsanitize-coverage=trace-pc", "-fno-semantic-interposition", "-fno-unroll-loops"]
-_TRACED_FLAGS_GCC = ["-fno-tree-sra", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sink"]
-_TRACED_FLAGS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-fno-crossjumping"]
-_TRACED_FLAGS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-and-partition"]
+_HOOKS = ["-fsanitize=thread", "-fsanitize-coverage=trace-pc", "-fno-semantic-interposition", "-fno-unroll-loops"]
+_HOOKS_GCC = ["-fno-tree-sra", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sink"]
+_HOOKS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-fno-crossjumping"]
+_HOOKS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-and-partition"]
 # Otherwise `while (i < n) out[i] = 1;` becomes a loop without a step, which calls no hook and cannot be stopped.
-_TRACED_FLAGS_GCC += ["-fno-tree-loop-im"]
-_TRACED_FLAGS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize"]
-_TRACED_FLAGS_CLANG += ["-mllvm", "-tsan-instrument-read-before-write=1"]
-_TRACED_FLAGS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
+_HOOKS_GCC += ["-fno-tree-loop-im"]
+_HOOKS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-read-before-write=1"]
+_HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
+# A local variable without a value holds a pattern, which a trace recognises where it is stored (trace/problems.cpp).
+_SET_LOCALS = "-ftrivial-auto-var-init=pattern"
+_TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=bounds,alignment,object-size"]
+# Where a source says `volatile`: the lanes of a warp make such accesses in step (runtime/in_step.cpp).
+_IN_STEP_GCC = ["-DCUDA_ON_CPU_IN_STEP", "--param=tsan-distinguish-volatile=1"]
+_IN_STEP_CLANG = ["-DCUDA_ON_CPU_IN_STEP", "-mllvm", "-tsan-distinguish-volatile=1"]
 # clang++ copies structs by calls to memcpy, which it does not instrument: the runtime's own are called instead.
 _TRACED_LINK_CLANG = ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if sys.platform == "linux" else []
 
@@ -106,18 +110,29 @@ def _is_clang(compiler) -> bool:
     return "__clang__" in subprocess.run(asked, capture_output=True, text=True).stdout
 
 
+@functools.cache
+def _sets_locals(compiler) -> bool:
+    """Whether the compiler has the option that fills local variables which have no value: g++ 11 lacks it."""
+    asked = [compiler, _SET_LOCALS, "-E", "-x", "c++", os.devnull]
+    return subprocess.run(asked, capture_output=True).returncode == 0
+
+
 def _device_flags(compiler, sources, traced=False, optimized=True):
     """The flags for device code in these texts: traced, fast, or quickly compiled."""
-    is_clang = _is_clang(compiler)
-    accepting = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC) + _CHECKED_STACK
-    accepting = [*accepting, f"-DCUDA_ON_CPU_ARCH={10 * gpus.chosen().capability}"]  # what __CUDA_ARCH__ is
+    is_clang, in_step = _is_clang(compiler), any(map(cxx.uses_volatile, sources))
+    flags = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC) + _CHECKED_STACK
+    flags = [*flags, f"-DCUDA_ON_CPU_ARCH={10 * gpus.chosen().capability}"]  # what __CUDA_ARCH__ is
     if not traced and any(map(has_local_arrays, sources)):
-        accepting.append("-DCUDA_ON_CPU_LOCAL_ARRAYS")
-    if traced:
-        return accepting + _TRACED_FLAGS + (_TRACED_FLAGS_CLANG if is_clang else _TRACED_FLAGS_GCC)
+        flags.append("-DCUDA_ON_CPU_LOCAL_ARRAYS")
+    flags += _TRACED_FLAGS if traced else _DEVICE_FLAGS if optimized else ["-O0"]
+    if traced or in_step:
+        flags += _HOOKS + (_HOOKS_CLANG if is_clang else _HOOKS_GCC)
+    if in_step:
+        flags += ["-O2" if traced or optimized else "-O0", *(_IN_STEP_CLANG if is_clang else _IN_STEP_GCC)]
+    if traced and _sets_locals(compiler):
+        flags.append(_SET_LOCALS)
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
-    fast = _DEVICE_FLAGS + ([] if is_clang else ["-fno-gnu-unique"])
-    return accepting + (fast if optimized else ["-O0"])
+    return flags if is_clang or traced or not optimized else [*flags, "-fno-gnu-unique"]
 
 
 def build_kernels(source, names, folder, traced=False, options=(), say=print) -> str:
@@ -309,11 +324,11 @@ def expected_seconds() -> int:
     return 2 if _runtime_path().exists() else 12
 
 
-# A kernel that calls one of these would end Python. The runtime's versions end only the kernel.
-_HOST_ONLY = ["-Wl,--wrap=exit,--wrap=_Exit,--wrap=quick_exit,--wrap=abort"] if sys.platform == "linux" else []
-# What a kernel's overrun would destroy is not Python's heap (runtime/heap.cpp), and ends only the kernel.
-_GUARDED = ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "__stack_chk_fail"]
-_HOST_ONLY += [f"-Wl,--wrap={name}" for name in _GUARDED] if sys.platform == "linux" else []
+# Functions of C that the runtime replaces (c_library.cpp). A kernel that calls `exit` would end Python: the runtime's
+# ends only the kernel. What a kernel's overrun would destroy is not Python's heap (heap.cpp), and ends only the kernel.
+_REPLACED = ["exit", "_Exit", "quick_exit", "abort", "clock", "__stack_chk_fail"]
+_REPLACED += ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
+_WRAP = [f"-Wl,--wrap={name}" for name in _REPLACED] if sys.platform == "linux" else []
 
 
 # An overrun of a `__device__` variable must not reach the addresses of functions: they are found when a library is
@@ -322,7 +337,7 @@ _FIXED = ["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []
 
 
 def _link_runtime():
-    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_HOST_ONLY, *_FIXED]
+    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_WRAP, *_FIXED]
 
 
 def _compile_and_link(commands, link, folder, say) -> str:

@@ -5,6 +5,7 @@ import torch
 
 from tests.cuda.cpu.language.launching import run, same
 from utils import compile_kernel
+from utils.cuda.kernel import compile_kernels
 
 COPIES = r"""
 #include <cooperative_groups.h>
@@ -266,10 +267,77 @@ def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, be
     trace = compiled.trace[1, 64](x, torch.zeros(64), order=order)
     met = {problem.source.rpartition("// ")[2] for problem in trace.problems if problem.kind == "race"}
     assert bool(trace.problems) == races and met <= {"the copy", "the read"}, trace.problems
-    if kernel == "before_the_wait<true>":
+    if kernel.startswith("before_the_wait"):
         assert "while that copy is under way" in trace.problems[0].message
         assert "Let every thread wait" in trace.problems[0].hint
-    if kernel == "before_the_wait<false>":
-        said = trace.problems[0].message.rpartition(", ")[2]
-        assert said == "with no barrier between this and the wait for that copy", said
-        assert "Let every thread wait" in trace.problems[0].hint
+
+
+NOT_WAITED_FOR = r"""
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+#include <cuda_pipeline.h>
+__device__ void begin(float* to, const float* from) { __pipeline_memcpy_async(to, from, 4); }
+__global__ void tiles(const float* x, float* out, int n, int left_out, bool commits) {
+    __shared__ float s[2][32];
+    int t = threadIdx.x;
+    s[0][t] = s[1][t] = -1;  // what the slowest of copies would leave
+    __syncthreads();
+    begin(&s[0][t], x + t);
+    if (commits) __pipeline_commit();
+    for (int i = 0; i < n; i++) {
+        if (i + 1 < n) begin(&s[(i + 1) % 2][t], x + 32 * (i + 1) + t);
+        if (commits && i + 1 < n) __pipeline_commit();
+        __pipeline_wait_prior(i + 1 < n ? 1 : left_out);
+        __syncthreads();
+        out[32 * i + t] = s[i % 2][t];  // own
+        __syncthreads();
+    }
+}
+__global__ void others(const float* x, float* out) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    begin(s + t, x + t);
+    __pipeline_commit();
+    __syncthreads();
+    if (t >= 32) return;  // and the copies are still under way
+    __pipeline_wait_prior(0);
+    __syncwarp();
+    out[t] = s[31 - t];
+    out[32 + t] = s[63 - t];  // of threads that have left
+}
+__global__ void group(const float* x, float* out) {
+    extern __shared__ float s[];
+    auto block = cooperative_groups::this_thread_block();
+    for (int i = 0; i < 2; i++) cooperative_groups::memcpy_async(block, s + 32 * i, x + 32 * i, 128);
+    cooperative_groups::wait_prior<1>(block);
+    out[threadIdx.x] = s[threadIdx.x];
+    out[32 + threadIdx.x] = s[32 + threadIdx.x];  // of the second
+}
+"""
+
+
+def test_a_copy_that_nobody_has_waited_for_is_not_there_and_a_trace_reports_it(monkeypatch):
+    monkeypatch.setattr("utils.cuda.kernel.device", lambda: torch.device("cpu"))
+    tiles, others, group = compile_kernels(NOT_WAITED_FOR, ["tiles", "others", "group"])
+    x, out = torch.arange(128.0), torch.zeros(4, 32)
+    for left_out, commits, missing in ((0, True, []), (1, True, [3]), (0, False, [0, 1, 2, 3])):
+        tiles[1, 32](x, out, 4, left_out, commits)
+        expected = torch.full((4, 32), -1.0) if not commits else x.view(4, 32).clone()
+        if left_out:
+            expected[3] = x[32:64]  # what was in that buffer before
+        assert torch.equal(out, expected)
+        trace = tiles.trace[1, 32](x, out, 4, left_out, commits)
+        assert bool(trace.problems) == bool(missing), (left_out, commits, trace.problems)
+        for problem in trace.problems:
+            assert problem.kind == "uninitialized" and problem.source.endswith("// own")
+            assert problem.thread == problem.other_thread and "before the asynchronous copy to it" in problem.message
+            assert "__pipeline_wait_prior(0);" in problem.hint
+    others[1, 64](x, out)
+    assert torch.equal(out[0], x[:32].flip(0)) and out[1].isnan().all()
+    problem = others.trace[1, 64](x, out).problems[0]
+    assert problem.kind == "uninitialized" and problem.source.endswith("// of threads that have left")
+    assert problem.other_thread[0] >= 32
+    group[1, 32, 256](x, out)
+    assert torch.equal(out[0], x[:32]) and out[1].isnan().all()
+    (problem,) = group.trace[1, 32, 256](x, out).problems
+    assert problem.kind == "uninitialized" and problem.source.endswith("// of the second")

@@ -5,7 +5,8 @@
 // The memory ends where the guard begins, except for up to 15 bytes that let it begin at a multiple of 16, as malloc
 // does. So a kernel that runs past the end hits the guard, and the fault handler (faults.cpp) names its thread. The
 // bytes in front, and those few, hold marks: a mark that has changed shows a write beside the memory. Read as floating
-// point, marks are NaN, so that a read beside the memory shows in the result.
+// point, marks are NaN, so that a read beside the memory shows in the result. The memory itself begins as NaN too: so
+// does a read of what torch.empty has left unset, and a trace knows that it was.
 #pragma once
 
 #include <cstdint>
@@ -96,6 +97,7 @@ public:
         r->bytes = bytes;
         r->mark();
         used.add(r);
+        if (bytes <= most_poisoned_bytes) fill_with_poison(r->begin, bytes);
         return r->begin;
     }
 
@@ -148,6 +150,7 @@ public:
 private:
     static constexpr size_t most_idle_bytes = 256ul << 20, most_freed_bytes = 256ul << 30;
     static constexpr size_t most_freed = 4'000;
+    static constexpr size_t most_poisoned_bytes = 4ul << 20;  // for more it would take noticeable time
     static constexpr int most_checked = 256;  // after a launch: the newest
 
     const char* const what;

@@ -33,6 +33,7 @@ static size_t wait_at_barrier(size_t value, const char* name, const void* code) 
     Fiber* me = arrive(name, code);
     Block& b = block();
     me->waiting = Waiting::barrier;
+    me->walk.arrive();
     b.sum += value;
     b.at_barrier.add(me);
     if (b.at_barrier.length == b.alive) open_barrier(b);
@@ -113,8 +114,12 @@ unsigned int ballot(unsigned int mask, bool vote, const char* name) {
 }
 
 uint64_t shuffle(unsigned int mask, uint64_t value, unsigned int from, const char* name) {
+    const unsigned int asked = mask;
     Fiber* me = wait_for_warp(mask, value, name, __builtin_return_address(0), false);
-    return me->mask >> from & 1 ? me->values[from] : value;
+    if (me->mask >> from & 1) return me->values[from];
+    Block& b = my_block();
+    if (!b.worker->trace) return poison;
+    return trace_absent_lane(*b.worker->trace, b, from, asked >> from & 1, name, __builtin_return_address(0));
 }
 
 unsigned int match(unsigned int mask, uint64_t value, const char* name) {

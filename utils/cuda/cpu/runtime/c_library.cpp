@@ -1,8 +1,10 @@
-// What kernels use of the C library: printf, assert and __trap, and the functions that only the host has.
+// What kernels use of the C library: printf, assert, clock and __trap, and the functions that only the host has.
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 
+#include "profile.h"
 #include "runtime.h"
 
 namespace cuda_on_cpu {
@@ -40,9 +42,18 @@ int formatted_print(const char* format, ...) {
     return length;
 }
 
+long long device_clock() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<long long>((now.tv_sec * __int128(1'000'000'000) + now.tv_nsec) * profile.clock_khz / 1'000'000);
+}
+
 }  // namespace cuda_on_cpu
 
-// ---- functions that only the host has: the linker puts these in their place (build.py) ------------------------------
+// ---- the linker puts these in the place of C's (build.py) ------------------------------------------------------------
+
+// The same name is CUDA's function in a kernel and C's in host code.
+extern "C" clock_t __wrap_clock() { return cuda_on_cpu::here ? clock_t(cuda_on_cpu::device_clock()) : clock(); }
 
 static void not_in_a_kernel(const char* function) {
     using namespace cuda_on_cpu;

@@ -127,7 +127,9 @@ static Fiber* next_fiber(Block& b) {
     for (;;) {
         if (Fiber* fiber = b.ready.take()) return fiber;
         if (b.started < b.threads) return idle_fiber(*b.worker);
-        if (b.aside.first) {
+        if (b.in_step && b.worker->trace && trace_release(*b.worker->trace, b)) continue;
+        bool stepped = release_in_step(b);
+        if (b.aside.first || stepped) {
             b.ready.add_all(b.aside);
             continue;
         }
@@ -164,6 +166,7 @@ static void begin_thread(Block& b, Fiber* fiber) {
     fiber->thread = b.thread;
     fiber->number = i;
     fiber->has_thread = true;
+    fiber->walk.begin();
     if (b.worker->trace) trace_thread_begins(*b.worker->trace, b, *fiber);
 }
 
@@ -173,7 +176,7 @@ void begin_watching(Block& b) {
     if (b.warps.size() < warps) b.warps.resize(warps);
     for (size_t i = 0; i < warps; i++) {
         Warp& w = b.warps[i];
-        w.waiting = w.active = 0;
+        w.waiting = w.active = w.in_step = 0;
         unsigned int there = std::min<size_t>(32, b.threads - i * 32);
         w.ended = there == 32 ? 0 : ~0u << there;
         // The threads begin in order, and all but the last that began have ended.
@@ -276,6 +279,9 @@ void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
     b.alive = b.threads;
     b.ready = b.aside = b.at_barrier = b.at_grid = b.at_trace = {};
     b.sum = 0;
+    b.in_step = 0;
+    poison_shared(b);
+    if (w.flow) watch(b);
     if (w.trace) {
         watch(b);
         trace_block_begins(*w.trace, b);

@@ -238,6 +238,7 @@ void Grid::work(uint64_t index, std::barrier<>* meeting) {
     w->run_threads = run_threads;
     w->kernel = kernel;
     w->trace = trace;
+    w->flow = launch.in_step ? std::make_unique<Flow>(true) : nullptr;
     w->cooperative = meeting;
     w->fault = no_fault;
     w->cpu_thread = pthread_self();
@@ -286,6 +287,7 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
     }
     std::stable_sort(grid.printed.begin(), grid.printed.end(),
                      [](auto& a, auto& b) { return a.first < b.first; });
+    if (tracing && trace_is_silent(*tracing)) grid.printed.clear();
     for (const auto& [b, text] : grid.printed) fwrite(text.data(), 1, text.size(), stdout);
     if (!grid.printed.empty()) fflush(stdout);
     const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: reported once

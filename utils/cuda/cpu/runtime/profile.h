@@ -11,7 +11,7 @@ struct Profile {
     const char* name;  // as CUDA reports it
     int capability;    // 75 for 7.5
     int multiprocessors;
-    int clock_khz, memory_clock_khz, memory_bus_bits;  // reported; clock64 counts nanoseconds whatever they are
+    int clock_khz, memory_clock_khz, memory_bus_bits;  // clock64 counts by the first
     size_t l2_bytes;
 
     unsigned int multiprocessor_threads, multiprocessor_blocks;

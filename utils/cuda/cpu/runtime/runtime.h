@@ -24,6 +24,7 @@
 
 #include "cuda_runtime.h"
 #include "../guard/guard.h"
+#include "../trace/flow.h"
 
 namespace cuda_on_cpu {
 
@@ -31,7 +32,31 @@ class Trace;         // trace/state.h
 struct TracedBlock;
 
 // What a fiber waits for.
-enum class Waiting { nothing, barrier, warp, active, grid, trace };
+enum class Waiting { nothing, barrier, warp, active, grid, trace, step };
+
+// Where a lane is on its way through a kernel that is run in step (in_step.cpp).
+struct Walk {
+    std::vector<uint32_t> path;  // the basic blocks that it has run through since the warp was last here:
+    size_t followed = 0;         // their numbers in the flow, and 65,536 times the depth of calls
+    unsigned char depth = 1;
+    uint16_t at[64] = {};        // the block where it is, by depth of calls,
+    uint16_t stood[64] = {};     // and where it was when the warp was last here
+    const void *address = nullptr, *code = nullptr;  // of its last access
+    unsigned int times = 0;      // that it has read this again and again
+    void begin() {
+        path.clear();
+        followed = times = 0;
+        depth = 1;
+        at[1] = stood[1] = 0;
+        code = nullptr;
+    }
+    void arrive() {  // where all lanes are: how they came does not matter
+        if (path.empty()) return;
+        path.clear();
+        followed = 0;
+        for (unsigned int d = 1; d <= depth; d++) stood[d] = at[d];
+    }
+};
 
 // A thread of a block that can stop and go on: a stack, and the place where it stopped.
 // `_setjmp` and `_longjmp` switch in about 60 ns, where `swapcontext`, which calls the kernel of the system, takes
@@ -68,6 +93,7 @@ struct Fiber {
     };
     std::vector<Copy> copies;
     unsigned int group = 0;  // that copies belong to until it is committed
+    Walk walk;
 
     Fiber();
     ~Fiber();
@@ -105,6 +131,7 @@ struct Warp {
     Fiber* lanes[32] = {};     // those that wait
     unsigned int waiting = 0;  // for others of the warp
     unsigned int active = 0;   // at __activemask
+    unsigned int in_step = 0;  // at an access that the warp makes in step
     unsigned int ended = 0;    // those that have ended, or never were
     struct {
         uint64_t values[32];
@@ -140,6 +167,7 @@ struct Block : Position {
     Fiber* running = nullptr;
     Queue ready, aside, at_barrier, at_grid, at_trace;  // aside: go on when no other can
     unsigned int alive = 0;           // threads that have not ended, begun or not
+    unsigned int in_step = 0;         // threads that wait for their warp to make an access in step
     size_t sum = 0, last_sum = 0;     // of barrier_sum: of those that have arrived, and of the barrier before
     std::vector<Warp> warps;          // once the block is watched
     bool done = false;
@@ -169,6 +197,7 @@ struct Worker {
     std::vector<std::unique_ptr<Block>> blocks;  // one, or all of this worker's in a cooperative launch
     jmp_buf scheduler;
     Trace* trace = nullptr;
+    std::unique_ptr<Flow> flow;  // of a kernel whose warps run in step
     bool cooperative = false;
     std::string printed;  // by the block that runs
 
@@ -220,10 +249,19 @@ inline void watch(Block& b) {
 void open_barrier(Block& b);
 void check_meetings(Block& b, unsigned int warp);  // of a warp's lanes, after one of them has ended
 bool release_active(Block& b);  // lets threads go on that wait for what can no longer change; false if there are none
+
+// ---- in_step.cpp
+bool release_in_step(Block& b);  // lets each warp make its next access; false if there are none
 #pragma GCC visibility pop
+void step_in_step(const void* code);  // the running thread begins a basic block,
+void call_in_step(int deeper);        // calls a function (1) or returns from it (-1),
+void wait_in_step(const void* address, const void* code, bool reads);  // or is about to touch volatile memory
 
 // ---- launch.cpp
 std::string demangled(const char* type);
+
+// ---- shared.cpp
+void poison_shared(Block& b);  // before its threads begin: what they read before they write it is NaN
 
 // ---- fork.cpp
 struct Mutex : std::mutex {  // free in the child of a fork; it lives forever, and no thread holds two at once

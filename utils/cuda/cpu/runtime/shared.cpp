@@ -53,6 +53,7 @@ void* static_shared(const SharedVariable* variable) {
     size_t offset = (b.static_end + (w.trace ? traced_gap : 0) + alignment - 1) / alignment * alignment;
     b.static_end = offset + variable->bytes;
     b.variables.push_back({variable, offset});
+    fill_with_poison(b.arena.get() + offset, variable->bytes);
     if (in_kernel) enter_kernel(w);
     return b.arena.get() + offset;
 }
@@ -70,6 +71,11 @@ void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alig
 bool is_shared(const void* p) { return block().arena.around(p); }
 bool is_local(const void* p) { return block().running && block().running->holds(p); }
 unsigned char* shared_memory() { return block().arena.get(); }
+
+void poison_shared(Block& b) {
+    for (const auto& [variable, offset] : b.variables) fill_with_poison(b.arena.get() + offset, variable->bytes);
+    fill_with_poison(b.arena.get() + dynamic_offset(*b.worker), b.dynamic_bytes);
+}
 
 size_t dynamic_shared_bytes() { return block().dynamic_bytes; }
 

@@ -8,6 +8,7 @@
 // compared with those before it: is there one by another thread that nothing orders (races.h)? And it is kept for the
 // warp's other lanes, to be counted with theirs (requests.h). What is wrong becomes a problem (problems.cpp).
 #include <algorithm>
+#include <cstring>
 
 #include "state.h"
 
@@ -21,6 +22,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     beat();
     last_code = code;
     Block& b = block();
+    if (TracedThread& t = b.traced->threads[b.running->number]; t.stored.address) look_at_stored(b, t);
     uintptr_t a = reinterpret_cast<uintptr_t>(address);
     const uintptr_t place = reinterpret_cast<uintptr_t>(code) * 4 + uintptr_t(op);
     // A struct takes as many accesses as its alignment makes necessary.
@@ -67,6 +69,21 @@ uint16_t Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* cod
     return counts;
 }
 
+// Whether these bytes of a tensor hold what fresh memory is filled with: torch.empty's (guard/guard.cpp), or an
+// extension's (traced_allocator.h). Four bytes never do by chance; fewer may, so their neighbours have to as well.
+static bool is_poison(const Region& region, uintptr_t a, size_t bytes) {
+    uintptr_t begin = a / 4 * 4, end = (a + bytes + 3) / 4 * 4;
+    if (bytes < 4) begin = std::max(a / 8 * 8, region.begin), end = std::min(a / 8 * 8 + 8, region.end);
+    if (begin < region.begin || end > region.end || end < begin + 4) return false;
+    auto same = [](uintptr_t from, size_t length) {
+        return memcmp(reinterpret_cast<const char*>(from), reinterpret_cast<const char*>(&poison) + from % 2, length) == 0;
+    };
+    if (bytes < 4) return same(begin, std::min<size_t>(end - begin, 7)) && same(end - 4, 4);
+    for (uintptr_t at = begin; at < end; at += 4)
+        if (same(at, 4)) return true;
+    return false;
+}
+
 void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
                   const Copy* copy) {
     TracedBlock& tb = *b.traced;
@@ -74,37 +91,36 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
     TracedThread& t = tb.threads[number];
     bool ends = copy && copy->begun;  // an asynchronous copy, which was counted when it began
     uint16_t place = ends ? site(bytes, op, code, *region, copy) : keep(b, a, bytes, op, code, *region, copy);
-    if (!region->written.empty() && op != Op::load)
-        for (size_t i = 0; i < bytes; i++) region->written[a - region->begin + i] = true;
+    Memory& memory = *region->memory;
+    if (!memory.written.empty() && op != Op::load)
+        for (size_t i = 0; i < bytes; i++) memory.written[a - memory.begin + i] = true;
     if (region->space == Space::constant) return;
+    if (is_volatile) requests.sites[place].is_volatile = true;
 
     Record me{order.now, uint32_t(b.number), uint16_t(number), place};
     bool shared = region->space == Space::shared;
     uint32_t since = shared ? tb.order.begun : order.since;
     bool as_atomic = op == Op::atomic || (is_volatile && !shared);
     if (as_atomic) order.acquire(tb.order, a);
-    bool uninitialized = false;
-    Record before = region->shadow.note(a - region->begin, bytes, me, op, as_atomic, since, shared, uninitialized,
-                                        [&](const Record& x) { return ordered(x, me, tb.order, copy); });
+    bool unwritten = false;
+    Record before = memory.shadow.note(a - memory.begin, bytes, me, op, as_atomic, since, shared, unwritten,
+                                       [&](const Record& x) { return ordered(x, me, tb.order, copy); });
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
-    if (before.time) race(b, a, bytes, op, code, region, before, ends);
-    if (uninitialized && !tb.stopped) {
-        Problem p;
-        p.kind = "uninitialized";
-        p.who = party(b, *b.running, code, op);
-        p.bytes = bytes;
-        place_in(p, region, a);
-        add(std::move(p));
-    }
-    if (is_volatile && !shared && t.events.size() % 64 == 0) step_aside();  // may wait for another thread to write
+    bool flies = shared && tb.in_flight && !ends && in_flight(b, a, bytes, op, code, region, unwritten);
+    if (before.time && !flies) race(b, a, bytes, op, code, region, before, ends, is_volatile);
+    if (!shared && op != Op::store) unwritten = is_poison(*region, a, bytes);
+    if (unwritten && !flies) uninitialized(b, a, bytes, op, code, region);
+    if (!shared && op == Op::store && bytes >= 4) t.stored = {a, bytes, code, region};
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }
 
 // Whether `x` came before the access by `me`. A copy writes at some time after its begin: nothing since then came
-// before it, except what its own thread did. What came earlier was checked when the copy began.
+// before it, except what its own thread did. What came earlier was checked when the copy began, and what touched the
+// bytes since then when it did so (in_flight): other copies are left.
 bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const {
     if (!copy || !copy->begun) return order.ordered(x, me, b);
-    return x.time < copy->begun || (x.block == me.block && x.thread == me.thread);
+    bool touched = me.site && requests.sites[me.site].space == Space::shared && !requests.sites[x.site].copy;
+    return touched || x.time < copy->begun || (x.block == me.block && x.thread == me.thread);
 }
 
 uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from, size_t bytes, size_t zeros,
@@ -126,15 +142,29 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
     const BlockOrder& order = b.traced->order;
     Record me{t.order.now, uint32_t(b.number), uint16_t(b.running->number), 0};
     uint32_t since = region->space == Space::shared ? order.begun : t.order.since;
-    Record before = region->shadow.against_write(a - region->begin, bytes, since, [&](const Record& x) {
+    Record before = region->memory->shadow.against_write(a - region->memory->begin, bytes, since, [&](const Record& x) {
         return t.order.ordered(x, me, order);
     });
     if (before.time) t.race(b, a, bytes, Op::store, code, region, before);
+    if (region->space == Space::shared) {
+        TracedBlock& tb = *b.traced;
+        tb.flights.resize(std::max(tb.flights.size(), b.arena.size()));
+        for (size_t i = a - arena; i < a - arena + bytes; i++) {
+            TracedBlock::Flight& flight = tb.flights[i];
+            flight.code = uint32_t(reinterpret_cast<uintptr_t>(code) - t.module_begin);
+            flight.thread = uint16_t(b.running->number);
+            tb.in_flight += !flight.count++;
+        }
+    }
     return t.order.now;
 }
 
 void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, uint32_t begun) {
     if (!begun) return;  // it went outside, which has been reported
+    Block& b = block();
+    size_t at = reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(b.arena.get());
+    if (at < b.traced->flights.size())
+        for (size_t i = at; i < at + bytes; i++) b.traced->in_flight -= !--b.traced->flights[i].count;
     Copy copy{bytes, 0, begun};
     t.access(to, bytes, Op::store, code, false, false, &copy);
 }
@@ -147,6 +177,7 @@ void Trace::step(const void* code) {
     Block& b = block();
     TracedThread& t = b.traced->threads[b.running->number];
     if (interrupted) leave_block(*b.worker);
+    if (t.stored.address) look_at_stored(b, t);
     if (t.array_type) tell_array(b, nullptr, 0, 0, Op::load);
     // Threads that step aside for each other share the limit.
     if (++t.steps > max_steps || ++b.traced->steps > 8 * max_steps) {

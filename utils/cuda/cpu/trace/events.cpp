@@ -52,6 +52,8 @@ void trace_block_begins(Trace& t, Block& b) {
     for (auto& thread : tb->threads) thread.begin();
     tb->stopped = false;
     tb->steps = 0;
+    if (tb->in_flight) tb->flights.clear();
+    tb->in_flight = 0;
     if (b.variables.empty()) tb->shared.clear();
     t.order.begin_block(tb->order, b.threads);
 }
@@ -66,6 +68,7 @@ void trace_thread_begins(Trace& t, Block& b, Fiber& fiber) {
 }
 
 void trace_thread_ends(Trace& t, Block& b, Fiber& fiber) {
+    if (TracedThread& thread = b.traced->threads[fiber.number]; thread.stored.address) t.look_at_stored(b, thread);
     unsigned int warp = fiber.number / 32, last = std::min(b.threads - warp * 32, 32u);
     unsigned int ended = b.warps[warp].ended | 1u << fiber.number % 32;
     unsigned int all = last == 32 ? ~0u : (1u << last) - 1;

@@ -20,16 +20,32 @@ extern "C" void cuda_on_cpu_trace_begin(long long seed, size_t max_problems, uin
     trace_allocations();
 }
 
-static Region& add_region(void* base, size_t bytes, size_t element, size_t alignment, size_t slack) {
+// `whole` is the memory that it shares with the regions that it overlaps: given for each of them in the same words.
+struct Whole {
+    void* base;
+    size_t bytes, element;
+};
+
+static Region& add_region(void* base, size_t bytes, size_t element, size_t alignment, size_t slack, Whole whole) {
     auto region = std::make_unique<Region>();
     region->begin = reinterpret_cast<uintptr_t>(base);
     region->end = region->begin + bytes;
     region->slack = slack;
     region->element = std::max<size_t>(1, element);
     region->alignment = std::max<size_t>(1, alignment);
-    region->shadow.make(bytes, region->element);
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(whole.base);
+    for (auto& r : tracing->regions)
+        if (r->memory->begin == begin) region->memory = r->memory;
+    if (!region->memory) region->memory = std::make_shared<Memory>(begin, whole.bytes, std::max<size_t>(1, whole.element));
     tracing->regions.push_back(std::move(region));
     return *tracing->regions.back();
+}
+
+// What a shuffle gets from a lane that has not come. The launch prints nothing: it is repeated to see whether that value
+// matters.
+extern "C" void cuda_on_cpu_trace_repeat(uint64_t absent) {
+    tracing->absent = absent;
+    tracing->silent = true;
 }
 
 static Region* region_at(const void* base) {
@@ -40,33 +56,35 @@ static Region* region_at(const void* base) {
 
 // Adds a tensor. An access within `slack` bytes around it does no harm. 0 if there is no memory for its record.
 extern "C" int cuda_on_cpu_trace_region(const char* name, void* base, size_t bytes, size_t element, size_t alignment,
-                                         size_t slack, int output) {
-    Region& region = add_region(base, bytes, element, alignment, slack);
+                                         size_t slack, int output, void* whole, size_t whole_bytes,
+                                         size_t whole_element) {
+    Region& region = add_region(base, bytes, element, alignment, slack, {whole, whole_bytes, whole_element});
     region.name = name;
     region.output = output;
-    if (output) region.written.assign(bytes, false);
-    return region.shadow.made();
+    if (output) region.memory->written.resize(whole_bytes);
+    return region.memory->shadow.made();
 }
 
-// The same for a tensor of an extension (traced_allocator.h): kernels name it. `pattern` is what it was filled with, if the
-// extension allocated it, otherwise -1. It begins `offset` bytes into what a GPU would have placed at a multiple of
-// 512.
-extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern,
-                                             size_t offset) {
+// The same for a tensor of an extension (traced_allocator.h): kernels name it. `poisoned` says that the extension has
+// allocated it, and that it has been filled with poison. It begins `offset` bytes into what a GPU would have placed at a
+// multiple of 512.
+extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int poisoned,
+                                             size_t offset, void* whole, size_t whole_bytes, size_t whole_element) {
     if (!tracing) return;
-    Region& region = add_region(base, bytes, element, element, slack);
+    if (poisoned) fill_with_poison(base, bytes);
+    Region& region = add_region(base, bytes, element, element, slack, {whole, whole_bytes, whole_element});
     region.name = "a tensor";
     region.named = false;
     region.shift = (offset - region.begin) % 512;
-    region.pattern = pattern;
-    if (pattern >= 0) region.written.assign(bytes, false);
+    region.poisoned = poisoned;
+    if (poisoned) region.memory->written.resize(whole_bytes);
 }
 
 namespace cuda_on_cpu {
 // What cudaMalloc and the like gave: a kernel that gets it names it.
 void trace_allocated(void* base, size_t bytes, const char* name) {
     if (!tracing) return;
-    cuda_on_cpu_trace_allocation(base, bytes, 1, 0, -1, 0);
+    cuda_on_cpu_trace_allocation(base, bytes, 1, 0, false, 0, base, bytes, 1);
     tracing->regions.back()->name = name;
 }
 }  // namespace cuda_on_cpu
@@ -85,7 +103,7 @@ extern "C" void cuda_on_cpu_trace_freed(void* base) {
 // A tensor that the extension allocated and returns: it must have been written in full.
 extern "C" void cuda_on_cpu_trace_returned(void* base, size_t element) {
     for (auto& r : tracing->regions) {
-        if (!r->holds(reinterpret_cast<uintptr_t>(base), 1) || r->pattern < 0) continue;
+        if (!r->holds(reinterpret_cast<uintptr_t>(base), 1) || !r->poisoned) continue;
         r->output = true;
         r->element = element;
     }
@@ -99,8 +117,10 @@ void name_argument(const char* kernel, size_t i, const void* pointer, size_t ele
     if (!element) return;
     region->element = element;
     region->alignment = alignment;
-    region->shadow = Shadow();
-    region->shadow.make(region->end - region->begin, element);
+    Memory& memory = *region->memory;
+    if (memory.begin != region->begin) return;
+    memory.shadow = Shadow();
+    memory.shadow.make(region->end - region->begin, element);
 }
 }  // namespace cuda_on_cpu
 
@@ -111,19 +131,24 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     for (const auto& r : tracing->regions) {
         if (!r->output || tracing->stopped) continue;
         const unsigned char* bytes = reinterpret_cast<const unsigned char*>(r->begin);
-        // What no kernel has written is torch's work, if not all of it is still the pattern. Single bytes do not show
-        // that: they may well have the pattern's value.
-        bool by_kernels = std::find(r->written.begin(), r->written.end(), true) != r->written.end();
-        if (r->pattern >= 0 && !by_kernels &&
-            (r->element == 1 || !std::all_of(bytes, bytes + r->written.size(), [&](int b) { return b == r->pattern; })))
-            continue;
+        const size_t size = r->end - r->begin;
+        const auto written = r->memory->written.begin() + (r->begin - r->memory->begin);
+        auto is_poison = [&](size_t i) { return bytes[i] == reinterpret_cast<const unsigned char*>(&poison)[i % 8]; };
+        auto all_poison = [&] {
+            for (size_t i = 0; i < size; i++)
+                if (!is_poison(i)) return false;
+            return true;
+        };
+        // What no kernel has written is torch's work, if not all of it is still poison. Single bytes do not show that:
+        // they may well have its value.
+        bool by_kernels = std::find(written, written + size, true) != written + size;
+        if (r->poisoned && !by_kernels && (r->element == 1 || !all_poison())) continue;
         size_t elements = 0, first = 0;
-        for (size_t e = 0; e * r->element < r->written.size(); e++) {
-            size_t end = std::min(r->written.size(), (e + 1) * r->element);
-            bool written = true;
-            for (size_t i = e * r->element; i < end; i++)
-                written = written && (r->written[i] || (r->pattern >= 0 && bytes[i] != r->pattern));
-            if (!written && !elements++) first = e;
+        for (size_t e = 0; e * r->element < size; e++) {
+            size_t end = std::min(size, (e + 1) * r->element);
+            bool done = true;
+            for (size_t i = e * r->element; i < end; i++) done = done && (written[i] || (r->poisoned && !is_poison(i)));
+            if (!done && !elements++) first = e;
         }
         if (!elements) continue;
         Problem p;

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import json
+import re
 from functools import partial
 
 import torch
@@ -11,7 +12,7 @@ from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.lines import load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
-from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, declared
+from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, declared, reads_absent_lane, wholes
 from utils.cuda.cpu.trace.source import kernel_parameter
 from utils.cuda.cpu.trace.trace import Trace
 from utils.ground.progress import waiting
@@ -62,6 +63,9 @@ class TracedModule:
                 self._library.cuda_on_cpu_watch_allocations(0)
                 _mapped(self._returned, result)
                 report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
+            if not _has_poison([args, kwargs, result]):  # what shuffles got from lanes that had not come is not used
+                report["problems"] = [p for p in report["problems"] if not reads_absent_lane(p)]
+            report["problems"] = [p for p in report["problems"] if not p.get("unset") or self._is_float(p["region"])]
             lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_watch_allocations))
             recorded = read(self._named(report), self._source, lines)
             self.trace = Trace(function.__name__, self._source, recorded, list(args))
@@ -91,8 +95,9 @@ class TracedModule:
         _mapped(note, args), _mapped(note, kwargs)
         excess = announce(name, 0, sum(g[0] for g in given.values()), min((g[1] for g in given.values()), default=1))
         self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
+        whole = wholes((address, reach, size) for address, (reach, size, _) in given.items())
         for address, (reach, size, offset) in given.items():
-            self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, -1, offset)
+            self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, False, offset, *whole[address])
         self._library.cuda_on_cpu_watch_allocations(1)
         return excess
 
@@ -101,11 +106,30 @@ class TracedModule:
             self._library.cuda_on_cpu_trace_returned(value.data_ptr(), value.element_size())
         return value
 
+    def _is_float(self, region):
+        """Whether a region is a kernel's parameter of a floating-point type: 'kernel#0' is its first one."""
+        name, _, number = (region or "").rpartition("#")
+        kernel = self._kernels.get(name.split("<")[0])
+        return bool(kernel) and bool(re.search(r"float|double", cxx.written(kernel.parameters[int(number)])))
+
     def _named(self, report):
         """The report, with tensors named as in the kernels."""
         for part in [*report["problems"], *(site["example"] for site in report["sites"])]:
             part["region"] = kernel_parameter(part["region"], self._kernels)
         return report
+
+
+def _has_poison(value) -> bool:
+    """Whether a tensor in a list, tuple or dict holds what fresh memory is filled with, or what was computed of it."""
+    found = []
+
+    def look(value):
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.layout == torch.strided:
+            found.append(bool(value.detach().isnan().any()))
+        return value
+
+    _mapped(look, value)
+    return any(found)
 
 
 def _mapped(function, value):

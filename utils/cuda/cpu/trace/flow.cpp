@@ -38,8 +38,18 @@ uint32_t Flow::visit(uint16_t block, std::vector<uint16_t>& out) {
     return head;
 }
 
+std::vector<uint16_t> Flow::guess() {
+    std::vector<uint16_t> by_code(next.size()), guessed;
+    for (size_t i = 0; i < by_code.size(); i++) by_code[i] = uint16_t(i);
+    std::sort(by_code.begin(), by_code.end(), [this](uint16_t a, uint16_t b) { return codes[a] < codes[b]; });
+    for (size_t i = 0; i + 1 < by_code.size(); i++)
+        if (by_code[i] && next[by_code[i]].empty()) guessed.push_back(by_code[i]), next[by_code[i]] = {by_code[i + 1]};
+    return guessed;
+}
+
 void Flow::sort() {
     changed = false;
+    const std::vector<uint16_t> guessed = guesses ? guess() : std::vector<uint16_t>();
     visited.assign(next.size(), 0);
     stack.clear();
     reversed.clear();
@@ -47,6 +57,7 @@ void Flow::sort() {
     visit(0, reversed);
     place.assign(next.size(), 0);
     for (size_t i = 0; i < reversed.size(); i++) place[reversed[i]] = uint16_t(reversed.size() - i);
+    for (uint16_t block : guessed) next[block].clear();
 }
 
 }  // namespace cuda_on_cpu

@@ -16,12 +16,15 @@ namespace cuda_on_cpu {
 
 class Flow {
 public:
+    // `guesses`: a block that no thread has left yet is taken to lead to the one behind it in the code.
+    explicit Flow(bool guesses = false) : guesses(guesses) {}
+
     // The number of the block that begins at this code, from 1.
     uint16_t block(uint32_t code) {
         auto& r = recent[code % recent_places];
         if (r.code == code && r.number) return r.number;
         auto [found, is_new] = numbers.try_emplace(code, uint16_t(next.size()));
-        if (is_new && next.size() < 65535) next.emplace_back();
+        if (is_new && next.size() < 65535) next.emplace_back(), codes.push_back(code);
         r = {code, found->second};
         return found->second;
     }
@@ -48,6 +51,8 @@ private:
     std::vector<Recent> recent{recent_places};
     std::unordered_map<uint32_t, uint16_t> numbers;
     std::vector<std::vector<uint16_t>> next{1};  // 0 is where all begin
+    std::vector<uint32_t> codes{0};
+    bool guesses;
     std::vector<uint16_t> place;
     bool changed = false;
 
@@ -56,6 +61,7 @@ private:
     std::vector<uint16_t> stack, reversed;
     uint32_t count = 0;
     void sort();
+    std::vector<uint16_t> guess();  // adds a way to each block that has none, and lists those blocks
     uint32_t visit(uint16_t block, std::vector<uint16_t>& out);
 };
 

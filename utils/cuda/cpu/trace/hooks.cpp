@@ -11,19 +11,22 @@
 using namespace cuda_on_cpu;
 
 #define CODE __builtin_return_address(0)
-#define HOOKS(bytes)                                                                                              \
-    void __tsan_read##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::load, CODE); }                  \
-    void __tsan_write##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::store, CODE); }                \
-    void __tsan_unaligned_read##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::load, CODE); }        \
-    void __tsan_unaligned_write##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::store, CODE); }      \
-    void __tsan_volatile_read##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::load, CODE, true); }   \
-    void __tsan_volatile_write##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::store, CODE, true); } \
-    void __tsan_unaligned_volatile_read##bytes(void* p) {                                                         \
-        if (tracing) tracing->access(p, bytes, Op::load, CODE, true);                                             \
-    }                                                                                                             \
-    void __tsan_unaligned_volatile_write##bytes(void* p) {                                                        \
-        if (tracing) tracing->access(p, bytes, Op::store, CODE, true);                                            \
+#define PLAIN(name, bytes, op) \
+    void __tsan_##name##bytes(void* p) { if (tracing) tracing->access(p, bytes, Op::op, CODE); }
+#define VOLATILE(name, bytes, op)                                       \
+    void __tsan_##name##bytes(void* p) {                                \
+        wait_in_step(p, CODE, Op::op == Op::load);                      \
+        if (tracing) tracing->access(p, bytes, Op::op, CODE, true);     \
     }
+#define HOOKS(bytes)                             \
+    PLAIN(read, bytes, load)                     \
+    PLAIN(write, bytes, store)                   \
+    PLAIN(unaligned_read, bytes, load)           \
+    PLAIN(unaligned_write, bytes, store)         \
+    VOLATILE(volatile_read, bytes, load)         \
+    VOLATILE(volatile_write, bytes, store)       \
+    VOLATILE(unaligned_volatile_read, bytes, load) \
+    VOLATILE(unaligned_volatile_write, bytes, store)
 
 extern "C" {
 HOOKS(1)
@@ -38,9 +41,18 @@ void __tsan_init() {}
 void __tsan_vptr_read(void**) {}
 void __tsan_vptr_update(void**, void*) {}
 
-void __tsan_func_entry(void*) { if (tracing) tracing->call(); }
-void __tsan_func_exit() { if (tracing) tracing->come_back(); }
-void __sanitizer_cov_trace_pc() { if (tracing) tracing->step(CODE); }
+void __tsan_func_entry(void*) {
+    if (tracing) tracing->call();
+    call_in_step(1);
+}
+void __tsan_func_exit() {
+    if (tracing) tracing->come_back();
+    call_in_step(-1);
+}
+void __sanitizer_cov_trace_pc() {
+    if (tracing) tracing->step(CODE);
+    step_in_step(CODE);
+}
 
 // In place of the C library's in modules that clang++ compiled (build.py).
 void* __wrap_memcpy(void* to, const void* from, size_t bytes) {

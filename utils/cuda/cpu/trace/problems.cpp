@@ -2,6 +2,7 @@
 // (accesses.cpp), hooks (hooks.cpp) and events (events.cpp) call these functions; report.cpp writes the problems down.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "state.h"
@@ -158,12 +159,92 @@ void Trace::misaligned(const void* address, size_t needs, Op op, const void* cod
     stop_thread(b);
 }
 
+// Memory is read that nothing has been written to.
+void Trace::uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
+    if (b.traced->stopped) return;
+    Problem p;
+    p.kind = "uninitialized";
+    p.who = party(b, *b.running, code, op);
+    p.bytes = bytes;
+    place_in(p, region, a);
+    add(std::move(p));
+}
+
+// Whether an asynchronous copy, for which nobody has waited yet, writes some of these bytes at some time from now on;
+// then it is a problem.
+bool Trace::in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool unwritten) {
+    TracedBlock& tb = *b.traced;
+    const size_t at = a - reinterpret_cast<uintptr_t>(b.arena.get());
+    auto begin = tb.flights.begin() + at;
+    auto found = std::find_if(begin, begin + bytes, [](const auto& flight) { return flight.count; });
+    if (found == begin + bytes) return false;
+    Problem p;
+    p.under_way = true;
+    p.kind = unwritten || found->thread == b.running->number ? "uninitialized" : "race";
+    p.who = party(b, *b.running, code, op);
+    p.bytes = bytes;
+    p.other = {module_begin + found->code, Op::store, b.block, thread_place(b, found->thread), false};
+    p.has_other = true;
+    place_in(p, region, a);
+    add(std::move(p));
+    return true;
+}
+
+// A trace fills local variables that have no value with this byte (build.py).
+constexpr unsigned char unset_byte = 0xFE;
+
+// Whether the last store of a thread has stored what a local variable holds that was never set.
+void Trace::look_at_stored(Block& b, TracedThread& t) {
+    const auto stored = std::exchange(t.stored, {});
+    const auto* bytes = reinterpret_cast<const unsigned char*>(stored.address);
+    for (size_t word = 0; word + 4 <= stored.bytes; word += 4) {
+        if (!std::all_of(bytes + word, bytes + word + 4, [](unsigned char c) { return c == unset_byte; })) continue;
+        Problem p;
+        p.unset = true;
+        p.kind = "uninitialized";
+        p.who = party(b, *b.running, stored.code, Op::store);
+        p.bytes = stored.bytes;
+        place_in(p, stored.region, stored.address);
+        add(std::move(p));
+        return;
+    }
+}
+
+uint64_t trace_absent_lane(Trace& t, Block& b, unsigned int lane, bool in_mask, const char* function, const void* code) {
+    unsigned int warp = b.running->number / 32;
+    Problem p;
+    p.kind = "undefined_shuffle";
+    p.who = party(b, *b.running, code);
+    p.index = lane;
+    p.has_index = true;
+    p.text = std::string("gets from ") + function + " what lane " + std::to_string(lane) + " holds, which " +
+             (!in_mask                         ? "is not in the mask"
+              : warp * 32 + lane >= b.threads  ? "this block does not have"
+                                               : "has left the kernel");
+    if (!b.traced->stopped) t.add(std::move(p));
+    return t.absent;
+}
+
+void look_at_width(int width, const char* function) {
+    if (!in_thread() || !tracing) return;
+    Problem p;
+    p.kind = "undefined_shuffle";
+    p.who = party(block(), *block().running, __builtin_return_address(0));
+    p.text = std::string("calls ") + function + " with a width of " + std::to_string(width) +
+             ", which is not a power of two up to 32";
+    tracing->add(std::move(p));
+}
+
+bool trace_is_silent(const Trace& t) { return t.silent; }
+
 void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
-                 bool under_way) {
+                 bool under_way, bool is_volatile) {
     Problem p;
     const Site& other = requests.sites[before.site];
     p.under_way = under_way;
     p.copied = other.copy && other.op == Op::store;
+    p.in_step = is_volatile && other.is_volatile && before.block == b.number &&
+                before.thread / 32 == b.running->number / 32;
     p.kind = "race";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;

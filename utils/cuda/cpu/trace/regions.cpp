@@ -25,7 +25,7 @@ Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
         r.slack = 512;
         r.element = v.variable->element_bytes;
         r.alignment = v.variable->element_alignment;
-        r.shadow.make(r.end - r.begin, r.element);
+        r.keep_memory();
         tb.shared.push_back(std::move(r));
     }
     Region* near = nullptr;
@@ -119,7 +119,7 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
         region->end = region->begin + std::max<size_t>(symbol->st_size, bytes);
     }
     region->element = region->alignment = bytes;
-    region->shadow.make(region->end - region->begin, bytes);
+    region->keep_memory();
     variables.push_back(std::move(region));
     return variables.back().get();
 }

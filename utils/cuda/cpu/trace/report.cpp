@@ -92,6 +92,8 @@ std::string Trace::json() const {
         if (p.stuck) out += ",\"stuck\":true";
         if (p.under_way) out += ",\"under_way\":true";
         if (p.copied) out += ",\"copied\":true";
+        if (p.in_step) out += ",\"in_step\":true";
+        if (p.unset) out += ",\"unset\":true";
         out += "}";
     }
     out += "],\"shared\":[";

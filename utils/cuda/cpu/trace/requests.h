@@ -32,6 +32,7 @@ struct Site {
     Op op = Op::load;
     unsigned int bytes = 0;
     unsigned int copy = 0;  // the bytes of the asynchronous copy of which this is one end
+    bool is_volatile = false;
     std::string name;  // of the tensor or variable that it touched first,
     uintptr_t base = 0;  // its address,
     size_t element = 1;  // and the size of its elements

@@ -6,6 +6,7 @@ from utils.cuda.cpu.trace.source import array_dimensions, without_comment
 
 __all__ = ["counted", "sentence", "shorten"]
 
+_UNSET = 0xFEFEFEFE  # in local variables that have no value, by the compilers' -ftrivial-auto-var-init=pattern
 _LONGEST_QUOTE = 80  # characters of a source line within a sentence
 
 
@@ -97,7 +98,9 @@ def _race(p):
     if same_block:
         who = f"threads {_triple(p.thread)} and {_triple(other.thread)} of block {_triple(p.block)}"
         why = "with no barrier between them"
-        if p.under_way:
+        if p.in_step:
+            why = "with no `__syncwarp()` between them"
+        elif p.under_way:
             why = "while that copy is under way: it may write at any time until `__pipeline_wait_prior`"
         elif p.copied:
             why = "with no barrier between this and the wait for that copy"
@@ -113,6 +116,11 @@ def _race(p):
         what = f"both touch {name}: {one}, {another}"
     if (p.under_way or p.copied) and same_block:
         hint = "Let every thread wait for its copies, then `__syncthreads();`, before any thread uses what they copy."
+    elif p.in_step:
+        hint = (
+            "They are lanes of one warp. `volatile` keeps those in step here, and nearly always on a GPU, but since "
+            "Volta CUDA does not promise it: read into a variable, `__syncwarp();`, write, `__syncwarp();`."
+        )
     elif missing := _missing_coordinate(p):
         hint = missing
     elif not same_block:
@@ -165,8 +173,25 @@ def _divergent_barrier(p):
 
 
 def _uninitialized(p):
+    if p.unset:
+        message = f"{_who(p)} writes to {_name(p)} what a variable holds that was never set{_at(p)}"
+        return message, "Give each local variable a value where it is declared, as in `float sum = 0.0f;`."
+    if p.under_way:
+        message = f"{_who(p)} {_does(p.op, _name(p))} before the asynchronous copy to it{_in(p.other)} is done{_at(p)}"
+        hint = "Commit the copies, wait for them with `__pipeline_wait_prior(0);`, then `__syncthreads();`. "
+        return message, hint + "A number above 0 leaves out that many of the newest commits."
+    if p.space == "global":
+        message = f"{_who(p)} {_does(p.op, _name(p))} before anything has been written to it{_at(p)}"
+        return message, f"torch.empty leaves memory as it was: make {p.region} with torch.zeros, or write it first."
     message = f"{_who(p)} {_does(p.op, _name(p))} before any thread of its block has written it{_at(p)}"
     return message, "Shared memory does not begin with zeros: write it first, then `__syncthreads();`."
+
+
+def _undefined_shuffle(p):
+    message = f"{_who(p)} {p.text}{_at(p)}"
+    if p.index is None:
+        return message, "Divide the warp into 1, 2, 4, 8, 16 or 32 lanes."
+    return message, "That value is undefined: let all lanes of the mask come, or leave out what this one has read."
 
 
 def _unwritten(p):
@@ -230,6 +255,7 @@ _SENTENCES = {
     "race": _race,
     "divergent_barrier": _divergent_barrier,
     "uninitialized": _uninitialized,
+    "undefined_shuffle": _undefined_shuffle,
     "unwritten": _unwritten,
     "misaligned": _misaligned,
     "runaway": _runaway,
@@ -314,6 +340,8 @@ def _quote(line):
 
 def _wrapped(index):
     """A hint, if an index is a negative number that was taken for an unsigned one."""
+    if index & 0xFFFFFFFF == _UNSET:
+        return f"{index} is what a trace fills local variables with: was the index ever set?"
     if not 2**31 <= index < 2**32:
         return ""
     return f"{index} is {index - 2**32} as an unsigned number: does a subtraction go below 0?"

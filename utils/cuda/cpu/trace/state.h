@@ -15,6 +15,15 @@
 
 namespace cuda_on_cpu {
 
+// What a trace keeps of bytes. Regions that overlap, such as two views of a tensor, share it.
+struct Memory {
+    uintptr_t begin = 0;
+    Shadow shadow;
+    std::vector<bool> written;  // by byte; empty where it does not matter
+
+    Memory(uintptr_t begin, size_t bytes, size_t element) : begin(begin) { shadow.make(bytes, element); }
+};
+
 // A tensor, a shared variable, or a variable of the module.
 struct Region {
     std::string name;
@@ -25,10 +34,10 @@ struct Region {
     size_t element = 1, alignment = 1;
     bool output = false;        // must be written in full
     bool named = true;          // false: a tensor of an extension, named when a kernel gets it
-    int pattern = -1;           // what its bytes were filled with when it was allocated
-    std::vector<bool> written;  // by byte; empty where it does not matter
-    Shadow shadow;
+    bool poisoned = false;      // when it was allocated
+    std::shared_ptr<Memory> memory;
 
+    void keep_memory() { memory = std::make_shared<Memory>(begin, end - begin, element); }
     bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end; }
     bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack; }
 };
@@ -50,6 +59,8 @@ struct Problem {
     bool stuck = false;      // no thread of the block could go on
     bool under_way = false;  // an asynchronous copy was
     bool copied = false;     // by one that has finished
+    bool in_step = false;    // both accesses are volatile and by one warp
+    bool unset = false;      // the value is of a variable that has none
     Space space = Space::global;
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
     int64_t offset = 0, index = 0;
@@ -72,7 +83,14 @@ struct TracedThread : Requests::Lane {
     int64_t array_index = 0;
     const void* array_code = nullptr;
     std::vector<LocalArray> locals;  // those that live, the newest last
+    struct {
+        uintptr_t address = 0;  // 0: none
+        size_t bytes;
+        const void* code;
+        Region* region;
+    } stored;  // the last store to a tensor: what it has stored can be seen when the thread does the next thing
     void begin() {
+        stored.address = 0;
         array_type = nullptr;
         locals.clear();
         events.clear();
@@ -89,6 +107,15 @@ struct TracedBlock {
     std::vector<Region> shared;  // in the order of Block::variables
     bool stopped = false;        // a thread was: what the others then lack is not their mistake
     uint64_t steps = 0;          // of all its threads
+
+    // The asynchronous copies that have begun and nobody has waited for, by byte of the arena; empty where there are
+    // none. Those of a thread that ends stay: nothing says when they are done.
+    struct Flight {
+        uint32_t code = 0;  // of the newest, from the start of the module
+        uint16_t thread = 0, count = 0;
+    };
+    std::vector<Flight> flights;
+    uint64_t in_flight = 0;  // bytes
 };
 
 // An asynchronous copy, as the access at one of its ends sees it.
@@ -119,6 +146,8 @@ public:
     std::vector<uint64_t> block_order;
     bool stopped = false;  // a thread was
     bool over = false;     // the launch is to end
+    uint64_t absent = poison;  // what a shuffle gets from a lane that has not come
+    bool silent = false;
     dim3 grid;  // of the last launch
     const void* last_code = nullptr;  // of the last access or step
     Region local;                     // what left_local has found
@@ -137,7 +166,10 @@ public:
                const Copy* copy);
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
-              bool under_way = false);
+              bool under_way = false, bool is_volatile = false);
+    bool in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool uninitialized);
+    void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
+    void look_at_stored(Block& b, TracedThread& t);
     void step(const void* code);
     void beat() { __atomic_store_n(&pulse, pulse + 1, __ATOMIC_RELAXED); }
     void call();

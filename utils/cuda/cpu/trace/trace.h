@@ -32,6 +32,9 @@ void trace_fence(Trace&, Block&);
 uint32_t trace_copy_begins(Trace&, Block&, const void* to, const void* from, size_t bytes, size_t zeros,
                            const void* code);
 void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
+// A shuffle reads a lane that has not come, of the mask or not. What the trace gives it.
+uint64_t trace_absent_lane(Trace&, Block&, unsigned int lane, bool in_mask, const char* function, const void* code);
+bool trace_is_silent(const Trace&);  // what its kernels print is not shown
 void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);
 void trace_allocated(void* base, size_t bytes, const char* name = "memory from cudaMalloc");  // where this CPU thread traces
 bool trace_release(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any

@@ -46,12 +46,7 @@ inline void __threadfence() { ::cuda_on_cpu::fence(); }
 inline void __threadfence_block() { ::cuda_on_cpu::fence(); }
 inline void __threadfence_system() { ::cuda_on_cpu::fence(); }
 
-// Nanoseconds. `clock` is C's own.
-inline long long clock64() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
+inline long long clock64() { return ::cuda_on_cpu::device_clock(); }  // `clock` has C's declaration
 inline void __nanosleep(unsigned int) { ::cuda_on_cpu::step_aside(); }
 [[noreturn]] __forceinline__ void __trap() { ::cuda_on_cpu::trap(); }
 [[noreturn]] __forceinline__ void __brkpt() { ::cuda_on_cpu::trap(); }

@@ -97,6 +97,7 @@ struct Launch {
     bool cooperative = false;    // all blocks run side by side, and may wait for each other
     const void* kernel = nullptr;   // whose limit of dynamic shared memory holds (cudaFuncSetAttribute), where known
     bool any_shared_bytes = false;  // the launch itself asks for that limit
+    bool in_step = false;           // the lanes of a warp touch volatile memory in step
     Launch(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
         : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {}
 };
@@ -107,6 +108,7 @@ const char* refusal_text();  // ": ", and why this CPU thread's last launch was 
 void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*), void* thread);
 
 #ifdef CUDA_ON_CPU_TRACE
+void look_at_width(int width, const char* function);  // of a shuffle: one that is not a power of two
 // Says which tensor is which of the kernel's arguments, so that messages can use the kernel's name for it.
 void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment);
 template <class T>
@@ -196,6 +198,9 @@ StartOf<Kernel, A...> start_of(Start<Kernel> start, void (*)(A...)) {
 
 template <class Kernel, class AddressOf>
 auto start(const char* name, Launch launch, Kernel kernel, AddressOf address_of) {
+#ifdef CUDA_ON_CPU_IN_STEP  // the source says `volatile` (build.py)
+    launch.in_step = true;
+#endif
     if constexpr (std::is_invocable_v<AddressOf, Address>) {
         auto address = address_of(Address());
         if (!launch.kernel) launch.kernel = reinterpret_cast<const void*>(address);
@@ -224,6 +229,7 @@ void step_aside();
 [[noreturn]] void failed_assertion(const char* condition, const char* file, int line);
 [[noreturn]] void trap();
 size_t dynamic_shared_bytes();
+long long device_clock();  // ticks of the multiprocessors' clock (runtime/profile.h): what clock() and clock64() give
 
 // Reports to a trace, if there is one, an access that the compiler's hooks do not see: atomics, asynchronous copies.
 // Call it from a function marked CUDA_ON_CPU_OPAQUE, before the access.

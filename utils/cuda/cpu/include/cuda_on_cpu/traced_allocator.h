@@ -7,7 +7,8 @@
 #include <cstring>
 
 extern "C" {
-void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int pattern, size_t offset);
+void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int poisoned, size_t offset,
+                                  void* whole, size_t whole_bytes, size_t whole_element);
 void cuda_on_cpu_trace_freed(void* base);
 }
 
@@ -16,13 +17,14 @@ namespace cuda_on_cpu {
 class TracedAllocator final : public c10::Allocator {
 public:
     static constexpr size_t slack = 4096;  // also keeps torch's alignment
-    static constexpr int pattern = 0xCB;   // no number that a kernel would compute
+    static constexpr int beside = 0xCB;    // what fills it
 
     c10::DataPtr allocate(size_t bytes) override {
         auto* room = new c10::DataPtr(torchs->allocate(bytes + 2 * slack));
         unsigned char* all = static_cast<unsigned char*>(room->get());
-        memset(all, pattern, bytes + 2 * slack);
-        cuda_on_cpu_trace_allocation(all + slack, bytes, 1, slack, pattern, 0);
+        memset(all, beside, slack);
+        memset(all + slack + bytes, beside, slack);
+        cuda_on_cpu_trace_allocation(all + slack, bytes, 1, slack, true, 0, all + slack, bytes, 1);
         return {all + slack, room, &release, c10::Device(c10::DeviceType::CPU)};
     }
     void copy_data(void* to, const void* from, size_t bytes) const override { torchs->copy_data(to, from, bytes); }

@@ -52,19 +52,32 @@ __forceinline__ T reduce_lanes(unsigned int mask, T value, const char* name, Op 
     return from_lane(came, value, __builtin_ctz(came), name);
 }
 
-// The lane that a shuffle reads within its segment of `width` lanes; the caller's own where that one is outside.
+// The lane that a shuffle reads within its segment of `width` lanes; the caller's own where that one is outside. For a
+// width that is not a power of two, which CUDA leaves undefined, this is what GPUs do (PTX ISA, shfl.sync).
+__forceinline__ unsigned int first_of_segment(int width) { return lane() & (32 - width) & 31; }
+__forceinline__ unsigned int last_of_segment(int width) { return first_of_segment(width) | (~(32 - width) & 31); }
+__forceinline__ unsigned int lane_at(unsigned int at, int width) {
+    return first_of_segment(width) | (at & ~(32 - width) & 31);
+}
 __forceinline__ unsigned int lane_above(unsigned int delta, int width) {
-    unsigned int me = lane(), first = me & ~(width - 1);
-    return me - first >= (delta & 31) ? me - (delta & 31) : me;
+    unsigned int me = lane();
+    return me >= first_of_segment(width) + (delta & 31) ? me - (delta & 31) : me;
 }
 __forceinline__ unsigned int lane_below(unsigned int delta, int width) {
-    unsigned int me = lane(), last = me | (width - 1);
-    return me + (delta & 31) <= last ? me + (delta & 31) : me;
+    unsigned int me = lane(), other = me + (delta & 31);
+    return other <= last_of_segment(width) ? other : me;
 }
 __forceinline__ unsigned int lane_across(unsigned int bits, int width) {
-    unsigned int me = lane(), last = me | (width - 1), other = me ^ (bits & 31);
-    return other <= last ? other : me;
+    unsigned int me = lane(), other = me ^ (bits & 31);
+    return other <= last_of_segment(width) ? other : me;
 }
+
+#ifdef CUDA_ON_CPU_TRACE
+#define CUDA_ON_CPU_WIDTH(width, name) \
+    if (width < 1 || width > 32 || (width & (width - 1))) ::cuda_on_cpu::look_at_width(width, name)
+#else
+#define CUDA_ON_CPU_WIDTH(width, name) ((void)0)
+#endif
 
 }  // namespace cuda_on_cpu
 
@@ -89,16 +102,19 @@ __forceinline__ int __uni_sync(unsigned int mask, int vote) {
 // cuda_fp16.h and cuda_bf16.h use this for their types too.
 #define CUDA_ON_CPU_SHUFFLES(T)                                                                                     \
     __forceinline__ T __shfl_sync(unsigned int mask, T value, int lane, int width = 32) {                           \
-        unsigned int from = (::cuda_on_cpu::lane() & ~(width - 1)) + (lane & (width - 1));                          \
-        return ::cuda_on_cpu::from_lane(mask, value, from, "__shfl_sync");                                          \
+        CUDA_ON_CPU_WIDTH(width, "__shfl_sync");                                                                    \
+        return ::cuda_on_cpu::from_lane(mask, value, ::cuda_on_cpu::lane_at(lane, width), "__shfl_sync");           \
     }                                                                                                               \
     __forceinline__ T __shfl_up_sync(unsigned int mask, T value, unsigned int delta, int width = 32) {              \
+        CUDA_ON_CPU_WIDTH(width, "__shfl_up_sync");                                                                 \
         return ::cuda_on_cpu::from_lane(mask, value, ::cuda_on_cpu::lane_above(delta, width), "__shfl_up_sync");    \
     }                                                                                                               \
     __forceinline__ T __shfl_down_sync(unsigned int mask, T value, unsigned int delta, int width = 32) {            \
+        CUDA_ON_CPU_WIDTH(width, "__shfl_down_sync");                                                               \
         return ::cuda_on_cpu::from_lane(mask, value, ::cuda_on_cpu::lane_below(delta, width), "__shfl_down_sync");  \
     }                                                                                                               \
     __forceinline__ T __shfl_xor_sync(unsigned int mask, T value, int bits, int width = 32) {                       \
+        CUDA_ON_CPU_WIDTH(width, "__shfl_xor_sync");                                                                \
         return ::cuda_on_cpu::from_lane(mask, value, ::cuda_on_cpu::lane_across(bits, width), "__shfl_xor_sync");   \
     }
 #define CUDA_ON_CPU_MATCHES(T)                                                                                      \

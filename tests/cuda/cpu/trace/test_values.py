@@ -1,0 +1,252 @@
+"""What a trace says of values that nobody has set: fresh tensors, local variables, lanes that have not come."""
+
+import warnings
+
+import pytest
+import torch
+
+from utils import CompileError, compile_kernel, load_cuda
+from utils.cuda.common.diagnostics import CompileWarning
+from utils.cuda.cpu.guard import guard_tensors
+from utils.cuda.kernel import Tracer
+
+SOURCE = r"""
+enum { ADD, COUNT, TAIL, IN_PLACE, COPY };
+template <class T>
+__global__ void use(int which, const T* x, T* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    if (which == ADD) y[i] += x[i];  // ADD
+    if (which == COUNT) atomicAdd(reinterpret_cast<int*>(y), 1);  // COUNT
+    if (which == TAIL) {
+        if (i < n - 1) y[i] = x[i];
+        __syncthreads();
+        y[i] = y[i] * 2;  // TAIL
+    }
+    if (which == IN_PLACE) {
+        y[i] = x[i];
+        y[i] += 1;
+    }
+    if (which == COPY) y[i] = x[i];  // COPY
+}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def guarded():
+    compile_kernel(SOURCE, "use<float>")  # builds the guard too
+    if not guard_tensors():
+        pytest.skip("torch's allocator is not the guard's")
+
+
+def problems(which, x, y, n=None, kernel="use<float>", blocks=1, **options):
+    n = len(y) if n is None else n
+    number = ["ADD", "COUNT", "TAIL", "IN_PLACE", "COPY"].index(which)
+    found = Tracer(SOURCE, kernel)[blocks, -(-n // blocks)](number, x, y, n, **options).problems
+    assert all(problem.source.endswith(f"// {which}") for problem in found if problem.line)
+    return [(problem.kind, problem.thread) for problem in found]
+
+
+@pytest.mark.parametrize("n", [1, 31, 64])
+def test_adding_to_what_torch_empty_gave_is_reported(n):
+    y = torch.empty(n)
+    assert problems("ADD", torch.ones(n), y, outputs=[y]) == [("uninitialized", (0, 0, 0))]
+    assert problems("ADD", torch.ones(n), y) == [("uninitialized", (0, 0, 0))]
+    assert problems("COUNT", torch.ones(n), torch.empty(n)) == [("uninitialized", (0, 0, 0))]
+    assert problems("COPY", torch.empty(n), torch.zeros(n), kernel="use<float>") != []
+
+
+def test_only_the_elements_that_nobody_wrote_are_reported():
+    y = torch.empty(64)
+    assert problems("TAIL", torch.ones(64), y, outputs=[y]) == [("uninitialized", (63, 0, 0))]
+    y = torch.empty(64)
+    y[3:] = 0
+    assert problems("ADD", torch.ones(64), y) == [("uninitialized", (0, 0, 0))]
+
+
+@pytest.mark.parametrize("fill", [torch.zeros, torch.ones, torch.randn])
+def test_a_tensor_that_has_values_may_be_added_to(fill):
+    y = fill(64)
+    assert problems("ADD", torch.ones(64), y, outputs=[y]) == []
+    y = torch.empty(64)
+    assert problems("IN_PLACE", torch.ones(64), y, outputs=[y]) == []
+    assert problems("COPY", torch.ones(64), torch.empty(64)) == []
+
+
+def test_bytes_are_told_by_their_neighbours():
+    kernel = "use<unsigned char>"
+    y = torch.empty(100, dtype=torch.uint8)
+    assert problems("ADD", torch.ones(100, dtype=torch.uint8), y, kernel=kernel) == [("uninitialized", (0, 0, 0))]
+    every = torch.arange(256).repeat(4).to(torch.uint8)
+    for start in range(3):  # every value, at every place in a word
+        y = every[start:].clone()
+        assert problems("ADD", torch.ones_like(y), y, kernel=kernel, blocks=2) == []
+
+
+def test_what_no_kernel_wrote_shows_without_a_trace_too():
+    kernel, y = compile_kernel(SOURCE, "use<float>"), torch.empty(64)
+    kernel[1, 64](0, torch.ones(64), y, 64)
+    assert y.isnan().all()
+
+
+def test_views_that_overlap():
+    for begin, end in ((16, 80), (0, 64), (40, 104)):
+        memory = torch.arange(128.0)
+        x, y = memory[:64], memory[begin:end]
+        found = problems("COPY", x, y, outputs=[y])
+        assert all(kind == "race" for kind, _ in found), found  # and nothing is "never written"
+        assert bool(found) == (0 < begin < 64), begin
+    memory = torch.zeros(100)
+    assert problems("COPY", torch.ones(30), memory[10:40], outputs=[memory[10:40]]) == []
+    whole, part = memory, memory[20:50]  # all that is written is the part
+    assert problems("COPY", whole[60:90], part, outputs=[part]) == []
+    assert problems("COPY", torch.ones(20), part, n=20, outputs=[part]) == [("unwritten", (0, 0, 0))]
+    assert problems("ADD", part, part, outputs=[part]) == []  # the same tensor twice
+
+
+EXTENSION = r"""
+#include <torch/extension.h>
+__global__ void add(const float* x, float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] += x[threadIdx.x]; }
+__global__ void shift(const float* x, float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x]; }
+__global__ void sum(const float* x, float* y, int n) {
+    float v = x[threadIdx.x];
+    if (threadIdx.x < n) {
+        float other = __shfl_down_sync((1u << n) - 1, v, 8);
+        y[threadIdx.x] = n == 16 || threadIdx.x + 8 < n ? v + other : v;
+    }
+}
+torch::Tensor added(torch::Tensor x, bool zeros) {
+    auto y = zeros ? torch::zeros_like(x) : torch::empty_like(x);
+    add<<<1, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+    return y;
+}
+void shifted(torch::Tensor x, torch::Tensor y) {
+    shift<<<1, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), y.numel());
+}
+torch::Tensor summed(torch::Tensor x, int n) {
+    auto y = torch::zeros_like(x);
+    sum<<<1, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+    return y;
+}
+"""
+DECLARED = """torch::Tensor added(torch::Tensor x, bool zeros);
+void shifted(torch::Tensor x, torch::Tensor y);
+torch::Tensor summed(torch::Tensor x, int n);"""
+
+
+def test_the_same_in_an_extension():
+    from utils.cuda.cpu.trace.problems import KernelProblem
+
+    module = load_cuda(EXTENSION, DECLARED, ["added", "shifted", "summed"], trace=True)
+    x = torch.randn(60)
+    assert torch.equal(module.added(x, True), x)
+    with pytest.raises(KernelProblem, match=r"reads y\[0\] before anything has been written to it"):
+        module.added(x, False)
+    with pytest.raises(KernelProblem, match=r"reads x\[0\] before anything has been written to it"):
+        module.shifted(torch.empty(60), x.clone())
+    memory = torch.randn(100)
+    with pytest.raises(KernelProblem, match="race|both touch"):
+        module.shifted(memory[:60], memory[20:80])
+    x = torch.randn(32)
+    with pytest.raises(KernelProblem, match="what lane 16 holds, which is not in the mask"):
+        module.summed(x, 16)
+    assert torch.equal(module.summed(x, 12)[:4], x[:4] + x[8:12])
+
+
+SHUFFLES = r"""
+template <class T>
+__global__ void absent(const T* x, T* y, int lanes, bool used) {
+    int t = threadIdx.x;
+    y[t] = 0;
+    if (t >= lanes) return;
+    unsigned mask = lanes == 32 ? ~0u : (1u << lanes) - 1;
+    T v = x[t];
+    T other = __shfl_down_sync(mask, v, 8);
+    y[t] = used || t + 8 < lanes ? v + other : v;
+}
+__global__ void widths(const int* x, int* y, int width) {
+    int t = threadIdx.x;
+    y[t] = __shfl_sync(~0u, x[t], t ^ 1, width);
+    y[32 + t] = __shfl_down_sync(~0u, x[t], 3, width);
+    y[64 + t] = __shfl_up_sync(~0u, x[t], 3, width);
+    y[96 + t] = __shfl_xor_sync(~0u, x[t], 16, width);
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_a_lane_that_has_not_come_is_reported_where_its_value_is_used(dtype):
+    x, y = torch.arange(32).to(dtype), torch.zeros(32, dtype=dtype)
+    trace = Tracer(SHUFFLES, "absent<float>" if dtype.is_floating_point else "absent<int>")[1, 32]
+    (problem,) = trace(x, y, 20, True).problems
+    assert problem.kind == "undefined_shuffle" and problem.line == 9 and problem.thread == (12, 0, 0)
+    assert "what lane 20 holds, which is not in the mask" in problem.message
+    for lanes, used in ((20, False), (32, True), (32, False)):
+        assert trace(x, y, lanes, used).ok
+
+
+def test_a_lane_that_has_not_come_gives_nan():
+    kernel, y = compile_kernel(SHUFFLES, "absent<float>"), torch.zeros(32)
+    kernel[1, 32](torch.ones(32), y, 20, True)
+    assert (y[:12] == 2).all() and y[12:20].isnan().all()
+
+
+def test_a_width_that_is_no_power_of_two_does_what_a_gpu_does_and_is_reported():
+    kernel, x, y = compile_kernel(SHUFFLES, "widths"), torch.arange(32, dtype=torch.int32), torch.zeros(4, 32).int()
+    kernel[1, 32](x, y, 5)
+    assert y[0].tolist() == list(range(32))  # as on an H200
+    kernel[1, 32](x, y, 12)
+    down = "3 4 5 6 7 8 9 10 11 9 10 11 15 13 14 15 19 20 21 22 23 24 25 26 27 25 26 27 31 29 30 31"
+    up = "0 1 2 0 4 5 6 4 5 6 7 8 9 10 11 12 16 17 18 16 20 21 22 20 21 22 23 24 25 26 27 28"
+    assert y[1].tolist() == list(map(int, down.split())) and y[2].tolist() == list(map(int, up.split()))
+    kernel[1, 32](x, y, 8)
+    assert y[3].tolist() == [t % 16 for t in range(32)]
+    found = kernel.trace[1, 32](x, y, 12).problems
+    assert [problem.line for problem in found] == [14, 15, 16, 17]
+    assert all("with a width of 12, which is not a power of two" in problem.message for problem in found)
+    assert kernel.trace[1, 32](x, y, 8).ok
+
+
+LOCALS = r"""
+__device__ float last(const float* x, int n, int at) {
+    float sum;
+    sum += x[at];
+    return at < n ? sum : 0;
+}
+__global__ void sums(const float* x, float* y, int n) {
+    y[threadIdx.x] = last(x, n, threadIdx.x);
+}
+__global__ void packed(int* y) { y[threadIdx.x] = 0xFEFEFEFE; }
+"""
+
+
+def test_a_local_variable_without_a_value():
+    with pytest.warns(CompileWarning, match="'sum' is used uninitialized"):
+        compile_kernel(LOCALS, "sums")
+    (problem,) = Tracer(LOCALS, "sums")[1, 32](torch.ones(32), torch.zeros(32), 5).problems
+    assert problem.kind == "uninitialized" and problem.line == 8 and problem.thread == (0, 0, 0)
+    assert "writes to y[0] what a variable holds that was never set" in problem.message
+    assert Tracer(LOCALS, "packed")[1, 32](torch.zeros(32, dtype=torch.int32)).ok  # an integer may be just that
+
+
+def test_no_warning_of_variables_that_have_a_value_wherever_they_are_used():
+    source = r"""
+__global__ void guarded(const float* x, float* y, int n) {
+    __shared__ float s[32];
+    float v, acc[4], best;
+    int i = blockIdx.x * blockDim.x + threadIdx.x, arg;
+    if (i < n) v = x[i];
+    for (int k = 0; k < 4; k++) acc[k] = k;
+    s[threadIdx.x] = i < n ? v : 0;
+    __syncthreads();
+    for (int k = 0; k < n; k++)
+        if (k == 0 || s[k % 32] > best) best = s[k % 32], arg = k;
+    if (i < n) y[i] = v + acc[i % 4] + (n > 0 ? best + arg : 0);
+}
+"""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileWarning)
+        try:
+            compile_kernel(source, "guarded")
+        except CompileError as error:
+            pytest.fail(str(error))
