@@ -113,7 +113,8 @@ def _import(name, folder, sources):
     loader = importlib.machinery.ExtensionFileLoader(name, path)
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     try:
-        module = importlib.util.module_from_spec(spec)
+        with guard.apart():
+            module = importlib.util.module_from_spec(spec)
     except ImportError as error:
         (folder / "complete").unlink(missing_ok=True)
         from utils.cuda.common.diagnostics import explained

@@ -41,7 +41,7 @@ _INCLUDE = _HERE / "include"
 _COMMON_FLAGS = ["-fPIC", extension.ANY_ALIAS, f"-I{_INCLUDE}"]
 _PRECOMPILED = _HERE / "runtime" / "precompiled.h"
 _OWN_MACRO = re.compile(r"^#define CUDA_ON_CPU_(?:TRACE|LOCAL_ARRAYS)\b", re.MULTILINE)  # what it means to headers
-_RUNTIME_FLAGS = [*_COMMON_FLAGS, "-std=c++20", "-O2", "-pthread", "-U_FORTIFY_SOURCE"]
+_RUNTIME_FLAGS = [*_COMMON_FLAGS, "-std=c++20", "-O2", "-pthread", "-U_FORTIFY_SOURCE", "-DCUDA_ON_CPU_RUNTIME"]
 # nvcc judges every text, so here a compiler only has to accept what nvcc accepts. A function may end without its
 # `return`: what g++ and clang++ then make of it must not run on into the function behind it.
 _AS_NVCC = ["-Wno-narrowing"]

@@ -9,6 +9,7 @@ import ctypes
 import functools
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from utils.cuda.common.toolchain import cache_folder, device
 from utils.ground.errors import ToolchainError
 from utils.ground.system import cxx_compiler
 
-__all__ = ["building", "guard_tensors", "needed"]
+__all__ = ["apart", "building", "guard_tensors", "needed"]
 
 _SOURCES = [Path(__file__).parent / "guard" / name for name in ("guard.cpp", "guard.h", "guarded.h", "space.h")]
 _loaded = None  # the library, once it serves torch
@@ -47,6 +48,32 @@ def guard_tensors(runtime=None) -> bool:
     except (OSError, ToolchainError):
         _failed = True
         return False
+
+
+@contextlib.contextmanager
+def apart():
+    """Keep what the `with` block loads apart from everything else, as guard/space.h does for memory.
+
+    A library goes below what was mapped last. So an index far outside a `__device__` variable hits reserved space.
+    """
+    _reserve()
+    yield
+    _reserve()
+
+
+def _reserve():
+    """Reserve more address space than a 32-bit index can reach; it takes no memory, but counts for `ulimit -v`."""
+    if sys.platform != "linux":
+        return
+    import resource  # not on every system
+
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return
+    no_access, private_anonymous_noreserve = 0, 0x4022
+    mmap = ctypes.CDLL(None).mmap
+    mmap.restype = ctypes.c_void_p
+    mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    mmap(None, 40 << 30, no_access, private_anonymous_noreserve, -1, 0)
 
 
 @contextlib.contextmanager

@@ -135,6 +135,22 @@ void constant_memory(const void* begin, const void* end);
 #define CUDA_ON_CPU_CONSTANTS() ((void)0)
 #endif
 
+#if defined(__linux__) && defined(__GNUC__) && !defined(CUDA_ON_CPU_RUNTIME)
+// Pages that no thread may touch, around a module's variables: GNU ld places .dynbss before all other variables without
+// an initial value, and common ones behind them.
+#define CUDA_ON_CPU_GUARD "50331648"  // bytes on either side
+asm(".pushsection .dynbss, \"aw\", %nobits\n"
+    ".balign 4096\n.weak cuda_on_cpu_before\n.hidden cuda_on_cpu_before\ncuda_on_cpu_before:\n"
+    ".zero " CUDA_ON_CPU_GUARD "\n.popsection\n"
+    ".comm cuda_on_cpu_behind, " CUDA_ON_CPU_GUARD ", 4096\n.hidden cuda_on_cpu_behind\n");
+#undef CUDA_ON_CPU_GUARD
+extern "C" __attribute__((visibility("hidden"))) char cuda_on_cpu_before[], cuda_on_cpu_behind[];
+void guard_variables(char* before, char* behind);  // in faults.cpp
+__attribute__((constructor)) static void guard_own_variables() {
+    guard_variables(cuda_on_cpu_before, cuda_on_cpu_behind);
+}
+#endif
+
 // kernel<<<grid, block>>>(args) is translated to
 // ::cuda_on_cpu::start("kernel", ::cuda_on_cpu::Launch(grid, block), CUDA_ON_CPU_CALL(kernel))(args)
 // so that the compiler picks the overload or the template instance, and converts the arguments, as for any call. The
