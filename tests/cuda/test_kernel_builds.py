@@ -209,6 +209,11 @@ def _nvrtc_libraries():
         yield from Path(place).glob("*/lib/libnvrtc.so*")
 
 
+def test_nvrtc_leaves_pythons_own_bytes_alone(nvrtc):
+    nvrtc.built(SOURCE, "scale", (), 75)  # its log has one byte
+    assert b" "[0] == 32 and b"\0"[0] == 0 and b" " == bytes([32])
+
+
 @pytest.mark.parametrize("capability", [75, 90])
 def test_every_kernel_of_the_course_compiles_with_nvrtc(nvrtc, capability):
     for name in kernels.names():

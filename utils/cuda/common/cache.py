@@ -25,7 +25,7 @@ from utils.ground.errors import ToolchainError
 from utils.ground.progress import waiting
 from utils.ground.system import short_path
 
-__all__ = ["build_once", "clear", "file_name", "hashed", "print_table", "show_warnings"]
+__all__ = ["build_once", "clear", "file_name", "hashed", "hashed_files", "print_table", "show_warnings"]
 
 LIMIT = 2.0  # gigabytes
 IN_USE = 3600  # seconds after its last use during which a build is never removed: a process may have just loaded it
@@ -38,6 +38,19 @@ _DISK_FULL = re.compile(r"^.*(?:No space left on device|Disk quota exceeded|File
 def hashed(*parts) -> str:
     """16 hexadecimal digits that change when any of `parts` does."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def hashed_files(folder, suffixes) -> str:
+    """The same for the names and contents of the files with these suffixes in `folder` and the folders in it."""
+    found = hashlib.sha256()
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith(suffixes):
+                path = os.path.join(place, name)
+                with open(path, "rb") as file:
+                    found.update(f"{os.path.relpath(path, folder)}\0".encode() + file.read())
+    return found.hexdigest()[:16]
 
 
 def file_name(name) -> str:

@@ -88,5 +88,7 @@ def standard(options: Iterable[str]) -> str | None:
 
 def _value(options, long, short, form):
     """The value of the last option with one of two names, as `--name=value` or `--name value`; None without one."""
+    if not options:
+        return None
     found = re.findall(rf"(?<!\S)(?:{long}|{short})[= ]{form}(?!\S)", " ".join(options))
     return found[-1] if found else None

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from utils.cuda.common import cxx, extension, gpus, preprocessor
-from utils.cuda.common.cache import hashed
+from utils.cuda.common.cache import hashed, hashed_files
 from utils.cuda.common.diagnostics import refused
 from utils.cuda.common.extension import identity, run
 from utils.cuda.common.options import standard
@@ -19,9 +19,6 @@ from utils.cuda.common.program import CUDA
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
-from utils.cuda.cpu.local_arrays import has_local_arrays, with_marks
-from utils.cuda.cpu.missing import explained_includes
-from utils.cuda.cpu.translate import TranslationError, translate
 from utils.ground.system import cxx_compiler
 
 __all__ = [
@@ -87,11 +84,7 @@ def _engine_fingerprint(traced) -> str:
 
 @functools.cache
 def _runtime_fingerprint() -> str:
-    parts = [
-        (str(p.relative_to(_HERE)), p.read_text())
-        for p in sorted(_HERE.rglob("*"))
-        if p.suffix in (".h", ".cuh", ".cpp")
-    ]
+    parts = hashed_files(_HERE, (".h", ".cuh", ".cpp"))
     return hashed(parts, gpus.TABLE.read_text(), _RUNTIME_FLAGS, identity(cxx_compiler()))
 
 
@@ -122,6 +115,8 @@ def _device_flags(compiler, sources, traced=False, optimized=True):
     is_clang, in_step = _is_clang(compiler), any(map(cxx.uses_volatile, sources))
     flags = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC) + _CHECKED_STACK
     flags = [*flags, f"-DCUDA_ON_CPU_ARCH={10 * gpus.chosen().capability}"]  # what __CUDA_ARCH__ is
+    from utils.cuda.cpu.local_arrays import has_local_arrays
+
     if not traced and any(map(has_local_arrays, sources)):
         flags.append("-DCUDA_ON_CPU_LOCAL_ARRAYS")
     flags += _TRACED_FLAGS if traced else _DEVICE_FLAGS if optimized else ["-O0"]
@@ -141,11 +136,16 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     A name may be an instance of a template. If `traced`, every access is reported to the runtime, and the library is
     `folder/traced.so`. Host code under `#ifndef __CUDACC_RTC__` is left out, as by NVRTC. Of `options`, which are
     NVRTC's, those for macros and include folders apply here. The library exports what include/cuda_on_cpu/kernel.h
-    defines. Raises TranslationError for a source that cannot be translated for the CPU.
+    defines. Raises CompileError for a source that cannot be translated for the CPU.
     """
+    __tracebackhide__ = True
     stem = "traced" if traced else "kernel"
     code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", "#include <cuda_on_cpu/as_nvcc.h>"]
-    code += ["#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH", '#line 1 "cuda_src"', _translated(source, traced, host=False)]
+    code += [
+        "#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH",
+        '#line 1 "cuda_src"',
+        _translated("cuda_src", source, traced, host=False),
+    ]
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
     for number, name in enumerate(names):
@@ -163,9 +163,19 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     return _compile_and_link([compiled], link, folder, say)
 
 
-def _translated(source, traced, **options):
-    """Device code in C++; in a trace, with marks around the local arrays that a thread may leave."""
-    return translate(with_marks(source) if traced else source, **options)
+def _translated(which, source, traced=False, **options):
+    """C++ for the CPU, in a trace with marks around local arrays. `which` names the source in messages.
+
+    Raises CompileError for a source that cannot be translated for the CPU.
+    """
+    __tracebackhide__ = True
+    from utils.cuda.cpu.local_arrays import with_marks  # here: loading an earlier build needs none of it
+    from utils.cuda.cpu.translate import TranslationError, translate
+
+    try:
+        return translate(with_marks(source) if traced else source, **options)
+    except TranslationError as error:
+        raise refused(which, source, error.line, str(error)) from None
 
 
 class Builder:
@@ -198,11 +208,6 @@ class Builder:
         the CPU.
         """
         __tracebackhide__ = True
-        for which, source in (("cuda_src", cuda_src), ("cpp_src", cpp_src)):
-            try:
-                translate(source, kernels=which == "cuda_src")
-            except TranslationError as error:
-                raise refused(which, source, error.line, str(error)) from None
         with guard.building():
             return _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, self.traced, say)
 
@@ -213,6 +218,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     The module is `folder/name.so`; if `traced`, torch's allocations are reported to the runtime too, on request
     (trace/extension.py). Both sources are compiled in parallel.
     """
+    __tracebackhide__ = True
     (folder / "cuda.cu").write_text(cuda_src)
     device_code = ["#include <cuda_runtime.h>"]
     if cxx.uses_python(cuda_src):
@@ -220,10 +226,10 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     if cxx.uses_torch(cuda_src):
         device_code += ["#include <cuda_on_cpu/torch_halves.h>", "#include <torch/types.h>"]
     device_code.append("#include <cuda_on_cpu/as_nvcc.h>")
-    device_code += ['#line 1 "cuda_src"', _translated(cuda_src, traced)]
+    device_code += ['#line 1 "cuda_src"', _translated("cuda_src", cuda_src, traced)]
     (folder / "cuda.cpp").write_text("\n".join(device_code) + "\n")
     includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
-    host_code = extension.main_source({"cpp_src": translate(cpp_src, kernels=False)}, funcs, includes)
+    host_code = extension.main_source({"cpp_src": _translated("cpp_src", cpp_src, kernels=False)}, funcs, includes)
     (folder / "main.cpp").write_text(host_code)
 
     compiler = _compiler(traced)
@@ -294,10 +300,7 @@ def _is_device_code(text):
 def _place(root, path, text, is_cuda, traced):
     """Write a file of a program below `root`, translated if it is CUDA. A compiler names its own path and lines."""
     if is_cuda:
-        try:
-            text = _translated(text, traced)
-        except TranslationError as error:
-            raise refused(path.name, text, error.line, str(error)) from None
+        text = _translated(path.name, text, traced)
     placed = _inside(root, path)
     placed.parent.mkdir(parents=True, exist_ok=True)
     with open(placed, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -346,6 +349,8 @@ def _compile_and_link(commands, link, folder, say) -> str:
     What the compilers print although they succeed goes to `folder/warnings.log`.
     The runtime is built beside its final place and moved there when complete, so no process ever loads half of it.
     """
+    from utils.cuda.cpu.missing import explained_includes
+
     runtime = _runtime_path()
     if is_whole(runtime):
         with contextlib.suppress(OSError):  # a read-only cache

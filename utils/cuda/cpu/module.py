@@ -4,16 +4,16 @@ utils/cuda/gpu/nvrtc.py offers the same for a GPU.
 """
 
 import ctypes
+import functools
 
 from utils.cuda.common import cache
-from utils.cuda.common.diagnostics import CompileError, refused, shorten
+from utils.cuda.common.diagnostics import CompileError, shorten
 from utils.cuda.common.options import problem_of_options
 from utils.cuda.common.preprocessor import included
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.build import build_kernels, expected_seconds, kernel_fingerprint, needs
 from utils.cuda.cpu.profile import behave_like_chosen
-from utils.cuda.cpu.translate import TranslationError
 
 __all__ = ["Module", "module", "modules"]
 
@@ -51,13 +51,7 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None) 
             def say(command):
                 print(shorten(command), file=commands)
 
-            def compiled():
-                __tracebackhide__ = True
-                try:
-                    return build_kernels(source, names, place, traced, options, say)
-                except TranslationError as error:
-                    raise refused("cuda_src", source, error.line, str(error)) from None
-
+            compiled = functools.partial(build_kernels, source, names, place, traced, options, say)
             return judge.beside(compiled, place, say) if judge else compiled()
 
     cache.build_once(folder, build, what, sources, expected_seconds(), verbose, needs())

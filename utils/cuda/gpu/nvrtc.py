@@ -284,8 +284,7 @@ def build(source, names, folder, options) -> str:
         for expression in [*kernels, *signatures]:
             _result(nvrtc.nvrtcAddNameExpression(program, expression))
         (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-        log = b" " * _result(nvrtc.nvrtcGetProgramLogSize(program))
-        _result(nvrtc.nvrtcGetProgramLog(program, log))
+        log = _written(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
         printed = log.decode(errors="replace").strip("\0 \n")
         if int(error):
             return printed or _text(error)
@@ -295,11 +294,8 @@ def build(source, names, folder, options) -> str:
             [_result(nvrtc.nvrtcGetLoweredName(program, expression)).decode() for expression in expressions]
             for expressions in (kernels, signatures)
         )
-        ptx = b" " * _result(nvrtc.nvrtcGetPTXSize(program))
-        _result(nvrtc.nvrtcGetPTX(program, ptx))
-        code = b" " * _result(nvrtc.nvrtcGetCUBINSize(program)) or ptx
-        if code is not ptx:
-            _result(nvrtc.nvrtcGetCUBIN(program, code))
+        ptx = _written(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
+        code = _written(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program) or ptx
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     (folder / "kernel.ptx").write_bytes(ptx.rstrip(b"\0"))
@@ -311,6 +307,15 @@ def build(source, names, folder, options) -> str:
         facts = {"name": name, "signature": kind, "sizes": [int(s) for s in re.findall(r"\d+(?=ull)", sizes)]}
         facts_file(folder, number).write_text(json.dumps(facts))
     return ""
+
+
+def _written(size, write, program) -> bytes:
+    """What NVRTC's function `write` puts into a buffer of as many bytes as its function `size` gives."""
+    count = _result(size(program))
+    buffer = bytes(max(count, 2))  # NVRTC changes it, and Python has only one object for each bytes of length 1
+    if count:
+        _result(write(program, buffer))
+    return buffer[:count]
 
 
 def facts_file(folder, number) -> Path:
