@@ -17,6 +17,7 @@ import torch
 
 from tests.cuda.cpu.limits import needs_proc, run_python
 from utils import compile_kernel, load_cuda
+from utils.cuda.common.sealed import is_whole
 from utils.cuda.cpu import guard
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -459,7 +460,9 @@ def test_a_damaged_file_is_built_anew(fresh, monkeypatch):
     fresh.mkdir()
     guard._path().write_bytes(b"half of it")
     assert not guard.guard_tensors()
-    assert not guard._path().exists()
+    with guard.building():
+        pass
+    assert is_whole(guard._path()) and guard._path().read_bytes() != b"half of it"
 
 
 def test_an_error_in_the_kernel_passes_through(fresh):
