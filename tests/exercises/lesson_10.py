@@ -42,9 +42,9 @@ WRONG = {
             "        __pipeline_wait_prior(1);\n        __syncthreads();\n",
             "        __pipeline_wait_prior(1);\n",
         ),
-        ("uninitialized", "        __pipeline_wait_prior(1);\n", ""),
+        ("raced", "        __pipeline_wait_prior(1);\n", ""),
         (
-            "wrong",  # the last tile is not waited for
+            "raced",  # the last tile is not waited for
             "        __pipeline_commit();  // also where nothing was begun: an empty batch has come at once\n",
             "        if (tile < 7) __pipeline_commit();\n",
         ),

@@ -280,7 +280,7 @@ def test_texts_near_the_border_compile(tmp_path):
     source = tmp_path / "accepted.cpp"
     source.write_text(includes + translate(text))
     compiler = cxx_compiler()
-    flags = [*build._COMMON_FLAGS, *build._device_flags(compiler)]
+    flags = [*build._COMMON_FLAGS, *build._device_flags(compiler, [text])]
     for standard in ("gnu++17", "gnu++20"):
         command = [compiler, *flags, f"-std={standard}", "-w", "-fsyntax-only", str(source)]
         assert subprocess.run(command, capture_output=True, text=True).stderr == ""

@@ -110,7 +110,7 @@ except MemoryError as error:
 """
 
 
-@pytest.mark.parametrize("gigabytes", [0.7, 4])
+@pytest.mark.parametrize("gigabytes", [0.9, 4])
 def test_traces_work_under_a_limit_of_address_space(gigabytes):
     traced(10)  # built
     compile_kernel(SOURCE, "k")
