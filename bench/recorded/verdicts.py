@@ -42,6 +42,7 @@ def verdict(snippet) -> dict:
     log = done.stdout + done.stderr
     errors = re.findall(r"(?:error|fatal)[^:\n]*: (.*)", log) or log.strip().splitlines()[:1]
     error = errors[0].replace(str(source), "snippet.cu") if done.returncode else ""
+    error = re.sub(r"/\S*/include/", "", error)  # where nvcc's headers are on this machine
     return {"accepted": not done.returncode, "error": error, "text": snippet.hash}
 
 
