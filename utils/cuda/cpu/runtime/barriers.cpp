@@ -180,7 +180,7 @@ void grid_barrier() {
 
 void step_aside() {
     Block& b = block();
-    if (!b.ready.first && !b.aside.first && !b.in_step && b.started == b.threads) return;
+    if (!b.ready.first && !b.aside.first && b.started == b.threads) return;
     Fiber* me = arrive("step_aside", nullptr);
     b.aside.add(me);
     wait(me);

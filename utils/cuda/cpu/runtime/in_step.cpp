@@ -56,7 +56,7 @@ void step_in_step(const void* code) {
     enter_kernel(w);
     if (walk.path.size() - walk.followed >= longest_path) {
         walk.address = nullptr;
-        walk.times = patience + 1;  // it may wait for one of the others, by an atomic for instance
+        walk.times += patience / 32;  // after 33 such paths: it may wait for another lane, by an atomic for instance
         wait_here(b, code);
     }
 }
