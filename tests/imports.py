@@ -15,13 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = {
     "utils/ground": [],
     "utils/cuda/common": ["utils/ground"],
+    "utils/cuda/player": ["utils/ground"],
     "utils/cuda/gpu": ["utils/cuda/common", "utils/ground"],
     "utils/cuda/cpu": ["utils/cuda/common", "utils/ground"],
-    "utils/cuda/cpu/trace": ["utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
+    "utils/cuda/cpu/trace": ["utils/cuda/cpu", "utils/cuda/player", "utils/cuda/common", "utils/ground"],
     "utils/cuda": ["utils/cuda/cpu/trace", "utils/cuda/cpu", "utils/cuda/gpu", "utils/cuda/common", "utils/ground"],
     "utils": ["utils/cuda", "utils/cuda/common"],
     "kernels": ["utils", "utils/cuda/common"],
-    "utils/lesson": ["utils/cuda", "utils/cuda/cpu", "utils/cuda/common", "utils/ground"],
+    "utils/lesson": ["utils/cuda", "utils/cuda/cpu", "utils/cuda/player", "utils/cuda/common", "utils/ground"],
     "utils/exercises": ["kernels", "utils/lesson", "utils/cuda", "utils/cuda/common"],
     "utils/manage": ["utils/lesson", "utils/cuda/common", "utils/ground"],
 }
