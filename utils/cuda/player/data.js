@@ -1,0 +1,109 @@
+// A recording as the player uses it: unpacked from what Recording.to_json wrote, with the shape and names of elements.
+
+const LANES = 32;
+const SECTOR = 32; // bytes
+const BANKS = 32; // of 4 bytes each
+
+/** The text behind base64 of gzip. */
+async function unzipped(base64) {
+  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
+
+/** A list in which [first, stride, count] is `count` numbers at equal distances; with stride 0, equal items. */
+function unpacked(items) {
+  if (!items) return null;
+  const all = [];
+  for (const item of items) {
+    if (!Array.isArray(item)) all.push(item);
+    else for (let k = 0; k < item[2]; k++) all.push(item[1] ? item[0] + k * item[1] : item[0]);
+  }
+  return all;
+}
+
+/** A recording with whole lists: what `Recording` in recording.py describes, and for each memory how it is laid out. */
+function decoded(raw) {
+  const memories = raw.memories.map((memory) => ({
+    ...memory,
+    values: unpacked(memory.values),
+    first: memory.window ? memory.window[0] : 0,
+    size: memory.shape.reduce((product, side) => product * side, 1),
+  }));
+  const steps = raw.steps.map((row) => {
+    const step = {};
+    raw.step_fields.forEach((name, column) => (step[name] = row[column] ?? null));
+    step.kind = raw.kinds[step.kind];
+    step.lanes = Array.from({ length: LANES }, (_, lane) => lane).filter((lane) => (step.lanes >>> lane) & 1);
+    step.elements = unpacked(step.elements);
+    step.values = unpacked(step.values);
+    step.source_lanes = unpacked(step.source_lanes);
+    step.width ??= 1;
+    step.outside ??= [];
+    step.variables = Object.entries(step.variables ?? {}).map(([name, values]) => [name, unpacked(values)]);
+    return step;
+  });
+  return { ...raw, memories, steps };
+}
+
+/** What one step does to memory: calls each(lane, element, value, number) for every element that is inside. */
+function forEachElement(step, each) {
+  if (!step || step.memory === null || !step.elements) return;
+  step.lanes.forEach((lane, at) => {
+    if (step.elements[at] === null || step.elements[at] === undefined) return;
+    for (let k = 0; k < step.width; k++) {
+      const number = at * step.width + k;
+      each(lane, step.elements[at] + k, step.values ? step.values[number] : undefined, number);
+    }
+  });
+}
+
+const writes = (step) => step.kind === "write" || step.kind === "atomic" || step.kind === "copy";
+const sectorOf = (memory, element) => Math.floor((memory.offset + element * memory.itemsize) / SECTOR);
+const wordOf = (memory, element) => Math.floor((memory.offset + element * memory.itemsize) / 4);
+
+/** Rows and columns in which a memory is shown: the last side across; a flat one in rows of `across`. */
+function sides(memory, across) {
+  const last = memory.shape.length > 1 ? memory.shape[memory.shape.length - 1] : Math.min(across, memory.size);
+  return { columns: Math.max(1, last), rows: Math.ceil(memory.size / Math.max(1, last)) };
+}
+
+/** An element's name: tile[3][5]. */
+function nameOf(memory, element) {
+  if (memory.shape.length === 0) return memory.name;
+  const indices = [];
+  let rest = element;
+  for (const side of memory.shape.slice(1).reverse()) {
+    indices.unshift(rest % side);
+    rest = Math.floor(rest / side);
+  }
+  return memory.name + [rest, ...indices].map((index) => `[${index}]`).join("");
+}
+
+/** A number in at most `most` letters, or as many as a whole number needs. */
+function short(value, most = 6) {
+  if (value === null || value === undefined) return "";
+  if (typeof value !== "number" || Number.isInteger(value)) return String(value);
+  for (let digits = most - 2; digits > 0; digits--) {
+    const text = String(Number(value.toPrecision(digits)));
+    if (text.replace("-", "").length <= most) return text;
+  }
+  return value.toExponential(0);
+}
+
+/** A thread of a block as the kernel sees it: (x,y,z). */
+function threadIdx(recording, thread) {
+  const [x, y] = recording.block;
+  return `(${thread % x},${Math.floor(thread / x) % y},${Math.floor(thread / (x * y))})`;
+}
+
+/** Lanes as people write them: "lanes 0-7, 16". */
+function lanesText(lanes) {
+  const parts = [];
+  for (let k = 0; k < lanes.length; k++) {
+    const first = lanes[k];
+    while (k + 1 < lanes.length && lanes[k + 1] === lanes[k] + 1) k++;
+    parts.push(lanes[k] === first ? `${first}` : `${first}-${lanes[k]}`);
+  }
+  return `${lanes.length === 1 ? "lane" : "lanes"} ${parts.join(", ")}`;
+}

@@ -1,0 +1,239 @@
+// Draws one moment of a recording. Each panel is built once and brought up to date by `update(view)`.
+// `view` is { recording, player, step, state, block, warp, pinned, hovered, numbers }; threads are numbers in the block.
+
+/** An element with attributes, listeners (on...) and children; null children are left out. */
+function make(tag, attributes = {}, ...children) {
+  const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+const SVG = "http://www.w3.org/2000/svg";
+const SVG_TAGS = new Set(["svg", "g", "rect", "line", "path", "text", "title"]);
+
+/** Set an attribute only where it changes: most of a page stays as it is from step to step. */
+function set(node, name, value) {
+  const text = value === null || value === undefined ? null : String(value);
+  if (node.getAttribute(name) === text) return;
+  if (text === null) node.removeAttribute(name);
+  else node.setAttribute(name, text);
+}
+function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+const LETTER = { read: "r", write: "w", atomic: "a", copy: "c", shuffle: "s", line: "•", barrier: "‖", passed: "›", exit: "×" };
+const ORDER = ["①", "②"]; // the two threads of a race
+
+// ---------------------------------------------------------------- source
+
+function sourcePanel(recording) {
+  const rows = recording.source.map((text, at) => {
+    const number = recording.first_line + at;
+    const code = make("code", {}, ...coloured(text, recording.language));
+    const row = make("li", { "data-line": number }, make("span", { class: "number" }, number), code);
+    row.where = make("span", { class: "where" });
+    row.append(row.where);
+    return row;
+  });
+  const list = make("ol", { class: "source", tabindex: 0, "aria-label": "Source" }, rows);
+  const missing = make("li", { class: "missing" });
+  function update({ player, step, state, block }) {
+    const problem = recording.problems[player.problem];
+    const at = new Map();
+    state.lines[block].forEach((line, thread) => {
+      const warp = Math.floor(thread / LANES);
+      if (line !== null && !state.exited[block][thread]) at.set(line, (at.get(line) ?? new Set()).add(warp));
+    });
+    rows.forEach((row) => {
+      const line = Number(row.dataset.line);
+      set(row, "aria-current", step?.line === line ? "step" : null);
+      set(row, "class", step?.line === line ? "current" : null);
+      const warps = [...(at.get(line) ?? [])];
+      const marks = problem ? problem.lines.map((other, k) => (other === line ? ORDER[k] ?? "" : "")).join("") : "";
+      const shown = warps.length > 3 ? `${warps.length} warps` : warps.map((warp) => `w${warp}`).join(" ");
+      write(row.where, [marks, shown].filter(Boolean).join(" "));
+      set(row.where, "title", warps.length ? `warps that were here last: ${warps.join(", ")}` : null);
+    });
+    missing.remove();
+    if (problem?.kind === "race" && problem.lines.length > 1) {
+      const [first, second] = problem.lines;
+      write(missing, first === second ? `no barrier between two visits` : `no barrier from line ${first} to line ${second}`);
+      rows[first - recording.first_line]?.after(missing);
+    }
+    scrollWithin(list, rows[(step?.line ?? 0) - recording.first_line]);
+  }
+  return { node: list, update };
+}
+
+/** Code with its comments, words of the language and strings marked. */
+function coloured(text, language) {
+  const [comment, words] =
+    language === "python"
+      ? ["#.*", "def|for|in|if|else|elif|return|range|while|and|or|not|lambda"]
+      : ["//.*", "__\\w+__|void|const|float|int|size_t|unsigned|char|double|half|for|if|else|return|while|extern|template|bool|auto"];
+  const parts = text.split(new RegExp(`(${comment}|\\b(?:${words})\\b)`));
+  return parts.map((part, k) =>
+    k % 2 === 0 ? part : make("span", { class: new RegExp(`^${comment}`).test(part) ? "comment" : "word" }, part),
+  );
+}
+
+/** Bring a row into view without moving the page. */
+function scrollWithin(list, row) {
+  if (!row) return;
+  const [above, below] = [row.offsetTop, row.offsetTop + row.offsetHeight]; // the list is what they are relative to
+  if (above < list.scrollTop) list.scrollTop = above - row.offsetHeight;
+  else if (below > list.scrollTop + list.clientHeight) list.scrollTop = below - list.clientHeight + row.offsetHeight;
+}
+
+// ---------------------------------------------------------------- threads
+
+function threadsPanel(recording, { pin, hover }) {
+  const most = Math.max(...recording.blocks.map((block) => block.threads));
+  const cells = Array.from({ length: most }, (_, thread) =>
+    make("span", { role: "gridcell", class: "thread", tabindex: thread ? -1 : 0, "data-thread": thread }),
+  );
+  const warps = [];
+  for (let first = 0; first < most; first += LANES) {
+    const name = make("span", { role: "rowheader", class: "name" }, `warp ${first / LANES}`);
+    const row = make("div", { class: "lanes", role: "presentation" }, cells.slice(first, first + LANES));
+    warps.push(make("div", { role: "row", class: "warp" }, name, row));
+  }
+  const title = make("h3");
+  const grid = make("div", {
+    class: "threads", role: "grid", "aria-label": "Threads: a row for each warp. Enter pins a lane",
+    onclick: (event) => onThread(event, pin),
+    onmouseover: (event) => onThread(event, hover),
+    onmouseleave: () => hover(null),
+    onkeydown: walk,
+  }, warps);
+  const legend = make("p", { class: "legend", "aria-hidden": "true" },
+    ...[["read", "reads"], ["write", "writes"], ["waits", "waits"], ["exited", "exited"]].map(([kind, text]) =>
+      make("span", {}, make("span", { class: "thread", "data-does": kind }, MARK[kind]), ` ${text}`)));
+  function onThread(event, what) {
+    const cell = event.target.closest(".thread");
+    if (cell) what(Number(cell.dataset.thread));
+  }
+  function walk(event) {
+    const at = cells.indexOf(event.target);
+    const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: LANES, ArrowUp: -LANES }[event.key];
+    if (at < 0 || (by === undefined && event.key !== "Enter")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.key === "Enter") return pin(at);
+    const next = cells[at + by];
+    if (!next || next.hidden) return;
+    set(cells[at], "tabindex", -1);
+    set(next, "tabindex", 0);
+    next.focus();
+    hover(at + by);
+  }
+  function update({ player, step, state, block, pinned }) {
+    const { index, threads } = recording.blocks[block];
+    const problem = recording.problems[player.problem];
+    const waiting = state.waits[block].filter(Boolean).length;
+    const exited = state.exited[block].filter(Boolean).length;
+    write(title, `Block (${index}): ${threads} threads` + (waiting ? `, ${waiting} waiting` : "") + (exited ? `, ${exited} exited` : ""));
+    warps.forEach((row, warp) => set(row, "data-active", step?.block === block && step.warp === warp ? "yes" : null));
+    const here = step && step.block === block ? step : null;
+    const outside = new Set(here?.outside.map(([lane]) => lane));
+    cells.forEach((cell, thread) => {
+      cell.hidden = thread >= threads;
+      if (cell.hidden) return;
+      const [warp, lane] = [Math.floor(thread / LANES), thread % LANES];
+      let does = state.exited[block][thread] ? "exited" : state.waits[block][thread] ? "waits" : "idle";
+      if (here?.warp === warp && here.lanes.includes(lane)) {
+        does = here.kind === "barrier" ? "waits" : here.kind === "exit" ? "exited" : outside.has(lane) ? "outside" : here.kind;
+      }
+      const involved = problem ? problem.threads.findIndex(([b, t]) => b === block && t === thread) : -1;
+      set(cell, "data-does", does);
+      set(cell, "data-now", here?.warp === warp && here.lanes.includes(lane) ? "yes" : null);
+      set(cell, "data-involved", involved < 0 ? null : involved + 1);
+      set(cell, "aria-selected", pinned.includes(thread) ? "true" : "false");
+      write(cell, involved >= 0 ? ORDER[involved] ?? "!" : MARK[does] ?? LETTER[does] ?? "");
+      const waits = state.waits[block][thread];
+      set(cell, "aria-label", `warp ${warp} lane ${lane}: ${does === "waits" && waits ? `waits at ${waits}` : does}`);
+      set(cell, "title", `lane ${lane} of warp ${warp}, thread ${threadIdx(recording, thread)}: ${waits ? `waits at ${waits}` : does}`);
+    });
+  }
+  return { node: make("section", { class: "panel" }, title, grid, legend), update };
+}
+const MARK = { read: "r", write: "w", waits: "‖", exited: "×", outside: "!", idle: "", passed: "›" };
+
+// ---------------------------------------------------------------- variables of lanes
+
+function variablesPanel(recording) {
+  const title = make("h3", {}, "Variables");
+  const table = make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Variables of lanes" });
+  function update({ step, state, block, pinned, hovered }) {
+    const here = step && step.block === block ? step : null;
+    const first = here ? here.warp * LANES + here.lanes[0] : 0;
+    const shown = [...pinned];
+    if (hovered !== null && !shown.includes(hovered)) shown.push(hovered);
+    if (!shown.length) shown.push(first);
+    const threads = shown.filter((thread) => thread < recording.blocks[block].threads);
+    const names = [...new Set(threads.flatMap((thread) => Object.keys(state.variables[block][thread])))];
+    const changed = new Set(here?.variables.map(([name]) => name));
+    const head = threads.map((thread) => {
+      const kind = pinned.includes(thread) ? "pinned" : thread === hovered ? "hovered" : "first active lane";
+      return make("th", { scope: "col", title: kind },
+        `lane ${thread % LANES}${recording.blocks[block].threads > LANES ? ` of warp ${Math.floor(thread / LANES)}` : ""}`,
+        make("small", {}, kind));
+    });
+    const does = threads.map((thread) => {
+      const items = here && here.warp === Math.floor(thread / LANES) ? laneText(recording, here, thread % LANES) : "";
+      return make("td", {}, items || "–");
+    });
+    const row = (name, tds, mark) => make("tr", { "data-changed": mark ? "yes" : null }, make("th", { scope: "row" }, name), tds);
+    const rows = names.map((name) =>
+      row(make("code", {}, name), threads.map((thread) => make("td", {}, short(state.variables[block][thread][name] ?? null, 10) || "–")),
+        changed.has(name)));
+    table.replaceChildren(make("table", {},
+      make("thead", {}, make("tr", {}, make("td"), head)),
+      make("tbody", {},
+        row("threadIdx", threads.map((thread) => make("td", {}, threadIdx(recording, thread)))),
+        rows, row("now", does))));
+  }
+  return { node: make("section", { class: "panel variables" }, title, table), update };
+}
+
+/** What one lane does in a step: "reads tile[3][5] = 0.25". */
+function laneText(recording, step, lane) {
+  const outside = step.outside.find(([other]) => other === lane);
+  if (outside) return outside[1];
+  const at = step.lanes.indexOf(lane);
+  if (at < 0) return "";
+  if (step.kind === "barrier") return "waits at the barrier";
+  if (step.kind === "shuffle") return step.source_lanes?.[at] == null ? "shuffles" : `from lane ${step.source_lanes[at]}`;
+  const parts = [];
+  forEachElement(step, (other, element, value) => {
+    if (other === lane) parts.push(`${nameOf(recording.memories[step.memory], element)} = ${short(value, 8)}`);
+  });
+  return parts.length ? `${VERBS[step.kind]?.[0] ?? ""} ${parts.join(", ")}` : { exit: "exits", passed: "goes on" }[step.kind] ?? "";
+}
+
+// ---------------------------------------------------------------- problems
+
+/** Text in which `...` is code. */
+const withCode = (text) => text.split("`").map((part, k) => (k % 2 ? make("code", {}, part) : part));
+
+function problemsPanel(recording, { visit }) {
+  if (!recording.problems.length) return { node: null, update() {} };
+  const items = recording.problems.map((problem, k) => {
+    const steps = problem.steps.map((step, side) => {
+      const [block, thread] = problem.threads[side] ?? [];
+      const who = thread === undefined ? "" : `thread ${threadIdx(recording, thread)}, `;
+      const text = `${ORDER[side] ?? ""} ${who}line ${problem.lines[side] ?? problem.line}, step ${count(step + 1)}`;
+      return make("button", { type: "button", onclick: () => visit(k, step, thread) }, text);
+    });
+    const [text, ...hints] = problem.text.split("\n");
+    return make("li", {}, make("p", {}, make("strong", {}, "! "), ...withCode(text)),
+      ...hints.map((hint) => make("p", { class: "hint" }, ...withCode(hint.trim()))), make("p", { class: "sides" }, steps));
+  });
+  const title = make("h3", {}, `${items.length} problem${items.length === 1 ? "" : "s"}`);
+  const update = ({ player }) => items.forEach((item, k) => set(item, "class", player.problem === k ? "chosen" : null));
+  return { node: make("section", { class: "panel problems" }, title, make("ol", {}, items)), update };
+}

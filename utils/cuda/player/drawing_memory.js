@@ -1,0 +1,261 @@
+// Draws memory: the cells of tensors and shared arrays, and what one request touches: sectors, banks, other lanes.
+
+const SECTOR_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/** Sectors that a step touches in global memory, in order: sector -> its place. */
+function sectorsOf(recording, step) {
+  const memory = step && recording.memories[step.memory];
+  const sectors = new Set();
+  if (memory?.space === "global") {
+    forEachElement(step, (_, element) => {
+      const last = memory.offset + (element + 1) * memory.itemsize - 1;
+      for (let sector = sectorOf(memory, element); sector <= Math.floor(last / SECTOR); sector++) sectors.add(sector);
+    });
+  }
+  return new Map([...sectors].sort((a, b) => a - b).map((sector, place) => [sector, place]));
+}
+
+/** Lanes of a step by what they touch, told apart by `key(element)`. */
+function lanesBy(step, key) {
+  const found = new Map();
+  forEachElement(step, (lane, element) => {
+    const lanes = found.get(key(element)) ?? found.set(key(element), []).get(key(element));
+    if (!lanes.includes(lane)) lanes.push(lane);
+  });
+  return found;
+}
+
+const lanesLabel = (lanes) => (lanes.length === 1 ? String(lanes[0]) : `×${lanes.length}`);
+
+// ---------------------------------------------------------------- one memory
+
+function memoryPanel(recording, index) {
+  const memory = recording.memories[index];
+  const title = make("h3", {}, make("code", {}, memory.name),
+    make("small", {}, ` ${memory.space} · ${memory.type}${memory.shape.length ? ` · ${memory.shape.join(" × ")}` : ""}`));
+  const range = make("small", { class: "range" });
+  const grid = make("div", { class: "cells", role: "img" });
+  const node = make("section", { class: "panel memory", "data-memory": index }, title, grid, range);
+  let built = "";
+  let cells = new Map(); // element -> its cell
+
+  /** The rows and columns to show, and whether there is room for values. */
+  function visible(room, overview, touched) {
+    const fit = (across, down, page) => {
+      const { columns, rows } = sides(memory, across);
+      const unique = (split) => [...new Set(touched.map(split))].sort((a, b) => a - b);
+      return {
+        columns, rows,
+        across: part(columns, across, Math.min(page, across), unique((element) => element % columns)),
+        down: part(rows, down, page, unique((element) => Math.floor(element / columns))),
+      };
+    };
+    const large = overview ? {} : fit(room.large, 16, 8);
+    if (large.across && large.down) return { ...large, values: true };
+    const small = fit(room.small, 32, overview ? 32 : 8);
+    const first = (length) => Array.from({ length }, (_, k) => k);
+    return { ...small, across: small.across ?? first(room.small), down: small.down ?? first(32), values: false };
+  }
+
+  function build({ columns, rows, across, down, values }) {
+    cells = new Map();
+    const flat = memory.shape.length < 2;
+    const label = (row) => (flat ? row * columns : nameOf(memory, row * columns).slice(memory.name.length).replace(/\[\d+\]$/, ""));
+    const parts = [make("span")];
+    across.forEach((column, k) => {
+      const gap = k > 0 && across[k - 1] !== column - 1;
+      parts.push(make("span", { class: "index", "data-gap": gap ? "across" : null }, flat ? `+${column}` : column));
+    });
+    down.forEach((row, at) => {
+      const below = at > 0 && down[at - 1] !== row - 1 ? "down" : null;
+      parts.push(make("span", { class: "index row", "data-gap": below }, label(row)));
+      across.forEach((column, k) => {
+        const element = row * columns + column;
+        if (element >= memory.size) return parts.push(make("span", { class: "beyond" }));
+        const gap = below ?? (k > 0 && across[k - 1] !== column - 1 ? "across" : null);
+        const begins = memory.space === "global" && (element === 0 || sectorOf(memory, element) !== sectorOf(memory, element - 1));
+        const value = make("span", { class: "value" });
+        const cell = make("span", { class: "cell", "data-element": element, "data-gap": gap, "data-begins": begins ? "sector" : null },
+          value, make("span", { class: "who" }));
+        cells.set(element, cell);
+        parts.push(cell);
+      });
+    });
+    set(grid, "style", `--columns: ${across.length}`);
+    set(grid, "data-values", values ? "yes" : null);
+    grid.replaceChildren(...parts);
+    const whole = across.length * down.length >= memory.size;
+    range.replaceChildren(...(whole ? [] : [minimap(columns, rows, across, down)]));
+  }
+
+  /** Where in the whole memory the cells shown are. */
+  function minimap(columns, rows, across, down) {
+    const [left, top] = [across[0], down[0]];
+    const box = { x: left, y: top, width: across[across.length - 1] + 1 - left, height: down[down.length - 1] + 1 - top };
+    const scale = Math.min(5, 70 / columns, 44 / rows);
+    const size = memory.shape.length < 2 ? [70, Math.min(44, 3 * rows)] : [Math.max(8, columns * scale), Math.max(8, rows * scale)];
+    const where = memory.shape.length < 2 ? "" : `rows ${spans(down)}, columns ${spans(across)}`;
+    return make("span", { class: "map" },
+      make("svg", { viewBox: `0 0 ${columns} ${rows}`, width: size[0], height: size[1], preserveAspectRatio: "none", "aria-hidden": "true" },
+        make("rect", { class: "all", x: 0, y: 0, width: columns, height: rows }), make("rect", { class: "part", ...box })),
+      where || `from ${top * columns} to ${Math.min(memory.size, (down[down.length - 1] + 1) * columns) - 1}`);
+  }
+
+  function update({ step, state, block, overview, room }) {
+    node.hidden = memory.block !== null && memory.block !== block;
+    if (node.hidden) return;
+    const mine = step && step.memory === index ? step : null;
+    const last = mine ?? recording.steps[state.touched[index][block]];
+    const now = [];
+    forEachElement(last, (_, element) => now.push(element));
+    const shape = visible(room, overview, now);
+    const key = `${shape.values} ${shape.columns} ${shape.across} ${shape.down}`;
+    if (key !== built) build(shape);
+    built = key;
+    const lanes = mine ? lanesBy(mine, (element) => element) : new Map();
+    const sectors = sectorsOf(recording, mine);
+    cells.forEach((cell, element) => {
+      const who = lanes.get(element);
+      const value = state.held[index][element - memory.first];
+      const place = memory.space === "global" ? sectors.get(sectorOf(memory, element)) : undefined;
+      set(cell, "data-does", who ? mine.kind : null);
+      set(cell, "data-sector", place === undefined ? null : place % 6);
+      set(cell, "data-empty", value === null ? "yes" : null);
+      write(cell.firstChild, shape.values ? (value === null ? "·" : short(value, 5)) : "");
+      write(cell.lastChild, who ? (shape.values ? LETTER[mine.kind] : "") + lanesLabel(who) : "");
+      cell.info = { value, who, place };
+    });
+    set(node, "data-touched", mine ? mine.kind : null);
+    set(grid, "aria-label", `${memory.name}: ${mine ? `${lanesText(mine.lanes)} ${VERBS[mine.kind][mine.lanes.length === 1 ? 0 : 1]} ${touchedText(recording, mine)}` : "not touched in this step"}`);
+  }
+  grid.addEventListener("mouseover", (event) => {
+    const cell = event.target.closest(".cell");
+    if (!cell?.info) return;
+    const { value, who, place } = cell.info;
+    const parts = [`${nameOf(memory, Number(cell.dataset.element))} = ${value === undefined ? "not recorded" : value === null ? "never written" : value}`];
+    if (who) parts.push(lanesText(who));
+    if (place !== undefined) parts.push(`sector ${SECTOR_LETTERS[place] ?? place}`);
+    set(cell, "title", parts.join("; "));
+  });
+  return { node, update };
+}
+
+/** The part of `side` rows or columns to show: at most `most`, in pages, with all that are touched; null: too many. */
+function part(side, most, page, touched) {
+  const range = (from, to) => Array.from({ length: Math.min(side, to) - from }, (_, k) => from + k);
+  if (side <= most) return range(0, side);
+  if (!touched.length) return range(0, page);
+  const [first, last] = [touched[0], touched[touched.length - 1]];
+  const from = first - (first % page);
+  if (last < from + most) return range(from, Math.max(from + page, last + 1));
+  if (last < first + most) return range(first, first + most);
+  return touched.length <= most ? touched : null;
+}
+
+/** Whole numbers as people write them: "0-15, 32". */
+const spans = (numbers) => lanesText(numbers).replace(/^lanes? /, "");
+
+// ---------------------------------------------------------------- one request
+
+function requestPanel(recording) {
+  const title = make("h3", {}, "This access");
+  const body = make("div", { class: "request" });
+  function update({ step, block }) {
+    const here = step && step.block === block ? step : null;
+    const memory = here ? recording.memories[here.memory] : null;
+    const parts = [];
+    let head = "This access";
+    if (here?.kind === "shuffle" && here.source_lanes) {
+      head = "Shuffle: who gets a value from whom";
+      parts.push(shuffleArrows(here));
+    } else if (memory && here.elements) {
+      head = `${memory.space} ${here.kind} of ${memory.name}`;
+      const cost = costText(here);
+      if (cost) head += `: ${cost}`;
+      parts.push(memory.space === "shared" ? banks(memory, here) : sectorStrips(recording, memory, here));
+      if (here.outside.length) parts.push(beyondTheEnd(memory, here));
+    } else parts.push(make("p", { class: "quiet" }, here ? "Nothing in memory is touched by this step." : "–"));
+    write(title, head);
+    body.replaceChildren(...parts.filter(Boolean));
+  }
+  return { node: make("section", { class: "panel" }, title, body), update };
+}
+
+/** The sectors of a request, each with its elements and the lanes that want them. */
+function sectorStrips(recording, memory, step) {
+  const wanted = lanesBy(step, (element) => element);
+  const strips = [...sectorsOf(recording, step)].map(([sector, place]) => {
+    const first = Math.ceil((sector * SECTOR - memory.offset) / memory.itemsize);
+    const each = Math.max(1, Math.floor(SECTOR / memory.itemsize));
+    const cells = Array.from({ length: each }, (_, k) => {
+      const who = wanted.get(first + k);
+      return make("span", { class: "word", "data-does": who ? step.kind : null }, who && each <= 8 ? lanesLabel(who) : "");
+    });
+    return make("span", { class: "strip", "data-sector": place % 6 }, make("b", {}, SECTOR_LETTERS[place] ?? place), cells);
+  });
+  return make("div", { class: "strips", role: "img", "aria-label": `${strips.length} sectors of 32 bytes, with the lanes that want them` }, strips);
+}
+
+/** 32 banks from left to right; where words are stacked, they are served one after the other. */
+function banks(memory, step) {
+  const words = new Map(); // word -> lanes
+  const perElement = Math.max(1, memory.itemsize / 4);
+  forEachElement(step, (lane, element) => {
+    for (let k = 0; k < perElement; k++) {
+      const word = wordOf(memory, element) + k;
+      const lanes = words.get(word) ?? words.set(word, []).get(word);
+      if (!lanes.includes(lane)) lanes.push(lane);
+    }
+  });
+  const stacks = Array.from({ length: BANKS }, () => []);
+  [...words.keys()].sort((a, b) => a - b).forEach((word) => stacks[word % BANKS].push(word));
+  const most = Math.max(...stacks.map((stack) => stack.length), 1);
+  const height = Math.max(6, Math.min(20, 190 / most));
+  const drawn = stacks.flatMap((stack, bank) =>
+    stack.map((word, k) =>
+      make("g", {},
+        make("rect", { x: bank * 20 + 0.5, y: k * height + 0.5, width: 19, height: height - 1, class: "word", "data-does": step.kind, "data-conflict": stack.length > 1 ? "yes" : null }),
+        height >= 12 ? make("text", { x: bank * 20 + 10, y: k * height + height / 2 }, lanesLabel(words.get(word))) : null,
+        make("title", {}, `bank ${bank}, word ${word}: ${lanesText(words.get(word))}`))));
+  const axis = Array.from({ length: BANKS }, (_, bank) =>
+    make("text", { x: bank * 20 + 10, y: most * height + 9, class: "axis" }, bank));
+  return make("svg", {
+    class: "banks", viewBox: `0 0 640 ${most * height + 18}`, role: "img",
+    "aria-label": `32 banks; at most ${most} different words in one bank, so ${most === 1 ? "no conflict" : "they are served one after the other"}`,
+  }, drawn, axis);
+}
+
+/** Arrows from the lanes that give to the lanes that get. */
+function shuffleArrows(step) {
+  const at = (lane) => lane * 20 + 10;
+  const boxes = (lanes, y) => lanes.map((lane) =>
+    make("g", {}, make("rect", { x: lane * 20 + 0.5, y, width: 19, height: 18, class: "word", "data-does": "shuffle" }),
+      make("text", { x: at(lane), y: y + 9 }, lane)));
+  const givers = [...new Set(step.source_lanes.filter((lane) => lane !== null))];
+  const arrows = step.lanes.map((lane, k) =>
+    step.source_lanes[k] === null ? null
+      : make("path", { class: "arrow", d: `M ${at(step.source_lanes[k])} 22 L ${at(lane)} 88 m -4 -7 l 4 7 l 4 -7` }));
+  return make("svg", { class: "banks", viewBox: "0 0 640 116", role: "img",
+    "aria-label": step.lanes.map((lane, k) => `lane ${lane} from ${step.source_lanes[k]}`).join(", ") },
+    boxes(givers, 2), arrows.filter(Boolean), boxes(step.lanes, 92));
+}
+
+/** The end of a tensor, and where addresses beyond it point. */
+function beyondTheEnd(memory, step) {
+  const lines = step.outside.slice(0, 4).map(([lane, text]) => {
+    const [, bytes, side] = text.match(/([\d,]+) bytes? (past|before|after|beyond)/) ?? [];
+    const away = bytes === undefined ? null : Math.floor(Number(bytes.replaceAll(",", "")) / memory.itemsize);
+    const inside = [memory.size - 2, memory.size - 1].filter((element) => element >= 0);
+    const cells = inside.map((element) => make("span", { class: "word" }, element));
+    const beyond = away === null || away > 6
+      ? [make("span", { class: "far" }, "…"), make("span", { class: "word", "data-does": "outside" }, lane)]
+      : Array.from({ length: away + 1 }, (_, k) =>
+          make("span", { class: "word", "data-does": k === away ? "outside" : null, "data-nobody": "yes" }, k === away ? lane : ""));
+    const strip = side === "before"
+      ? [make("span", { class: "word", "data-does": "outside" }, lane), make("span", { class: "far" }, "…"), make("span", { class: "word" }, 0), make("span", { class: "word" }, 1)]
+      : [...cells, make("span", { class: "end", title: `${memory.name} ends here` }), ...beyond];
+    return make("p", { class: "outside" }, make("span", { class: "strip" }, strip), ` lane ${lane}: ${text}`);
+  });
+  const rest = step.outside.length - lines.length;
+  return make("div", {}, lines, rest > 0 ? make("p", { class: "quiet" }, `and ${rest} more lane${rest === 1 ? "" : "s"}`) : null);
+}

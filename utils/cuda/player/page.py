@@ -1,0 +1,103 @@
+"""Shows recordings: as a cell's output, as a page of its own, as a film. No server, no network."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from utils.cuda.player import picture
+from utils.cuda.player.recording import Recording
+
+__all__ = ["Player"]
+
+FILES = Path(__file__).parent
+SCRIPTS = ("data.js", "state.js", "drawing.js", "drawing_memory.js", "controls.js")
+
+
+@dataclass(eq=False, repr=False)
+class Player:
+    """One recording, or several that the reader chooses among; a notebook shows it as a cell's output.
+
+    `choices` are the names and values of what the runs differ in, {"stride": [1, 2, 8]}. `runs` has a recording for
+    each combination, the last name running fastest; without choices there is one.
+    """
+
+    runs: list[Recording]
+    choices: dict[str, list] = field(default_factory=dict)
+
+    def __post_init__(self):
+        expected = math.prod(len(values) for values in self.choices.values())
+        if len(self.runs) != expected:
+            raise ValueError(f"{len(self.runs)} runs for {expected} combinations of the choices {self.choices}")
+
+    @property
+    def recording(self) -> Recording:
+        """The first run's, which the static picture shows."""
+        return self.runs[0]
+
+    @cached_property
+    def _packed(self) -> str:
+        """Base64 of gzipped JSON. The same runs give the same text: no time of day is in it."""
+        runs = ",".join(recording.to_json() for recording in self.runs)
+        choices = json.dumps({name: [str(value) for value in values] for name, values in self.choices.items()})
+        return base64.b64encode(gzip.compress(f'{{"choices":{choices},"runs":[{runs}]}}'.encode(), 9, mtime=0)).decode()
+
+    def fragment(self) -> str:
+        """HTML for a cell's output: a picture, which the script replaces by the player where scripts may run.
+
+        The player is in a shadow tree, so that styles of the page and of the player do not meet. JupyterLab's
+        shortcuts are switched off while the player has the focus. Nothing is written with innerHTML, which VS Code's
+        notebooks forbid.
+        """
+        script = "\n".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
+        css = json.dumps((FILES / "player.css").read_text(encoding="utf-8"))
+        digest = hashlib.sha256((self._packed + script + css).encode()).hexdigest()[:12]
+        image = base64.b64encode(self.png()).decode()
+        mount = (
+            "const beside = document.currentScript?.previousElementSibling;\n"
+            f'const hosts = new Set([...document.querySelectorAll("#cuda-player-{digest}"), beside]);\n'
+            "for (const host of hosts)\n"
+            f'  if (host?.id === "cuda-player-{digest}" && !host.dataset.mounted) mount(host, "{self._packed}", {css});'
+        )
+        return (
+            f'<div id="cuda-player-{digest}" class="cuda-player" data-lm-suppress-shortcuts="true">'
+            f'<img src="data:image/png;base64,{image}" alt="{html.escape(self.description())}" style="max-width: 100%">'
+            f"</div>\n<script>\n(() => {{\n{script}\n{mount}\n}})();\n</script>"
+        )
+
+    def page(self) -> str:
+        """A page of its own, self-contained."""
+        title = html.escape(f"{self.recording.kernel}, step by step")
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{title}</title>\n<style>:root {{ color-scheme: light dark; }} body {{ margin: 0.5rem; }}</style>\n"
+            f"</head>\n<body>\n{self.fragment()}\n</body>\n</html>\n"
+        )
+
+    def save(self, path) -> None:
+        """Write a page that any browser opens."""
+        Path(path).write_text(self.page(), encoding="utf-8")
+
+    def png(self) -> bytes:
+        """A picture of one telling step: where the first problem shows, otherwise an access in the middle."""
+        return picture.png(self.recording, picture.telling_position(self.recording))
+
+    def film(self, path, **options) -> None:
+        """Write an animated GIF; `picture.film` describes the options."""
+        picture.film(self.recording, path, **options)
+
+    def description(self) -> str:
+        """The picture in words."""
+        position = picture.telling_position(self.recording)
+        return f"{self.recording.kernel}, as a player shows it. {picture.sentence(self.recording, position)}"
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/html": self.fragment(), "image/png": self.png(), "text/plain": self.description()}

@@ -1,0 +1,189 @@
+// What has happened after the first `position` steps of a recording, and how to move through them.
+
+const FRAME = 256; // steps between key frames
+
+class State {
+  constructor(recording) {
+    const perThread = (value) => recording.blocks.map((block) => new Array(block.threads).fill(value));
+    this.held = recording.memories.map((memory) => memory.values.slice());
+    this.waits = perThread(null); // the barrier at which a thread waits
+    this.exited = perThread(false);
+    this.lines = perThread(null); // where a thread was last
+    this.variables = perThread(Object.freeze({}));
+    this.touched = recording.memories.map(() => recording.blocks.map(() => null)); // by which step, last
+  }
+
+  copy() {
+    const same = Object.create(State.prototype);
+    for (const name of Object.keys(this)) same[name] = this[name].map((items) => items.slice());
+    return same;
+  }
+
+  /** Do one step. A read that was written without values reads what memory holds: it is given them. */
+  apply(step, number, memories) {
+    const first = step.warp * LANES;
+    const { block } = step;
+    if (step.memory !== null && step.elements) {
+      const held = this.held[step.memory];
+      const base = memories[step.memory].first;
+      if (step.kind === "read" && !step.values) {
+        step.values = new Array(step.lanes.length * step.width).fill(null);
+        forEachElement(step, (_, element, __, at) => (step.values[at] = held[element - base] ?? null));
+      } else if (writes(step) && step.values) {
+        forEachElement(step, (_, element, value) => {
+          if (element - base >= 0 && element - base < held.length) held[element - base] = value;
+        });
+      }
+      this.touched[step.memory][block] = number;
+    }
+    step.lanes.forEach((lane, at) => {
+      const thread = first + lane;
+      this.lines[block][thread] = step.line;
+      if (step.kind === "barrier") this.waits[block][thread] = step.barrier ?? `line ${step.line}`;
+      if (step.kind === "passed") this.waits[block][thread] = null;
+      if (step.kind === "exit") this.exited[block][thread] = true;
+      if (!step.variables.length) return;
+      const known = { ...this.variables[block][thread] };
+      for (const [name, values] of step.variables) {
+        if (values[at] === null) delete known[name];
+        else known[name] = values[at];
+      }
+      this.variables[block][thread] = known;
+    });
+  }
+}
+
+class Player {
+  constructor(recording) {
+    this.recording = recording;
+    this.frames = [];
+    this.block = null; // the kept block to follow, null: all
+    this.warp = null; // the warp to follow, null: all
+    this.problem = null; // the problem that is looked at
+    const state = new State(recording);
+    recording.steps.forEach((step, number) => {
+      if (number % FRAME === 0) this.frames.push(state.copy());
+      state.apply(step, number, recording.memories);
+    });
+    this.end = recording.steps.length;
+    this.position = 0;
+    this.state = new State(recording);
+  }
+
+  /** The step that has just been done, null at the start. */
+  get step() {
+    return this.position ? this.recording.steps[this.position - 1] : null;
+  }
+
+  /** The block that is shown. */
+  get shown() {
+    return this.block ?? this.step?.block ?? 0;
+  }
+
+  go(position) {
+    position = Math.max(0, Math.min(this.end, position));
+    const frame = Math.min(Math.floor(position / FRAME), this.frames.length - 1);
+    if (position < this.position || frame * FRAME > this.position) {
+      this.state = frame < 0 ? new State(this.recording) : this.frames[frame].copy();
+      this.position = Math.max(0, frame) * FRAME;
+    }
+    for (; this.position < position; this.position++) {
+      this.state.apply(this.recording.steps[this.position], this.position, this.recording.memories);
+    }
+  }
+
+  follows(step) {
+    return (this.block === null || step.block === this.block) && (this.warp === null || step.warp === this.warp);
+  }
+
+  /** Positions after steps that concern a problem, in order. */
+  get marked() {
+    const steps = this.recording.problems.flatMap((problem) => problem.steps);
+    return [...new Set(steps)].sort((a, b) => a - b).map((step) => step + 1);
+  }
+
+  /** Where a move leads: `by` is "access", "line", "barrier" or "problem", `direction` 1 or -1. */
+  target(by, direction) {
+    const { steps } = this.recording;
+    if (by === "problem") {
+      const ahead = this.marked.filter((position) => (position - this.position) * direction > 0);
+      return ahead.length ? ahead[direction > 0 ? 0 : ahead.length - 1] : this.position;
+    }
+    const isBarrier = (step) => step.kind === "barrier" || step.kind === "passed";
+    const kindAt = (position) => {
+      while (position > 0 && !this.follows(steps[position - 1])) position--;
+      return position ? steps[position - 1].kind : null;
+    };
+    for (let at = this.position + direction; at >= 0 && at <= this.end; at += direction) {
+      if (at === 0) return 0;
+      const step = steps[at - 1];
+      if (!this.follows(step)) continue;
+      if (by === "access") return at;
+      if (by === "line" && step.line !== this.step?.line) return at;
+      if (by === "barrier" && isBarrier(step) && step.kind !== kindAt(at - 1)) return at;
+    }
+    return direction > 0 ? this.end : 0;
+  }
+
+  move(by, direction) {
+    const target = this.target(by, direction);
+    const moved = target !== this.position;
+    this.go(target);
+    if (by === "problem") {
+      const found = this.recording.problems.findIndex((problem) => problem.steps.includes(this.position - 1));
+      if (found >= 0) this.problem = found;
+    }
+    return moved;
+  }
+}
+
+/** What lanes do in a step of each kind; of one lane, of several. */
+const VERBS = {
+  read: ["reads", "read"],
+  write: ["writes", "write"],
+  atomic: ["updates atomically", "update atomically"],
+  copy: ["copies into", "copy into"],
+};
+
+/** One sentence on what a step does, the same for eyes and for screen readers. */
+function sentence(recording, position) {
+  if (!position) return "Before the first step: no thread has run yet.";
+  const step = recording.steps[position - 1];
+  const [one, lanes] = [step.lanes.length === 1, lanesText(step.lanes)];
+  const does = {
+    barrier: () => (one ? "waits at the barrier" : "wait at the barrier"),
+    passed: () => (one ? "goes on: all have arrived at the barrier" : "go on: all have arrived at the barrier"),
+    exit: () => (one ? "exits" : "exit"),
+    line: () => (one ? "runs this line" : "run this line"),
+    shuffle: () => (one ? "takes a value from another lane" : "exchange values by a shuffle"),
+  }[step.kind];
+  const what = does ? does() : `${VERBS[step.kind][one ? 0 : 1]} ${touchedText(recording, step)}`;
+  const block = recording.blocks[step.block].index;
+  return `Step ${count(position)} of ${count(recording.steps.length)}, block (${block}), warp ${step.warp}, line ${step.line}: ${lanes} ${what}.`;
+}
+
+/** Which elements a step touches, and what that costs. */
+function touchedText(recording, step) {
+  const memory = recording.memories[step.memory];
+  if (!memory) return "memory";
+  const inside = new Set();
+  forEachElement(step, (_, element) => inside.add(element));
+  const [least, most] = [Math.min(...inside), Math.max(...inside)];
+  let text = memory.name;
+  if (inside.size === 1) text = nameOf(memory, least);
+  else if (inside.size) text = `${inside.size} elements, ${nameOf(memory, least)} to ${nameOf(memory, most)}`;
+  if (step.outside.length) text += ` (${lanesText(step.outside.map(([lane]) => lane))} outside of it)`;
+  const cost = costText(step);
+  return cost ? `${text}; ${cost}` : text;
+}
+
+/** What a request costs, compared with the least possible. */
+function costText(step) {
+  const times = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+  const compared = (n, least) => (!least ? "" : n > least ? `, ${least} would do` : ", the fewest possible");
+  if (step.sectors) return times(step.sectors, "sector", "sectors") + compared(step.sectors, step.least_sectors);
+  if (!step.wavefronts) return "";
+  return times(step.wavefronts, "pass", "passes") + compared(step.wavefronts, step.least_wavefronts);
+}
+
+const count = (number) => number.toLocaleString("en");
