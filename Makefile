@@ -15,7 +15,7 @@ no_python = { echo "There is no python3 here: install Python 3.10 or newer." >&2
 
 workers = -n auto --maxprocesses 4 --dist loadscope
 
-.PHONY: help course test lint lab reset doctor outputs bench bench-build bench-engine publish clean clean-cache
+.PHONY: help course test test-browser lint lab reset doctor outputs bench bench-build bench-engine publish clean clean-cache
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -34,10 +34,17 @@ test: ## linter, unit tests, and every lesson's outputs against the committed on
 	@echo "== 2 of 4: ruff format --check"
 	@$(PY) -m ruff format --check .
 	@echo "== 3 of 4: pytest tests"
-	@$(PY) -m pytest -q $(workers) -m "not alone" tests
-	@$(PY) -m pytest -q -m alone tests
+	@$(PY) -m pytest -q $(workers) --ignore tests/browser -m "not alone" tests
+	@$(PY) -m pytest -q --ignore tests/browser -m alone tests
 	@echo "== 4 of 4: pytest --nbval notebooks, on the CPU as on a T4"
 	@CUDA_COURSE_GPU=T4 $(PY) -m pytest -q $(workers) --nbval --nbval-current-env -p no:cacheprovider notebooks
+
+test-browser: ## players and lessons in a browser, with the system's Chromium (LESSON=03: of the lessons, only that one)
+	@$(ready) test-browser
+ifndef PYTHON
+	@$(PY) -c "import playwright" 2>/dev/null || $(PY) -m pip install --quiet --editable ".[browser]"
+endif
+	@LESSON="$(LESSON)" $(PY) -m pytest -q tests/browser
 
 lint: ## ruff, the linter and the formatter; changes nothing
 	@$(ready) lint

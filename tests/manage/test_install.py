@@ -352,7 +352,7 @@ def test_without_a_given_python_each_target_sets_up_first(course, tmp_path):
     ran = " / ".join(lines)
     for part in ("ruff check", "ruff format --check", "-m not alone tests", "-m alone tests", "--nbval"):
         assert part in ran
-    assert "--nbval-lax" not in ran
+    assert "--nbval-lax" not in ran and ran.count("--ignore tests/browser") == 2
 
 
 def test_make_test_ends_with_the_status_of_what_failed(course):

@@ -33,12 +33,17 @@ NEEDS = {
     "course": RUNS_LESSONS,
     "outputs": RUNS_LESSONS,
     "test": [*RUNS_LESSONS, "nbval", "pytest", "ruff", "xdist"],
+    "test-browser": ["torch", "jupyterlab", "ipykernel", "pytest", "playwright"],
     "lint": ["ruff"],
     "lab": ["jupyterlab", "ipykernel"],
     "bench": ["torch", "torchvision", "numpy", "tqdm"],
     "bench-build": ["torch", "pandas", "numpy", "tqdm"],
     "bench-engine": ["torch", "pandas", "numpy", "tqdm"],
 }
+
+
+# Which of pyproject.toml's lists of extras names them, where it is not `test`.
+EXTRAS = {"test-browser": "test,browser"}
 
 
 class SetUpError(CourseError):
@@ -226,7 +231,7 @@ def require_packages(target):
         names = ", ".join(lacking)
         raise CourseError(
             f"{sys.executable} lacks {names}, which `make {target}` needs, and with PYTHON=... nothing is installed",
-            f"'{sys.executable}' -m pip install --editable '.[test]'"
+            f"'{sys.executable}' -m pip install --editable '.[{EXTRAS.get(target, 'test')}]'"
             "  # or leave PYTHON out: the course then makes an environment of its own",
         )
 

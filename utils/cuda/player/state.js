@@ -115,14 +115,14 @@ class Player {
       return position ? steps[position - 1].kind : null;
     };
     for (let at = this.position + direction; at >= 0 && at <= this.end; at += direction) {
-      if (at === 0) return 0;
+      if (at === 0) return by === "barrier" ? this.position : 0;
       const step = steps[at - 1];
       if (!this.follows(step)) continue;
       if (by === "access") return at;
       if (by === "line" && step.line !== this.step?.line) return at;
       if (by === "barrier" && isBarrier(step) && step.kind !== kindAt(at - 1)) return at;
     }
-    return direction > 0 ? this.end : 0;
+    return by === "barrier" || direction < 0 ? this.position : this.end;
   }
 
   move(by, direction) {

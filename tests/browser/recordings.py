@@ -1,0 +1,87 @@
+"""Recordings made by hand for what a trace on a machine without a GPU seldom shows."""
+
+from utils.cuda.player.recording import Block, Marked, Memory, Recording, Step
+
+
+def shuffles() -> Recording:
+    """A warp adds what the lane 16 further on has; then one lane steps outside."""
+    lanes = list(range(32))
+    out = Memory("out", "global", "float", 4, (30,), [0.0] * 30)
+    steps = [
+        Step(0, 0, 2, "line", lanes, variables={"sum": [1.0] * 32, "i": lanes}),
+        Step(0, 0, 3, "shuffle", lanes, source_lanes=[lane ^ 16 for lane in lanes], variables={"sum": [2.0] * 32}),
+        Step(0, 0, 4, "write", lanes, 0, [*range(30), None, None], values=[2.0] * 32, sectors=4, least_sectors=4,
+             outside=[(30, "0 bytes past the end of out"), (31, "4 bytes past the end of out")]),
+        Step(0, 0, 5, "exit", lanes),
+    ]  # fmt: skip
+    source = ["__global__ void add(float* out) {", "  float sum = 1;", "  sum += __shfl_xor_sync(~0u, sum, 16);"]
+    return Recording(
+        kernel="add",
+        language="cuda",
+        source=[*source, "  out[threadIdx.x] = sum;", "}"],
+        grid=(1, 1, 1),
+        block=(32, 1, 1),
+        kept="block (0,0,0), the only one; 4 of 4 steps",
+        memories=[out],
+        blocks=[Block((0, 0, 0), 32)],
+        steps=steps,
+        problems=[Marked("out_of_bounds", "lane 30 is outside of out", 4, [2], [(0, 30)], [4])],
+    )
+
+
+def strided(stride: int) -> Recording:
+    """A warp reads every `stride`-th number, and writes them one after the other."""
+    lanes, x = list(range(32)), [float(k) for k in range(32 * 32)]
+    read = [lane * stride for lane in lanes]
+    sectors = len({element // 8 for element in read})
+    return Recording(
+        kernel="strided",
+        language="cuda",
+        source=["out[i] = x[i * stride];"],
+        grid=(1, 1, 1),
+        block=(32, 1, 1),
+        kept="block (0,0,0), the only one; 2 of 2 steps",
+        memories=[
+            Memory("x", "global", "float", 4, (1024,), x),
+            Memory("out", "global", "float", 4, (32,), [0.0] * 32),
+        ],
+        blocks=[Block((0, 0, 0), 32)],
+        steps=[
+            Step(0, 0, 1, "read", lanes, 0, read, values=[x[k] for k in read], sectors=sectors, least_sectors=4),
+            Step(0, 0, 1, "write", lanes, 1, lanes, values=[x[k] for k in read], sectors=4, least_sectors=4),
+        ],
+    )
+
+
+def blocks(sides=(2, 64), steps_each=300) -> Recording:
+    """Two blocks of two warps that fill a shared array, wait, and read it again, often: key frames are needed."""
+    count, threads = sides
+    memories = [Memory("tile", "shared", "int", 4, (8, 8), [None] * 64, block=block) for block in range(count)]
+    steps = []
+    for block in range(count):
+        for round_ in range(steps_each // 8):
+            for kind in ("write", "barrier", "passed", "read"):
+                for warp in range(threads // 32):
+                    lanes = list(range(32))
+                    elements = [warp * 32 + lane for lane in lanes]
+                    if kind == "read":
+                        elements = [63 - element for element in elements]
+                    step = Step(block, warp, {"write": 2, "read": 4}.get(kind, 3), kind, lanes)
+                    if kind in ("write", "read"):
+                        step.memory, step.elements, step.wavefronts, step.least_wavefronts = block, elements, 1, 1
+                        step.values = [1000 * round_ + element for element in elements]
+                        step.variables = {"round": [round_] * 32}
+                    else:
+                        step.barrier = "line 3"
+                    steps.append(step)
+    return Recording(
+        kernel="turn",
+        language="cuda",
+        source=["for (int round = 0; ...) {", "  tile[i] = ...;", "  __syncthreads();", "  ... = tile[63 - i];", "}"],
+        grid=(count, 1, 1),
+        block=(threads, 1, 1),
+        kept=f"all {count} blocks",
+        memories=memories,
+        blocks=[Block((block, 0, 0), threads) for block in range(count)],
+        steps=steps,
+    )
