@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -12,7 +13,7 @@ from PIL import Image
 from tests.cuda.player.recordings import by_hand
 from tests.imports import ROOT
 from utils.cuda.player import picture
-from utils.cuda.player.page import SCRIPTS, Player
+from utils.cuda.player.page import SCRIPTS, Player, play_each
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,18 @@ def test_a_player_may_choose_among_runs():
     several = Player([by_hand(), by_hand()], {"stride": [1, 2]})
     packed = json.loads(gzip.decompress(base64.b64decode(several._packed)))
     assert packed["choices"] == {"stride": ["1", "2"]} and len(packed["runs"]) == 2
+
+
+def test_play_each_runs_every_combination_the_last_name_fastest():
+    asked = []
+
+    def traced(**choice):
+        asked.append(choice)
+        return SimpleNamespace(recording=by_hand)
+
+    several = play_each(traced, stride=[1, 2], offset=(0, 8))
+    assert asked == [{"stride": s, "offset": o} for s in (1, 2) for o in (0, 8)]
+    assert several.choices == {"stride": [1, 2], "offset": [0, 8]} and len(several.runs) == 4
 
 
 @pytest.mark.parametrize("choices", [{}, {"stride": [1, 2, 3]}])

@@ -120,6 +120,8 @@ function memoryPanel(recording, index) {
       const place = memory.space === "global" ? sectors.get(sectorOf(memory, element)) : undefined;
       set(cell, "data-does", who ? mine.kind : null);
       set(cell, "data-sector", place === undefined ? null : place % 6);
+      const begins = place !== undefined && (shape.values || !who) && cell.dataset.begins;
+      set(cell, "data-letter", begins ? SECTOR_LETTERS[place] : null);
       set(cell, "data-empty", value === null ? "yes" : null);
       write(cell.firstChild, shape.values ? (value === null ? "·" : short(value, 5)) : "");
       write(cell.lastChild, who ? (shape.values ? LETTER[mine.kind] : "") + lanesLabel(who) : "");

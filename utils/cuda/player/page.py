@@ -6,8 +6,10 @@ import base64
 import gzip
 import hashlib
 import html
+import itertools
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +17,7 @@ from pathlib import Path
 from utils.cuda.player import picture
 from utils.cuda.player.recording import Recording
 
-__all__ = ["Player"]
+__all__ = ["Player", "play_each"]
 
 FILES = Path(__file__).parent
 SCRIPTS = ("data.js", "state.js", "drawing.js", "drawing_memory.js", "controls.js")
@@ -101,3 +103,13 @@ class Player:
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         return {"text/html": self.fragment(), "image/png": self.png(), "text/plain": self.description()}
+
+
+def play_each(traced: Callable, **choices) -> Player:
+    """A player with a slider for each of `choices`, lists of values: `play_each(run, stride=[1, 2], offset=[0, 1])`.
+
+    `traced(stride=1, offset=0)` returns a trace; it is called for every combination.
+    """
+    combinations = itertools.product(*choices.values())
+    runs = [traced(**dict(zip(choices, values, strict=True))).recording() for values in combinations]
+    return Player(runs, {name: list(values) for name, values in choices.items()})
