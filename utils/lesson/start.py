@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import logging
 import os
 import re
 import shutil
@@ -157,6 +158,8 @@ def prepare_notebook() -> None:
 
     guard.guard_tensors()
     session.begin()
+    # With nvcc and without a GPU, importing it warns that there is no GPU, which `start` says itself.
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     ipython = sys.modules.get("IPython")
     if shell := ipython and ipython.get_ipython():
         shell.extension_manager.load_extension("utils.cuda.magic")

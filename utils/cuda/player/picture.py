@@ -21,7 +21,7 @@ CURRENT, BAD = "#fff3c4", "#b2182b"
 FILLS = {"read": "#d6e6fb", "write": "#fde0c9", "atomic": "#eddcf5", "copy": "#fde0c9", "shuffle": "#eddcf5"}
 EDGES = {"read": "#1f5fbf", "write": "#a84300", "atomic": "#7b2fa0", "copy": "#a84300", "shuffle": "#7b2fa0"}
 LETTERS = {"read": "r", "write": "w", "atomic": "a", "copy": "c", "shuffle": "s", "line": "•"}
-MOST_LINES, MOST_WARPS, MOST_SIDE = 16, 8, 16
+MOST_LINES, MOST_WARPS, MOST_SIDE, PAGE = 16, 8, 16, 8
 
 
 def png(recording: Recording, position: int) -> bytes:
@@ -86,8 +86,7 @@ def _source(canvas, recording, now, top):
             canvas.draw.rectangle((MARGIN, y - 1, WIDTH // 2 - GAP, y + height - 3), fill=CURRENT, outline="#9a6b00")
         canvas.text(MARGIN + 34, y, str(recording.first_line + first + row), _font(SMALL, "mono"), QUIET, anchor="ra")
         text = text if len(text) <= letters else text[: letters - 1] + "…"
-        size = CODE if len(text) <= 50 else CODE - 2
-        canvas.text(MARGIN + 44, y, text, _font(size, "mono"))
+        canvas.text(MARGIN + 44, y, text, _font(CODE - 2, "mono"))
     return top + height * min(len(lines), MOST_LINES)
 
 
@@ -128,8 +127,8 @@ def _memories(canvas, recording, now, top):
     x, y, bottom = MARGIN, top, top
     for index in shown:
         rows, columns = _window(recording, index, block, now)
-        values = len(rows) * len(columns) <= 160
-        width, height = (52, 30) if values else (18, 18)
+        values = len(rows) * len(columns) <= 144
+        width, height = (39, 28) if values else (18, 18)
         across = 46 + width * len(columns)
         if x > MARGIN and x + across > WIDTH - MARGIN:
             x, y = MARGIN, bottom + GAP
@@ -174,7 +173,9 @@ def _memory(canvas, recording, now, index, rows, columns, place):
             text = ("·" if value is None else _short(value)) if width > 20 else ""
             fill = FILLS.get(kind, "#f1f2f4" if value is None else PAPER)
             left = x + 46 + j * width
-            canvas.cell(left, top, width, height, fill, EDGES.get(kind, FAINT), text, SMALL - 1)
+            canvas.cell(left, top, width, height, fill, EDGES.get(kind, FAINT))
+            place = (left + width / 2, top + height / 2 + (5 if lanes else 0))
+            canvas.text(*place, text, _font(SMALL - 2), anchor="mm")
             if lanes:
                 canvas.draw.rectangle((left + 1, top + 1, left + width - 1, top + height - 1), outline=EDGES[kind])
                 label = str(lanes[0]) if len(lanes) == 1 else "×" + str(len(lanes)) if width > 20 else LETTERS[kind]
@@ -197,9 +198,9 @@ def _window(recording, index, block, now):
         wanted = sorted({split(element) for element in touched if 0 <= element < _size(memory)}) or [0]
         if wanted[-1] - wanted[0] >= MOST_SIDE:
             return wanted[:MOST_SIDE]
-        begin = wanted[0] // MOST_SIDE * MOST_SIDE
+        begin = wanted[0] // PAGE * PAGE
         begin = begin if wanted[-1] < begin + MOST_SIDE else wanted[0]
-        return range(begin, min(side, begin + MOST_SIDE))
+        return range(begin, min(side, max(begin + PAGE, wanted[-1] + 1)))
 
     return pick(down, lambda element: element // across), pick(across, lambda element: element % across)
 
@@ -216,9 +217,10 @@ def _size(memory: Memory) -> int:
 
 
 def _short(value) -> str:
-    if isinstance(value, float) and value == value and abs(value) != float("inf"):
-        return f"{value:.3g}"
-    return str(value)
+    """A value in six letters or so."""
+    if not isinstance(value, float) or value != value or abs(value) == float("inf"):
+        return str(value)
+    return next((text for text in (f"{value:.3g}", f"{value:.2g}") if len(text) <= 5), f"{value:.1g}")
 
 
 # ---------------------------------------------------------------- Pillow
