@@ -19,6 +19,7 @@ from utils.cuda.common.program import CUDA
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
+from utils.cuda.cpu.recorded import WRAPS, recorded_flags
 from utils.ground.system import cxx_compiler
 
 __all__ = [
@@ -110,8 +111,8 @@ def _sets_locals(compiler) -> bool:
     return subprocess.run(asked, capture_output=True).returncode == 0
 
 
-def _device_flags(compiler, sources, traced=False, optimized=True):
-    """The flags for device code in these texts: traced, fast, or quickly compiled."""
+def _device_flags(compiler, sources, traced=False, optimized=True, recorded=False):
+    """The flags for device code in these texts: recorded (and traced), traced, fast, or quickly compiled."""
     is_clang, in_step = _is_clang(compiler), any(map(cxx.uses_volatile, sources))
     flags = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC) + _CHECKED_STACK
     flags = [*flags, f"-DCUDA_ON_CPU_ARCH={10 * gpus.chosen().capability}"]  # what __CUDA_ARCH__ is
@@ -119,27 +120,39 @@ def _device_flags(compiler, sources, traced=False, optimized=True):
 
     if not traced and any(map(has_local_arrays, sources)):
         flags.append("-DCUDA_ON_CPU_LOCAL_ARRAYS")
-    flags += _TRACED_FLAGS if traced else _DEVICE_FLAGS if optimized else ["-O0"]
+    flags += (
+        recorded_flags(_TRACED_FLAGS)
+        if recorded
+        else _TRACED_FLAGS
+        if traced
+        else _DEVICE_FLAGS
+        if optimized
+        else ["-O0"]
+    )
     if traced or in_step:
         flags += _HOOKS + (_HOOKS_CLANG if is_clang else _HOOKS_GCC)
     if in_step:
-        flags += ["-O2" if traced or optimized else "-O0", *(_IN_STEP_CLANG if is_clang else _IN_STEP_GCC)]
+        flags += [
+            "-O2" if (traced or optimized) and not recorded else "-O0",
+            *(_IN_STEP_CLANG if is_clang else _IN_STEP_GCC),
+        ]
     if traced and _sets_locals(compiler):
         flags.append(_SET_LOCALS)
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
     return flags if is_clang or traced or not optimized else [*flags, "-fno-gnu-unique"]
 
 
-def build_kernels(source, names, folder, traced=False, options=(), say=print) -> str:
+def build_kernels(source, names, folder, traced=False, options=(), say=print, recorded=False) -> str:
     """Compile the kernels `names` of CUDA C++ text into `folder/kernel.so`; the compiler's log, empty on success.
 
     A name may be an instance of a template. If `traced`, every access is reported to the runtime, and the library is
-    `folder/traced.so`. Host code under `#ifndef __CUDACC_RTC__` is left out, as by NVRTC. Of `options`, which are
-    NVRTC's, those for macros and include folders apply here. The library exports what include/cuda_on_cpu/kernel.h
-    defines. Raises CompileError for a source that cannot be translated for the CPU.
+    `folder/traced.so`; if it is `recorded` too (recorded.py), `folder/recorded.so`. Host code under `#ifndef
+    __CUDACC_RTC__` is left out, as by NVRTC. Of `options`, which are NVRTC's, those for macros and include folders
+    apply here. The library exports what include/cuda_on_cpu/kernel.h defines. Raises CompileError for a source that
+    cannot be translated for the CPU.
     """
     __tracebackhide__ = True
-    stem = "traced" if traced else "kernel"
+    stem = "recorded" if recorded else "traced" if traced else "kernel"
     code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", "#include <cuda_on_cpu/as_nvcc.h>"]
     code += [
         "#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH",
@@ -154,12 +167,13 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print) ->
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
     compiler, library = _compiler(traced), folder / f"{stem}.so"
     gnu = (standard(options) or "c++17").replace("c++", "gnu++")  # C++17 is nvcc's own default
-    flags = [*_COMMON_FLAGS, f"-std={gnu}", *_device_flags(compiler, [source], traced), "-D__CUDACC_RTC__"]
+    flags = [*_COMMON_FLAGS, f"-std={gnu}", *_device_flags(compiler, [source], traced, recorded=recorded)]
+    flags += ["-D__CUDACC_RTC__"]
     flags += [*preprocessor.preprocessor_options(options), "-iquote", os.curdir]  # as NVRTC
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
-    link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(), "-o", str(library)]
+    link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(recorded), "-o", str(library)]
     return _compile_and_link([compiled], link, folder, say)
 
 
@@ -339,8 +353,9 @@ _WRAP = [f"-Wl,--wrap={name}" for name in _REPLACED] if sys.platform == "linux" 
 _FIXED = ["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []
 
 
-def _link_runtime():
-    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *_WRAP, *_FIXED]
+def _link_runtime(recorded=False):
+    wraps = [*_WRAP, *(WRAPS if recorded else [])]
+    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *wraps, *_FIXED]
 
 
 def _compile_and_link(commands, link, folder, say) -> str:

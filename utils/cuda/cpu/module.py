@@ -18,14 +18,15 @@ from utils.cuda.cpu.profile import behave_like_chosen
 __all__ = ["Module", "module", "modules"]
 
 
-def module(source, name, options=(), traced=False, verbose=False, judge=None) -> "Module":
+def module(source, name, options=(), traced=False, verbose=False, judge=None, recorded=False) -> "Module":
     """The kernel `name` of CUDA C++ text, built now or earlier. Raises CompileError, ToolchainError."""
     __tracebackhide__ = True
-    return modules(source, [name], options, traced, verbose, judge)[0]
+    return modules(source, [name], options, traced, verbose, judge, recorded)[0]
 
 
-def modules(source, names, options=(), traced=False, verbose=False, judge=None) -> "list[Module]":
+def modules(source, names, options=(), traced=False, verbose=False, judge=None, recorded=False) -> "list[Module]":
     """The kernels `names` of one text, built together: compiled once, and sharing what is global in the text.
+    `traced` and `recorded` are those of build_kernels.
 
     `judge` (verdict.py) has NVIDIA's compiler judge the text beside the build, and what it rejects is not built.
     """
@@ -34,14 +35,14 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None) 
         raise CompileError(problem)
     headers, judged_by = included(source, options=options), judge and judge.fingerprint
 
-    def folder_of(traced):
-        key = cache.hashed(source, names, options, headers, traced, kernel_fingerprint(traced), judged_by)
+    def folder_of(traced, recorded=False):
+        key = cache.hashed(source, names, options, headers, [traced, recorded], kernel_fingerprint(traced), judged_by)
         return cache_folder() / "cpu" / f"{cache.file_name(names[0])}_{key}"
 
-    folder = folder_of(traced)
-    if traced and (folder_of(False) / "complete").exists():
+    folder = folder_of(traced, recorded)
+    if (traced and (folder_of(False) / "complete").exists()) or recorded:
         judge = None  # it has already accepted the text
-    library = str(folder / ("traced.so" if traced else "kernel.so"))
+    library = str(folder / ("recorded.so" if recorded else "traced.so" if traced else "kernel.so"))
     sources, what = {"cuda_src": source, "name": "\n".join(names)}, f"compiling {', '.join(names)} for the CPU"
 
     def build(place):
@@ -51,7 +52,7 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None) 
             def say(command):
                 print(shorten(command), file=commands)
 
-            compiled = functools.partial(build_kernels, source, names, place, traced, options, say)
+            compiled = functools.partial(build_kernels, source, names, place, traced, options, say, recorded)
             return judge.beside(compiled, place, say) if judge else compiled()
 
     cache.build_once(folder, build, what, sources, expected_seconds(), verbose, needs())

@@ -273,7 +273,7 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
         Handlers handlers;
         std::unique_ptr<Watch> watch;
         if (tracing) {
-            trace_launch_begins(*tracing, launch, run_threads);
+            trace_launch_begins(*tracing, name, launch, run_threads);
             watch = std::make_unique<Watch>(*tracing);
         }
         std::unique_ptr<std::barrier<>> meeting;

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <random>
 
-#include "state.h"
+#include "recorder.h"
 
 namespace cuda_on_cpu {
 
-void trace_launch_begins(Trace& t, const Launch& launch, void (*code)(void*)) {
+void trace_launch_begins(Trace& t, const char* kernel, const Launch& launch, void (*code)(void*)) {
+    if (t.recorder) t.recorder->launch_begins(kernel, launch);
     t.look_at_module(reinterpret_cast<const void*>(code));
     t.grid = launch.grid;
     t.order.begin_launch();
@@ -36,7 +37,10 @@ void trace_launch_begins(Trace& t, const Launch& launch, void (*code)(void*)) {
     t.stack_end = t.stack_begin + bytes;
 }
 
-void trace_launch_ends(Trace& t) { t.blocks.clear(); }
+void trace_launch_ends(Trace& t) {
+    t.blocks.clear();
+    if (t.recorder) t.recorder->launch_ends();
+}
 
 uint64_t trace_block(const Trace& t, uint64_t i, uint64_t blocks) {
     return t.seed >= 0 ? t.block_order[i] : t.seed == -2 ? blocks - 1 - i : i;
@@ -56,10 +60,12 @@ void trace_block_begins(Trace& t, Block& b) {
     tb->in_flight = 0;
     if (b.variables.empty()) tb->shared.clear();
     t.order.begin_block(tb->order, b.threads);
+    if (t.recorder) t.recorder->block_begins(b);
 }
 
 void trace_block_ends(Trace& t, Block& b) {
     for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
+    if (t.recorder) t.recorder->block_ends(b);
 }
 
 void trace_thread_begins(Trace& t, Block& b, Fiber& fiber) {
@@ -69,6 +75,7 @@ void trace_thread_begins(Trace& t, Block& b, Fiber& fiber) {
 
 void trace_thread_ends(Trace& t, Block& b, Fiber& fiber) {
     if (TracedThread& thread = b.traced->threads[fiber.number]; thread.stored.address) t.look_at_stored(b, thread);
+    if (t.recorder) t.recorder->thread_ends(b, fiber.number);
     unsigned int warp = fiber.number / 32, last = std::min(b.threads - warp * 32, 32u);
     unsigned int ended = b.warps[warp].ended | 1u << fiber.number % 32;
     unsigned int all = last == 32 ? ~0u : (1u << last) - 1;
@@ -138,7 +145,7 @@ void trace_grid_is_stuck(Trace& t, Block& waits, Block& ended) {
 void trace_grid_barrier_opens(Trace& t) {
     t.order.begin_launch();
     for (auto& [b, traced] : t.blocks) {
-        trace_block_ends(t, *b);
+        for (unsigned int warp = 0; warp * 32 < b->threads; warp++) t.drain(*b, warp, true);
         t.order.block_barrier(traced->order);
     }
 }

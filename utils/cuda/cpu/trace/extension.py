@@ -9,10 +9,11 @@ from functools import partial
 import torch
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.trace.copies import declared, wholes
 from utils.cuda.cpu.trace.lines import load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
-from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, declared, reads_absent_lane, wholes
+from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, reads_absent_lane
 from utils.cuda.cpu.trace.source import kernel_parameter
 from utils.cuda.cpu.trace.trace import Trace
 from utils.ground.progress import waiting

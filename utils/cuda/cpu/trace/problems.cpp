@@ -5,7 +5,7 @@
 #include <utility>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
-#include "state.h"
+#include "recorder.h"
 
 namespace cuda_on_cpu {
 
@@ -27,7 +27,9 @@ void Trace::add(Problem p) {
         problems[place->second].count++;
 }
 
-bool trace_is_full(const Trace& t) { return t.over || t.problems.size() >= t.max_problems; }
+bool trace_is_full(const Trace& t) {
+    return t.over || t.problems.size() >= t.max_problems || (t.recorder && t.recorder->is_over());
+}
 
 void Trace::stop_thread(Block& b) {
     b.traced->stopped = stopped = true;

@@ -73,7 +73,12 @@ void Requests::count(Lane* (&lanes)[32], unsigned int may_go_on, uint64_t block,
                 other[i] = e.other;
                 same |= 1u << i;
             }
-            if (one.site) request(sites[one.site], address, other, same, block, warp, arena);
+            Site& site = sites[one.site];
+            const uint64_t sectors = site.sectors, passed = site.wavefronts, least = site.least_wavefronts;
+            if (one.site) request(site, address, other, same, block, warp, arena);
+            if (observer)
+                observer->counted(site, same, block, warp, site.sectors - sectors, site.wavefronts - passed,
+                                  site.least_wavefronts - least);
             rest &= ~same;
         }
         for (unsigned int moved = together; moved; moved &= moved - 1) {

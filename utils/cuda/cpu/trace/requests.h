@@ -48,6 +48,14 @@ struct Site {
 
 class Requests {
 public:
+    // Learns of every step of a warp: what its lanes did together, and what that cost.
+    struct Observer {
+        virtual ~Observer() = default;
+        virtual void counted(const Site& site, unsigned int lanes, uint64_t block, unsigned int warp, uint64_t sectors,
+                             uint64_t wavefronts, uint64_t least_wavefronts) = 0;
+    };
+    Observer* observer = nullptr;
+
     static constexpr size_t most_events = 4096;  // kept for one thread
 
     std::vector<Site> sites{1};  // number 0 is none

@@ -15,6 +15,8 @@
 
 namespace cuda_on_cpu {
 
+class Recorder;  // recorder.h
+
 // What a trace keeps of bytes. Regions that overlap, such as two views of a tensor, share it.
 struct Memory {
     uintptr_t begin = 0;
@@ -148,6 +150,7 @@ public:
     bool over = false;     // the launch is to end
     uint64_t absent = poison;  // what a shuffle gets from a lane that has not come
     bool silent = false;
+    std::shared_ptr<Recorder> recorder;  // of what a player shows; none as a rule
     dim3 grid;  // of the last launch
     const void* last_code = nullptr;  // of the last access or step
     Region local;                     // what left_local has found

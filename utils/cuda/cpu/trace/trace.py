@@ -1,6 +1,6 @@
 """`Trace`: what one launch of a kernel did, as data. The other modules here make the sentences, tables and pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +9,7 @@ import pandas as pd
 from utils.cuda.cpu.trace import tables
 from utils.cuda.cpu.trace.problems import KernelProblem, Problem, problems_of
 from utils.cuda.cpu.trace.records import Recorded
+from utils.cuda.player.recording import Recording
 
 __all__ = ["Trace"]
 
@@ -31,6 +32,7 @@ class Trace:
     source: str
     recorded: Recorded
     args: Sequence = ()
+    record: Callable | None = None  # makes the same launch again: (trace, blocks, steps) -> Recording
 
     @cached_property
     def problems(self) -> list[Problem]:
@@ -71,6 +73,38 @@ class Trace:
         from utils.cuda.cpu.trace.pictures import picture  # matplotlib takes half a second to load
 
         return picture(self.kernel_name, self.recorded, line)
+
+    def recording(self, blocks=None, steps=3000) -> Recording:
+        """Make the same launch again and record it: what every thread of a few blocks reads, writes and waits for, and
+        the values of its variables at each step.
+
+        The launch starts from the arguments as they are now; `kept` of the result says which have changed since the
+        trace. The kernel is compiled as written, without optimization. `blocks` are the blocks to keep, each a number
+        or a tuple (x, y, z): by default the first two, and those with problems. `steps` is how many steps of warps are
+        kept at most. Raises ValueError for a block that the grid does not have.
+        """
+        __tracebackhide__ = True
+        return self.record(self, blocks, steps)
+
+    def play(self, blocks=None, steps=3000, save=None):
+        """Step through the launch: the source, what each lane reads, writes and waits for, and its variables.
+
+        Shows a `recording` of the same launch, with the same `blocks` and `steps`. Returns a
+        `utils.cuda.player.page.Player`, which a notebook shows if it is a cell's last line. `save` is the path of a
+        page to write as well: an HTML file that needs nothing else.
+        """
+        __tracebackhide__ = True
+        from utils.cuda.player.page import Player
+
+        player = Player([self.recording(blocks, steps)])
+        if save:
+            player.save(save)
+        return player
+
+    def film(self, path, blocks=None, steps=3000):
+        """Write what `play` shows as a short film, a GIF, to `path`."""
+        __tracebackhide__ = True
+        self.play(blocks, steps).film(path)
 
     def __repr__(self):
         return tables.as_text(self)

@@ -319,7 +319,7 @@ struct DynamicShared {
 #define gridDim CUDA_ON_CPU_HERE(grid_dim)
 constexpr int warpSize = 32;
 
-inline void __syncthreads() { ::cuda_on_cpu::barrier(); }
-inline int __syncthreads_count(int p) { return (int)::cuda_on_cpu::barrier_sum(p != 0, "__syncthreads_count"); }
-inline int __syncthreads_or(int p) { return ::cuda_on_cpu::barrier_sum(p != 0, "__syncthreads_or") != 0; }
-inline int __syncthreads_and(int p) { return ::cuda_on_cpu::barrier_sum(p == 0, "__syncthreads_and") == 0; }
+__forceinline__ void __syncthreads() { ::cuda_on_cpu::barrier(); }
+__forceinline__ int __syncthreads_count(int p) { return (int)::cuda_on_cpu::barrier_sum(p != 0, "__syncthreads_count"); }
+__forceinline__ int __syncthreads_or(int p) { return ::cuda_on_cpu::barrier_sum(p != 0, "__syncthreads_or") != 0; }
+__forceinline__ int __syncthreads_and(int p) { return ::cuda_on_cpu::barrier_sum(p == 0, "__syncthreads_and") == 0; }

@@ -1,0 +1,27 @@
+"""How device code is built for a player: as written, every variable in its place in memory, frames that can be walked.
+
+What such a module calls by certain names comes to trace/recorder_hooks.cpp first, which then does as always.
+"""
+
+__all__ = ["WRAPS", "recorded_flags"]
+
+_ACCESSES = [
+    f"__tsan_{aligned}{volatile}{what}{size}"
+    for aligned in ("", "unaligned_")
+    for volatile in ("", "volatile_")
+    for what in ("read", "write")
+    for size in (1, 2, 4, 8, 16)
+]
+_PLACES = ["__tsan_read_range", "__tsan_write_range", "__tsan_func_entry", "__tsan_func_exit"]
+_PLACES += ["__sanitizer_cov_trace_pc"]
+_RUNTIME = ["7barrierEPKc", "11barrier_sumEmPKc", "4meetEjPKc", "12grid_barrierEv", "7shuffleEjmjPKc", "6ballotEjbPKc"]
+_RUNTIME += ["5matchEjmPKc", "5touchEPKvmNS_6AccessES1_", "10async_copyEPvPKvmm"]  # in namespace cuda_on_cpu
+
+#: For the linker.
+WRAPS = [f"-Wl,--wrap={name}" for name in (*_ACCESSES, *_PLACES, *(f"_ZN11cuda_on_cpu{name}" for name in _RUNTIME))]
+
+
+def recorded_flags(traced) -> list[str]:
+    """The compiler's flags, from those for a trace: not optimized, where variables are, a hook at each comparison."""
+    kept = [flag for flag in traced if flag not in ("-O2", "-g1")]
+    return ["-O0", "-g", *kept, "-fno-omit-frame-pointer", "-fsanitize-coverage=trace-cmp"]

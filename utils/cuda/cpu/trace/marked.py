@@ -1,0 +1,77 @@
+"""Where in a recording each problem of a trace is: the steps of the threads concerned."""
+
+from utils.cuda.player.recording import Marked
+
+__all__ = ["marked"]
+
+_WRITES = ("write", "atomic")
+
+
+def marked(problems, records, recording) -> list[Marked]:
+    """Each problem of a trace with the steps of `recording` that show it; none where no kept step does.
+
+    `records` are what the problems were made of (records.py): they know which element it is about.
+    """
+    blocks = {block.index: k for k, block in enumerate(recording.blocks)}
+    found = []
+    for problem in problems:
+        record = next((r for r in records if r.kind == problem.kind and r.line == problem.line), None)
+        sides = [(problem.block, problem.thread, problem.line, record and record.op)]
+        if problem.other_thread:
+            other = record.other if record else None
+            sides.insert(0, (problem.other_block, problem.other_thread, problem.other_line, other and other.op))
+        steps, threads = [], []
+        for block, thread, line, op in sides:
+            if block is None or tuple(block) not in blocks:
+                continue
+            place = blocks[tuple(block)], _number(thread, recording.block)
+            step = _step(recording, place, problem.kind, line, op, record)
+            threads.append(place)
+            steps += [] if step is None else [step]
+        lines = list(dict.fromkeys(line for _, _, line, _ in sides if line))
+        found.append(Marked(problem.kind, problem.message, problem.line, steps, threads, lines))
+    return found
+
+
+def _number(thread, size):
+    return thread[0] + size[0] * (thread[1] + size[1] * thread[2])
+
+
+def _step(recording, place, kind, line, op, record):
+    """The number of the step in which a thread, (kept block, number), does what a problem is about."""
+    warp, lane = divmod(place[1], 32)
+    own = [
+        (k, step)
+        for k, step in enumerate(recording.steps)
+        if (step.block, step.warp) == (place[0], warp) and lane in step.lanes
+    ]
+    if not own:
+        return None
+    if kind in ("divergent_barrier", "undefined_shuffle"):
+        waits = [k for k, step in own if step.kind in ("barrier", "shuffle") and step.line == line]
+        return waits[-1] if waits else own[-1][0]
+    if kind in ("runaway", "trap", "unwritten", "refused_launch"):
+        return own[-1][0]
+    accesses = [(k, step) for k, step in own if step.memory is not None]
+    tests = [
+        lambda step: _touches(recording, step, lane, record),
+        lambda step: step.line == line,
+        lambda step: (step.kind in _WRITES) == (op != "load"),
+    ]
+    for chosen in (tests, tests[:1] + tests[2:], tests[:2], tests[1:], tests[1:2]):
+        for k, step in accesses:
+            if all(test(step) for test in chosen):
+                return k
+    return own[-1][0]
+
+
+def _touches(recording, step, lane, record):
+    """Whether a lane's access in a step is to the memory that a problem is about, and to that element."""
+    memory, at = recording.memories[step.memory], step.lanes.index(lane)
+    if record is None or memory.name != record.region or record.offset is None:
+        return False
+    element = step.elements[at]
+    if element is None:
+        return not 0 <= record.offset < record.region_bytes
+    first = record.offset // memory.itemsize
+    return element <= first < element + step.width

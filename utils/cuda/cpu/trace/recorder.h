@@ -1,0 +1,135 @@
+// What a player shows: each access of the threads of a few blocks, with its value and the variables of the thread.
+//
+// The launch is run again, compiled without optimization, and linked so that the compiler's hooks and the runtime's
+// functions at which threads wait come to recorder_hooks.cpp first. It notes where the thread is in the learner's own
+// functions; the trace then does what it always does, and the recorder keeps what a thread does (`saw`, `did`) until
+// requests.cpp has put the lanes of a warp together (`counted`).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "state.h"
+
+namespace cuda_on_cpu {
+
+// What a lane did. recorder.py reads this and the following structs as they are.
+enum class Did : uint8_t { read, write, atomic, copy, barrier, passed, shuffle, exit, line };
+
+// A step of a warp: `lanes` did the same. The first one's `Seen` is number `order[first]`, and so on.
+struct RecordedStep {
+    uint64_t block;
+    uint32_t warp, lanes, first;
+    uint32_t sectors, wavefronts, least_wavefronts;
+    uint8_t did, bytes, space, from_copy;  // from_copy: one end of an asynchronous copy
+};
+
+// One lane's side of a step.
+struct Seen {
+    uint64_t address, value[2];
+    const char* function;  // at which it waits; nullptr elsewhere
+    uint32_t frame;  // the number of its innermost frame in one of the learner's functions; the kernel's is the last
+    uint16_t memory;
+    uint8_t frames, did, has_value, source, size;  // source: the lane that a shuffle reads; size: of an access
+};
+
+// A frame of one of the learner's functions: where it is, and the bytes of its variables.
+struct SeenFrame {
+    uint32_t pc, function;  // pc: a return address, from where the module begins
+    uint64_t bytes;         // where in all bytes
+};
+
+struct RecordedMemory {
+    const char *name, *type;  // the type is that of a shared variable, empty elsewhere
+    uint64_t begin, bytes, element, offset;
+    int64_t block;  // of a shared variable, otherwise -1
+    uint64_t space;
+    const void* before;  // its bytes when a kept block first touched it
+};
+
+// From Python: one of the learner's functions, and where its variables are in its frame.
+struct OwnFunction {
+    uint64_t begin, end;  // in the module
+    uint32_t first, count;  // of its slots
+    uint32_t is_kernel, bytes;
+};
+struct Slot {
+    int64_t offset;  // from the frame's address (DWARF's canonical frame address)
+    uint32_t bytes, is_parameter;
+};
+
+class Recorder : public Requests::Observer {
+public:
+    // What was asked for.
+    uintptr_t module_begin = 0;
+    std::unordered_set<uint64_t> kept;  // numbers of blocks
+    size_t most_steps = 0;  // of a block
+    uint64_t launch = 0;  // which launch of those to come
+    std::vector<OwnFunction> functions;  // by where they begin
+    std::vector<Slot> slots;
+
+    // What was recorded.
+    std::vector<RecordedStep> steps;
+    std::vector<uint32_t> order;
+    std::vector<Seen> seen;
+    std::vector<SeenFrame> frames;
+    std::vector<unsigned char> bytes;
+    std::vector<RecordedMemory> memories;
+    std::string kernel;
+    dim3 grid_size, block_size;
+    bool cut = false;  // whether a block did more than was kept
+
+    // From the hooks. `frame` is the address of the hook's own frame, where it keeps its caller's.
+    bool arrives(const void* code, void** frame);  // whether a kept thread is at work; its last store is done now
+    void enters(const void* code, void** frame);   // a function begins: its variables have no values yet
+    bool in_own_function() const { return direct; }  // the hook was called by one of the learner's
+    bool in_kernel() const { return direct && place.frames == 1; }
+    void did(Did what, const char* function = nullptr, uint64_t value = 0, uint8_t source = 0);
+    void got(uint64_t value);  // what a shuffle gave
+
+    // From the trace.
+    void launch_begins(const char* name, const Launch& launch);
+    void launch_ends() { active = false; }
+    void block_begins(const Block& b);
+    void block_ends(const Block& b);
+    void thread_ends(Block& b, unsigned int thread);
+    const void* saw(Block& b, uintptr_t a, size_t size, Op op, const Region& region, const void* code);
+    void counted(const Site& site, unsigned int lanes, uint64_t block, unsigned int warp, uint64_t sectors,
+                 uint64_t wavefronts, uint64_t least_wavefronts) override;
+    bool is_over() const { return over; }
+
+private:
+    struct Thread {
+        std::deque<uint32_t> waiting;  // numbers of what it did, not counted yet
+        int64_t store = -1, shuffle = -1;  // numbers of its last ones, whose values are not known yet
+        bool left = false;
+    };
+    struct Place {  // of the running thread
+        const void* code = nullptr;
+        uint32_t frame = 0;
+        uint8_t frames = 0;
+    } place;
+    bool active = false, over = false, direct = false;
+    uint64_t launches = 0;
+    size_t ended = 0;  // kept blocks
+    std::unordered_map<uint64_t, size_t> counts;  // of a block's steps
+    std::unordered_map<uint64_t, std::vector<Thread>> threads;  // of kept blocks
+    std::map<std::tuple<int64_t, uintptr_t, uintptr_t>, uint16_t> known;  // memories by block, begin and end
+    std::deque<std::vector<unsigned char>> before;
+    std::deque<std::string> names;
+
+    Thread* running();
+    const OwnFunction* function_at(const void* code) const;
+    void settle(Thread& t);
+    uint16_t memory_of(Block& b, const Region& region);
+    void note(Thread& t, Seen s);
+    void forget(uint64_t number);
+};
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,151 @@
+// Where a module that is recorded comes first. It is linked with --wrap (build.py): what it calls by these names comes
+// here, and goes on as in any other trace. Nothing else calls them.
+//
+// Such a module is not optimized, so each of its frames holds the address of the one before.
+#define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include "recorder.h"
+
+using namespace cuda_on_cpu;
+
+#define CODE __builtin_return_address(0)
+#define FRAME static_cast<void**>(__builtin_frame_address(0))
+#define ARRIVES (tracing && tracing->recorder && look(CODE, FRAME))
+
+// Whether a kept thread is at work. The launch ends when all is recorded that was asked for.
+static bool look(const void* code, void** frame) {
+    Recorder& recorder = *tracing->recorder;
+    const bool kept = recorder.arrives(code, frame);
+    if (recorder.is_over() && in_thread()) leave_block(*block().worker);
+    return kept;
+}
+
+#define ACCESS(name, bytes, op, is_volatile)                             \
+    void __wrap___tsan_##name##bytes(void* p) {                          \
+        ARRIVES;                                                         \
+        if (is_volatile) wait_in_step(p, CODE, Op::op == Op::load);      \
+        if (tracing) tracing->access(p, bytes, Op::op, CODE, is_volatile); \
+    }
+#define HOOKS(bytes)                                    \
+    ACCESS(read, bytes, load, false)                    \
+    ACCESS(write, bytes, store, false)                  \
+    ACCESS(unaligned_read, bytes, load, false)          \
+    ACCESS(unaligned_write, bytes, store, false)        \
+    ACCESS(volatile_read, bytes, load, true)            \
+    ACCESS(volatile_write, bytes, store, true)          \
+    ACCESS(unaligned_volatile_read, bytes, load, true)  \
+    ACCESS(unaligned_volatile_write, bytes, store, true)
+#define COMPARED(name, type)                                                                            \
+    void name(type, type) {                                                                             \
+        if (ARRIVES && tracing->recorder->in_own_function()) tracing->recorder->did(Did::line);         \
+    }
+
+extern "C" {
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+
+void __wrap___tsan_read_range(void* p, size_t bytes) {
+    ARRIVES;
+    if (tracing) tracing->access(p, bytes, Op::load, CODE, false, true);
+}
+void __wrap___tsan_write_range(void* p, size_t bytes) {
+    ARRIVES;
+    if (tracing) tracing->access(p, bytes, Op::store, CODE, false, true);
+}
+void __wrap___tsan_func_entry(void*) {
+    if (tracing && tracing->recorder) tracing->recorder->enters(CODE, FRAME);
+    if (tracing) tracing->call();
+    call_in_step(1);
+}
+void __wrap___tsan_func_exit() {
+    if (ARRIVES && tracing->recorder->in_kernel()) tracing->recorder->did(Did::exit);
+    if (tracing) tracing->come_back();
+    call_in_step(-1);
+}
+void __wrap___sanitizer_cov_trace_pc() {
+    ARRIVES;
+    if (tracing) tracing->step(CODE);
+    step_in_step(CODE);
+}
+
+// The source compares: an `if`, or a loop asks whether to go on.
+COMPARED(__sanitizer_cov_trace_cmp1, uint8_t)
+COMPARED(__sanitizer_cov_trace_cmp2, uint16_t)
+COMPARED(__sanitizer_cov_trace_cmp4, uint32_t)
+COMPARED(__sanitizer_cov_trace_cmp8, uint64_t)
+COMPARED(__sanitizer_cov_trace_const_cmp1, uint8_t)
+COMPARED(__sanitizer_cov_trace_const_cmp2, uint16_t)
+COMPARED(__sanitizer_cov_trace_const_cmp4, uint32_t)
+COMPARED(__sanitizer_cov_trace_const_cmp8, uint64_t)
+COMPARED(__sanitizer_cov_trace_cmpf, float)
+COMPARED(__sanitizer_cov_trace_cmpd, double)
+void __sanitizer_cov_trace_switch(uint64_t, void*) {
+    if (ARRIVES && tracing->recorder->in_own_function()) tracing->recorder->did(Did::line);
+}
+}
+
+// ---- the runtime's functions (launch.h, cuda_pipeline.h), under the names that the compiler gives them ----------------
+
+namespace cuda_on_cpu {
+
+void async_copy(void* to, const void* from, size_t bytes, size_t zeros);
+
+#define WRAPPED(result, name, mangled, ...) \
+    result name##_of_recorded(__VA_ARGS__) asm("__wrap__ZN11cuda_on_cpu" mangled); \
+    result name##_of_recorded(__VA_ARGS__)
+
+static void waits(bool kept, const char* function) {
+    if (kept) tracing->recorder->did(Did::barrier, function);
+}
+static void goes_on(bool kept, const char* function) {
+    if (kept) tracing->recorder->did(Did::passed, function);
+}
+
+WRAPPED(void, barrier, "7barrierEPKc", const char* name) {
+    waits(ARRIVES, name);
+    barrier(name);
+    goes_on(ARRIVES, name);
+}
+WRAPPED(size_t, barrier_sum, "11barrier_sumEmPKc", size_t value, const char* name) {
+    waits(ARRIVES, name);
+    size_t sum = barrier_sum(value, name);
+    goes_on(ARRIVES, name);
+    return sum;
+}
+WRAPPED(void, meet, "4meetEjPKc", unsigned int mask, const char* name) {
+    waits(ARRIVES, name);
+    meet(mask, name);
+    goes_on(ARRIVES, name);
+}
+WRAPPED(void, grid_barrier, "12grid_barrierEv") {
+    waits(ARRIVES, "grid.sync");
+    grid_barrier();
+    goes_on(ARRIVES, "grid.sync");
+}
+WRAPPED(uint64_t, shuffle, "7shuffleEjmjPKc", unsigned int mask, uint64_t value, unsigned int from, const char* name) {
+    const bool kept = ARRIVES;
+    if (kept) tracing->recorder->did(Did::shuffle, name, value, uint8_t(from));
+    value = shuffle(mask, value, from, name);
+    if (kept) tracing->recorder->got(value);
+    return value;
+}
+WRAPPED(unsigned int, ballot, "6ballotEjbPKc", unsigned int mask, bool vote, const char* name) {
+    if (ARRIVES) tracing->recorder->did(Did::line, name);
+    return ballot(mask, vote, name);
+}
+WRAPPED(unsigned int, match, "5matchEjmPKc", unsigned int mask, uint64_t value, const char* name) {
+    if (ARRIVES) tracing->recorder->did(Did::line, name);
+    return match(mask, value, name);
+}
+WRAPPED(void, touch, "5touchEPKvmNS_6AccessES1_", const void* address, size_t bytes, Access access, const void* code) {
+    ARRIVES;
+    touch(address, bytes, access, code);
+}
+WRAPPED(void, async_copy, "10async_copyEPvPKvmm", void* to, const void* from, size_t bytes, size_t zeros) {
+    ARRIVES;
+    async_copy(to, from, bytes, zeros);
+}
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,396 @@
+"""What the runtime recorded as a `Recording`: the steps of warps, with values, variables, costs and problems."""
+
+import ctypes
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from utils.cuda.cpu.trace.marked import marked
+from utils.cuda.cpu.trace.source import array_dimensions
+from utils.cuda.cpu.trace.values import KINDS, decoded, kind_of
+from utils.cuda.player.recording import Block, Memory, Recording, Step
+
+__all__ = ["Made", "recording"]
+
+_DID = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line")  # recorder.h: Did
+_SPACES = ("global", "shared", "constant", "local")
+_SMALL = 4096  # elements of a tensor that is kept whole
+_UNSET = 0xFE  # a variable that has no value yet (recorder.cpp)
+_LARGEST_WINDOW = 2**18  # elements
+
+
+@dataclass
+class Made:
+    """What the runtime recorded: arrays of the structs of recorder.h, and the memories as dictionaries."""
+
+    steps: np.ndarray
+    order: np.ndarray
+    seen: np.ndarray
+    frames: np.ndarray
+    bytes: np.ndarray
+    memories: list[dict]
+    cut: bool
+
+
+def recording(recorder, made, debug) -> Recording:
+    """The `Recording` of what a Recorder (recorder.py) made, at most `recorder.steps` steps of it."""
+    places = [_Place(memory, recorder) for memory in made.memories]
+    numbers = {number: k for k, number in enumerate(sorted(recorder.kept))}
+    reader = _Reader(made, debug, places, numbers)
+    steps = [step for raw in made.steps for step in reader.steps(raw)]
+    steps = _without_repeated_lines(_with_barriers_together(_with_exits_early(steps, recorder.trace.source)))
+    kept, cut = _fair(steps, recorder.steps, len(numbers)), made.cut
+    cut = cut or len(kept) < len(steps)
+    memories = _in_order(
+        kept, [place.as_memory(kept, k) for k, place in enumerate(places)], recorder.trace.source, debug
+    )
+    threads = int(np.prod(recorder.block))
+    found = Recording(
+        kernel=recorder.trace.kernel_name,
+        language="cuda",
+        source=recorder.trace.source.splitlines(),
+        grid=recorder.grid,
+        block=recorder.block,
+        kept=_kept(recorder, len(kept), cut),
+        memories=memories,
+        blocks=[Block(recorder.kept[number], threads) for number in numbers],
+        steps=kept,
+    )
+    found.problems = marked(recorder.trace.problems, recorder.trace.recorded.problems, found)
+    return found
+
+
+def _in_order(steps, memories, source, debug):
+    """The memories that steps touch, as the signature has them and then as the source declares them; numbers in `steps`
+    become those of the result."""
+    kernels = [function for function in debug.functions if function.is_kernel]
+    parameters = [v.name for kernel in kernels for v in kernel.variables if v.is_parameter]
+
+    def place(k):
+        name = memories[k].name
+        declared = re.search(rf"__\w+__[^;{{}}]*\b{re.escape(name)}\b", source)
+        is_parameter = name in parameters
+        at = parameters.index(name) if is_parameter else declared.end() if declared else len(source)
+        return not is_parameter, at, memories[k].block or 0
+
+    touched = {step.memory for step in steps if step.memory is not None}
+    order = {old: new for new, old in enumerate(sorted(touched, key=place))}
+    for step in steps:
+        step.memory = order.get(step.memory)
+    return [memories[old] for old in order]
+
+
+def _kept(recorder, count, cut) -> str:
+    """The sentence about what was kept."""
+    x, y, z = recorder.grid
+    names = ["(" + ",".join(map(str, recorder.kept[number])) + ")" for number in sorted(recorder.kept)]
+    listed = ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+    what = f"Block{'s' if len(names) > 1 else ''} {listed} of {x * y * z:,}"
+    steps = f"the first {count:,} steps" if cut else f"all {count:,} steps"
+    changed = f" {', '.join(recorder.changed)} changed after the trace: this run began with the new values."
+    return f"{what}; {steps}.{changed if recorder.changed else ''}"
+
+
+# ---- memories -------------------------------------------------------------------------------------------------------
+
+
+class _Place:
+    """A memory of the runtime's: what its elements are, and where an address is in it."""
+
+    def __init__(self, memory, recorder):
+        self.raw, self.begin, self.size = memory, memory["begin"], memory["bytes"]
+        self.name, self.space = memory["name"], _SPACES[memory["space"]]
+        tensor = recorder.tensors.get(self.begin)
+        if tensor is not None and tensor.nbytes == self.size:
+            self.type, self.itemsize = str(tensor.dtype).removeprefix("torch."), tensor.element_size()
+            self.kind, self.shape = KINDS.get(self.type, ""), tuple(tensor.shape)
+            self.type = {"f4": "float", "f8": "double", "i4": "int", "f2": "half"}.get(self.kind, self.type)
+            if self.type == "bool":
+                self.kind = "u1"
+        else:
+            declared = memory["type"] or _declared_type(recorder.trace.source, self.name) or ""
+            self.type, self.kind, count = kind_of(declared.partition("[")[0] or "")
+            sizes = array_dimensions(declared)
+            element = int(self.kind[1:]) if self.kind and self.kind != "bf16" else 2 if self.kind else 0
+            if not self.kind and (not declared or memory["element"] in (1, 2, 4, 8)):
+                element, count = memory["element"], 1
+                self.kind = {4: "f4", 8: "f8", 2: "f2", 1: "u1"}.get(element, "") if not declared else ""
+            self.itemsize = element or memory["element"]
+            whole = self.itemsize * count * int(np.prod(sizes or (1,)))
+            self.shape = (*sizes, *([count] if count > 1 else [])) if whole == self.size else ()
+            if not self.shape or whole != self.size:
+                self.shape = (max(1, self.size // self.itemsize),)
+        self.block = memory["block"] if memory["block"] >= 0 else None
+        self.count = max(0, self.size // self.itemsize)
+
+    def values(self, raw) -> list:
+        """The elements that bytes hold."""
+        return decoded(raw, self.kind, self.itemsize)
+
+    def where(self, address, size) -> str:
+        """In words, where an address outside is."""
+        before = self.begin - address
+        if before > 0:
+            return f"{before:,} bytes before the start of {self.name}"
+        past = address - (self.begin + self.size)
+        if past == 0:
+            return f"the first byte past the end of {self.name}"
+        return f"{past:,} bytes past the end of {self.name}" if past > 0 else f"across the end of {self.name}"
+
+    def as_memory(self, steps, number) -> Memory:
+        """The memory as a Recording has it; of a large one what the steps touch."""
+        touched = [
+            (e, e + step.width - 1) for step in steps if step.memory == number for e in step.elements if e is not None
+        ]
+        first, last = min((a for a, _ in touched), default=0), max((b for _, b in touched), default=-1)
+        window = None
+        if self.count > _SMALL:
+            last = min(last, first + _LARGEST_WINDOW - 1)
+            window = (first, max(0, min(last, self.count - 1) - first + 1))
+        begin, count = window or (0, self.count)
+        if self.space == "shared":
+            values = [None] * count
+        else:
+            raw = np.frombuffer(self.raw["before"], np.uint8)[begin * self.itemsize : (begin + count) * self.itemsize]
+            values = self.values(raw)
+        block = None if self.block is None else self.block_number
+        return Memory(
+            self.name, self.space, self.type, self.itemsize, self.shape, values, block, window, self.raw["offset"]
+        )
+
+
+def _declared_type(source, name) -> str:
+    """The type with which a source declares `extern __shared__ type name[]`."""
+    found = re.search(rf"extern\s+__shared__\s+([\w\s:]+?)\s*\b{re.escape(name)}\s*\[", source)
+    return re.sub(r"__align__\s*\(\d+\)", "", found[1]).strip() if found else ""
+
+
+# ---- steps ----------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Makes steps of the runtime's."""
+
+    def __init__(self, made, debug, places, numbers):
+        self.made, self.debug, self.places, self.numbers = made, debug, places, numbers
+        self.known = {}  # by block and warp: what its lanes' variables were last
+        for place in places:
+            place.block_number = numbers.get(place.block)
+
+    def steps(self, raw):
+        """The step, or several where its lanes touch several memories or are in several lines."""
+        lanes = np.flatnonzero(np.unpackbits(np.array([raw["lanes"]], "<u4").view(np.uint8), bitorder="little"))
+        seen = self.made.seen[self.made.order[raw["first"] : raw["first"] + len(lanes)]]
+        lines = [self._line(one) for one in seen]
+        groups = {}
+        for k, one in enumerate(seen):
+            groups.setdefault((int(one["memory"]) if one["size"] else None, lines[k]), []).append(k)
+        if _DID[raw["did"]] == "line" and not self._is_own(seen[0]):
+            return
+        first = True
+        for (memory, line), members in groups.items():
+            part = seen[members]
+            step = Step(self.numbers[int(raw["block"])], int(raw["warp"]), line or 0, _DID[raw["did"]], [])
+            step.lanes = [int(lane) for lane in lanes[members]]
+            if memory is not None:
+                self._access(step, part, memory, raw, first)
+            elif step.kind in ("barrier", "passed"):
+                step.barrier = f"line {line}" if line else self._function(part[0])
+            elif step.kind == "shuffle":
+                step.source_lanes = [int(one["source"]) for one in part]
+            step.variables = self._variables(raw, step.lanes, part)
+            first = False
+            yield step
+
+    def _function(self, one):
+        return ctypes.string_at(int(one["function"])).decode() if one["function"] else ""
+
+    def _innermost(self, one):
+        frame = self.made.frames[one["frame"]] if one["frames"] else None
+        return frame is not None and (self.debug.functions[frame["function"]], int(frame["pc"])) or None
+
+    def _is_own(self, one):
+        place = self._innermost(one)
+        return one["function"] or place and self.debug.is_own(*place)
+
+    def _line(self, one):
+        place = self._innermost(one)
+        place = place and self.debug.place(*place)
+        return place and place[0]
+
+    def _access(self, step, part, memory, raw, counts):
+        place = self.places[memory]
+        size = int(part[0]["size"])
+        step.memory, step.width = memory, max(1, size // place.itemsize)
+        offsets = part["address"].astype(np.int64) - place.begin
+        inside = (offsets >= 0) & (offsets + size <= place.size)
+        step.elements = [int(o) // place.itemsize if ok else None for o, ok in zip(offsets, inside, strict=True)]
+        step.outside = [(step.lanes[k], place.where(int(part[k]["address"]), size)) for k in np.flatnonzero(~inside)]
+        step.values = []
+        readable = size % place.itemsize == 0 and size <= 16
+        for one in part:
+            if one["has_value"] and readable:
+                step.values += place.values(one["value"][:size])
+            else:
+                step.values += [None] * step.width
+        if not counts:
+            return
+        if place.space == "global":
+            step.sectors, step.least_sectors = int(raw["sectors"]), -(-len(part) * size // 32)
+            step.least_sectors = min(step.sectors, -(-_distinct(part["address"], size) // 32))
+        elif raw["wavefronts"]:
+            step.wavefronts, step.least_wavefronts = int(raw["wavefronts"]), int(raw["least_wavefronts"])
+
+    def _variables(self, raw, lanes, part):
+        known = self.known.setdefault((int(raw["block"]), int(raw["warp"])), {})
+        lanes, changed, groups = np.array(lanes), {}, {}
+        for k, one in enumerate(part):
+            frames = self.made.frames[one["frame"] : one["frame"] + one["frames"]]
+            groups.setdefault(tuple((int(f["function"]), int(f["pc"])) for f in frames), []).append(k)
+        for stack, members in groups.items():
+            if not stack:
+                continue
+            here, visible = lanes[members], set()
+            for depth, (function, pc) in enumerate(stack):
+                whole = self.debug.functions[function]
+                starts = self.made.frames[part[members]["frame"] + depth]["bytes"].astype(np.int64)
+                copied = self.made.bytes[starts[:, None] + np.arange(whole.bytes)]
+                prefix = "" if whole.is_kernel else f"{whole.name}(): "
+                for scalar in self.debug.visible(whole, pc):
+                    name = prefix + scalar.name
+                    now = copied[:, scalar.at : scalar.at + scalar.size]
+                    is_set = ~(now == _UNSET).all(axis=1)
+                    visible.add(name)
+                    if name not in known or known[name][0].shape[1] != scalar.size:
+                        known[name] = [np.zeros((32, scalar.size), np.uint8), np.zeros(32, bool), scalar]
+                    last, valid, _ = known[name]
+                    known[name][2] = scalar
+                    if (is_set != valid[here]).any() or (is_set[:, None] & (now != last[here])).any():
+                        changed[name] = True
+                    last[here], valid[here] = now, is_set
+            for name in known.keys() - visible:
+                if known[name][1][here].any():
+                    known[name][1][here] = False
+                    changed[name] = True
+        found = {name: self._shown(known[name], lanes, name) for name in changed}
+        return {name: values for name, values in found.items() if values is not None}
+
+    def _shown(self, known, lanes, name):
+        raw, valid, scalar = known
+        if scalar.kind == "pointer":
+            values = [self._pointer(int(v), name) for v in np.ascontiguousarray(raw[lanes]).view("<u8")[:, 0]]
+            if not any(values):
+                return None
+        else:
+            values = decoded(raw[lanes], scalar.kind, scalar.size)
+        return [value if ok else None for value, ok in zip(values, valid[lanes], strict=True)]
+
+    def _pointer(self, address, name):
+        """Where a pointer points; None for the start of what has the pointer's own name, and for what is not known."""
+        if address == 0:
+            return "nullptr"
+        for place in self.places:
+            if place.begin <= address <= place.begin + place.size:
+                offset = (address - place.begin) // place.itemsize
+                if offset == 0 and place.name == name:
+                    return None
+                return f"{place.name} + {offset}"
+        return None
+
+
+def _distinct(addresses, size) -> int:
+    """How many bytes a request touches."""
+    starts = np.unique(addresses)
+    gaps = np.diff(starts)
+    return int(np.minimum(gaps, size).sum()) + size if len(starts) else 0
+
+
+# ---- the order of steps ---------------------------------------------------------------------------------------------
+
+
+def _with_exits_early(steps, source):
+    """Lanes that left early leave after the last thing they did: they did not wait for the others of their warp."""
+    lines, last, found = source.splitlines(), {}, []
+    for k, step in enumerate(steps):
+        if step.kind != "exit":
+            for lane in step.lanes:
+                last[step.block, step.warp, lane] = k
+    after = {}
+    for step in steps:
+        if step.kind != "exit":
+            continue
+        before = {lane: last.get((step.block, step.warp, lane), -1) for lane in step.lanes}
+        latest = max(before.values())
+        early = {}
+        for lane, at in before.items():
+            if at < latest and at >= 0:
+                early.setdefault(at, []).append(lane)
+        for at, left in early.items():
+            line = steps[at].line
+            follows = next((n for n in (line, line + 1) if n <= len(lines) and "return" in lines[n - 1]), None)
+            after.setdefault(at, []).append(Step(step.block, step.warp, follows or step.line, "exit", left))
+        gone = {lane for left in early.values() for lane in left}
+        if gone:
+            kept = [i for i, lane in enumerate(step.lanes) if lane not in gone]
+            step.variables = {name: [values[i] for i in kept] for name, values in step.variables.items()}
+            step.lanes = [step.lanes[i] for i in kept]
+    for k, step in enumerate(steps):
+        found += [step] if step.lanes else []
+        found += after.get(k, [])
+    return found
+
+
+def _with_barriers_together(steps):
+    """All warps of a block go on when its barrier opens, not each when its turn comes."""
+    waiting = {}  # by block and warp: the numbers of its steps to come
+    for k, step in enumerate(steps):
+        waiting.setdefault((step.block, step.warp), []).append(k)
+    found, moved, at = [], set(), {key: 0 for key in waiting}
+    for k, step in enumerate(steps):
+        if k in moved:
+            continue
+        found.append(step)
+        at[step.block, step.warp] = waiting[step.block, step.warp].index(k) + 1 if step.kind == "passed" else None
+        if step.kind != "passed":
+            continue
+        for (block, warp), numbers in waiting.items():
+            if block != step.block or warp == step.warp:
+                continue
+            ahead = next((n for n in numbers if n > k and n not in moved), None)
+            while ahead is not None and steps[ahead].kind == "passed" and steps[ahead].barrier == step.barrier:
+                found.append(steps[ahead])
+                moved.add(ahead)
+                ahead = next((n for n in numbers if n > ahead and n not in moved), None)
+    return found
+
+
+def _without_repeated_lines(steps):
+    """Without the "line" steps that show nothing new: the next step of the same lanes is in the same line."""
+    found, ahead = [], {}
+    for step in reversed(steps):
+        key = step.block, step.warp
+        after = ahead.get(key)
+        if step.kind == "line" and after and after.lanes == step.lanes and after.line == step.line:
+            after.variables = step.variables | after.variables
+            continue
+        ahead[key] = step
+        found.append(step)
+    return found[::-1]
+
+
+def _fair(steps, most, blocks):
+    """At most so many steps, where no block takes what another needs: each keeps its first ones."""
+    counts = [0] * blocks
+    for step in steps:
+        counts[step.block] += 1
+    left, allowed = most, [0] * blocks
+    for place, k in enumerate(sorted(range(blocks), key=lambda k: counts[k])):
+        allowed[k] = min(counts[k], left // (blocks - place))
+        left -= allowed[k]
+    found = []
+    for step in steps:
+        if allowed[step.block] > 0:
+            allowed[step.block] -= 1
+            found.append(step)
+    return found
