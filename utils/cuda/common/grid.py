@@ -3,7 +3,15 @@
 from operator import index
 from typing import NamedTuple
 
-__all__ = ["MOST_BLOCKS", "MOST_THREADS", "MOST_THREADS_IN_A_BLOCK", "dim3", "launch_sizes", "whole_number"]
+__all__ = [
+    "MOST_BLOCKS",
+    "MOST_THREADS",
+    "MOST_THREADS_IN_A_BLOCK",
+    "block_indices",
+    "dim3",
+    "launch_sizes",
+    "whole_number",
+]
 
 
 class dim3(NamedTuple):
@@ -34,6 +42,24 @@ def launch_sizes(blocks, threads) -> tuple[dim3, dim3]:
             "Use smaller blocks and more of them."
         )
     return blocks, threads
+
+
+def block_indices(blocks, grid) -> dict[int, dim3]:
+    """The indices of some blocks by their numbers in the grid, x first. Each is given as a number or as (x, y, z).
+
+    Raises ValueError for a block that the grid does not have.
+    """
+    found = {}
+    for block in [blocks] if isinstance(blocks, int) else blocks:
+        number = block
+        if not isinstance(block, int):
+            x, y, z = (*block, 0, 0)[:3]
+            number = x + grid[0] * (y + grid[1] * z) if x < grid[0] and y < grid[1] and min(x, y, z) >= 0 else -1
+        if not 0 <= number < grid[0] * grid[1] * grid[2]:
+            last = tuple(size - 1 for size in grid)
+            raise ValueError(f"block {block} is not in the grid, whose last block is {last}")
+        found[number] = dim3(number % grid[0], number // grid[0] % grid[1], number // grid[0] // grid[1])
+    return found
 
 
 def _sizes(value, name: str, most: dim3) -> dim3:

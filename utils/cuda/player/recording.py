@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import dataclass, field, fields
 
-__all__ = ["KINDS", "Block", "Marked", "Memory", "Recording", "Step"]
+__all__ = ["KINDS", "Block", "Marked", "Memory", "Recording", "Step", "kept_sentence", "window"]
 
 #: What a step can be. "line": only variables change. "passed": lanes that waited at a barrier go on.
 KINDS = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line")
@@ -134,6 +134,29 @@ class Recording:
         whole["blocks"], whole["problems"] = [vars(b) for b in self.blocks], [vars(p) for p in self.problems]
         whole |= {"kinds": KINDS, "step_fields": names, "steps": rows}
         return json.dumps(whole, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+_SMALL = 4096  # elements of a tensor that is kept whole
+_LARGEST_WINDOW = 2**18  # elements
+
+
+def window(steps, memory, count) -> tuple[int, int] | None:
+    """The part (first, count) of a memory of `count` elements that steps touch; None if it is small enough to be kept
+    whole. `memory` is its number in the steps."""
+    if count <= _SMALL:
+        return None
+    own = [step for step in steps if step.memory == memory]
+    first = min((e for step in own for e in step.elements if e is not None), default=0)
+    last = max((e + step.width - 1 for step in own for e in step.elements if e is not None), default=first - 1)
+    return first, min(last + 1, count, first + _LARGEST_WINDOW) - first
+
+
+def kept_sentence(indices, grid, steps, cut) -> str:
+    """What a recording has kept: blocks with these `indices`, and so many steps; `cut` says that there were more."""
+    names = ["(" + ",".join(map(str, index)) + ")" for index in indices]
+    listed = ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+    count = f"the first {steps:,}" if cut else f"all {steps:,}"
+    return f"Block{'s' if len(names) > 1 else ''} {listed} of {math.prod(grid):,}; {count} steps."
 
 
 class _Replay:

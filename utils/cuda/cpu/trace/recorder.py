@@ -1,10 +1,12 @@
 """Recording a launch: the runtime keeps what the threads of a few blocks do (recorder.h), here taken over as arrays."""
 
 import ctypes
+import math
 
 import numpy as np
 
 from utils.cuda.common import cxx
+from utils.cuda.common.grid import block_indices
 from utils.cuda.cpu.trace.lines import load_address
 from utils.cuda.cpu.trace.steps import Made, recording
 from utils.ground.errors import ToolchainError
@@ -134,23 +136,10 @@ def _positive(steps) -> int:
 
 
 def _kept(blocks, grid, problems) -> dict[int, tuple]:
-    """The blocks to keep: their indices by their numbers, x first. Raises ValueError for one that is not there."""
+    """The blocks to keep, or by default the first ones and those with problems: their indices by their numbers."""
     __tracebackhide__ = True
-    count = grid[0] * grid[1] * grid[2]
-    if blocks is None:
-        places = [place for p in problems for place in (p.block, p.other_block) if place and max(place) < 2**31]
-        asked = [*range(min(_FIRST, count)), *places]
-    else:
-        asked = [blocks] if isinstance(blocks, int) or (blocks and isinstance(blocks, tuple)) else list(blocks)
-    found = {}
-    for block in asked:
-        index = block if isinstance(block, int) else None
-        if index is None:
-            x, y, z = (*block, 0, 0)[:3]
-            inside = 0 <= x < grid[0] and 0 <= y < grid[1] and 0 <= z < grid[2]
-            index = x + grid[0] * (y + grid[1] * z) if inside else -1
-        if not 0 <= index < count:
-            raise ValueError(f"block {block} is not in the grid of {grid}, which has the blocks 0 to {count - 1:,}")
-        found[index] = (index % grid[0], index // grid[0] % grid[1], index // grid[0] // grid[1])
-    most = _MOST if blocks is None else len(found)
-    return dict(list(found.items())[:most])
+    if blocks is not None:
+        return block_indices(blocks, grid)
+    places = [place for p in problems for place in (p.block, p.other_block) if place]
+    found = block_indices([*range(min(_FIRST, math.prod(grid))), *places], grid)
+    return dict(list(found.items())[:_MOST])

@@ -9,15 +9,14 @@ import numpy as np
 from utils.cuda.cpu.trace.marked import marked
 from utils.cuda.cpu.trace.source import array_dimensions
 from utils.cuda.cpu.trace.values import KINDS, decoded, kind_of
-from utils.cuda.player.recording import Block, Memory, Recording, Step
+from utils.cuda.player.ordering import passed_together, without_repeated_lines
+from utils.cuda.player.recording import Block, Memory, Recording, Step, kept_sentence, window
 
 __all__ = ["Made", "recording"]
 
 _DID = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line")  # recorder.h: Did
 _SPACES = ("global", "shared", "constant", "local")
-_SMALL = 4096  # elements of a tensor that is kept whole
 _UNSET = 0xFE  # a variable that has no value yet (recorder.cpp)
-_LARGEST_WINDOW = 2**18  # elements
 
 
 @dataclass
@@ -39,22 +38,25 @@ def recording(recorder, made, debug) -> Recording:
     numbers = {number: k for k, number in enumerate(sorted(recorder.kept))}
     reader = _Reader(made, debug, places, numbers)
     steps = [step for raw in made.steps for step in reader.steps(raw)]
-    steps = _without_repeated_lines(_with_barriers_together(_with_exits_early(steps, recorder.trace.source)))
+    steps = without_repeated_lines(passed_together(_with_exits_early(steps, recorder.trace.source)))
     kept, cut = _fair(steps, recorder.steps, len(numbers)), made.cut
     cut = cut or len(kept) < len(steps)
     memories = _in_order(
         kept, [place.as_memory(kept, k) for k, place in enumerate(places)], recorder.trace.source, debug
     )
     threads = int(np.prod(recorder.block))
+    indices = [recorder.kept[number] for number in numbers]
+    changed = f" {', '.join(recorder.changed)} changed after the trace: this run began with the new values."
+    changed = changed if recorder.changed else ""
     found = Recording(
         kernel=recorder.trace.kernel_name,
         language="cuda",
         source=recorder.trace.source.splitlines(),
         grid=recorder.grid,
         block=recorder.block,
-        kept=_kept(recorder, len(kept), cut),
+        kept=kept_sentence(map(tuple, indices), recorder.grid, len(kept), cut) + changed,
         memories=memories,
-        blocks=[Block(recorder.kept[number], threads) for number in numbers],
+        blocks=[Block(tuple(index), threads) for index in indices],
         steps=kept,
     )
     found.problems = marked(recorder.trace.problems, recorder.trace.recorded.problems, found)
@@ -79,17 +81,6 @@ def _in_order(steps, memories, source, debug):
     for step in steps:
         step.memory = order.get(step.memory)
     return [memories[old] for old in order]
-
-
-def _kept(recorder, count, cut) -> str:
-    """The sentence about what was kept."""
-    x, y, z = recorder.grid
-    names = ["(" + ",".join(map(str, recorder.kept[number])) + ")" for number in sorted(recorder.kept)]
-    listed = ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
-    what = f"Block{'s' if len(names) > 1 else ''} {listed} of {x * y * z:,}"
-    steps = f"the first {count:,} steps" if cut else f"all {count:,} steps"
-    changed = f" {', '.join(recorder.changed)} changed after the trace: this run began with the new values."
-    return f"{what}; {steps}.{changed if recorder.changed else ''}"
 
 
 # ---- memories -------------------------------------------------------------------------------------------------------
@@ -140,15 +131,8 @@ class _Place:
 
     def as_memory(self, steps, number) -> Memory:
         """The memory as a Recording has it; of a large one what the steps touch."""
-        touched = [
-            (e, e + step.width - 1) for step in steps if step.memory == number for e in step.elements if e is not None
-        ]
-        first, last = min((a for a, _ in touched), default=0), max((b for _, b in touched), default=-1)
-        window = None
-        if self.count > _SMALL:
-            last = min(last, first + _LARGEST_WINDOW - 1)
-            window = (first, max(0, min(last, self.count - 1) - first + 1))
-        begin, count = window or (0, self.count)
+        part = window(steps, number, self.count)
+        begin, count = part or (0, self.count)
         if self.space == "shared":
             values = [None] * count
         else:
@@ -156,7 +140,7 @@ class _Place:
             values = self.values(raw)
         block = None if self.block is None else self.block_number
         return Memory(
-            self.name, self.space, self.type, self.itemsize, self.shape, values, block, window, self.raw["offset"]
+            self.name, self.space, self.type, self.itemsize, self.shape, values, block, part, self.raw["offset"]
         )
 
 
@@ -339,44 +323,6 @@ def _with_exits_early(steps, source):
         found += [step] if step.lanes else []
         found += after.get(k, [])
     return found
-
-
-def _with_barriers_together(steps):
-    """All warps of a block go on when its barrier opens, not each when its turn comes."""
-    waiting = {}  # by block and warp: the numbers of its steps to come
-    for k, step in enumerate(steps):
-        waiting.setdefault((step.block, step.warp), []).append(k)
-    found, moved, at = [], set(), {key: 0 for key in waiting}
-    for k, step in enumerate(steps):
-        if k in moved:
-            continue
-        found.append(step)
-        at[step.block, step.warp] = waiting[step.block, step.warp].index(k) + 1 if step.kind == "passed" else None
-        if step.kind != "passed":
-            continue
-        for (block, warp), numbers in waiting.items():
-            if block != step.block or warp == step.warp:
-                continue
-            ahead = next((n for n in numbers if n > k and n not in moved), None)
-            while ahead is not None and steps[ahead].kind == "passed" and steps[ahead].barrier == step.barrier:
-                found.append(steps[ahead])
-                moved.add(ahead)
-                ahead = next((n for n in numbers if n > ahead and n not in moved), None)
-    return found
-
-
-def _without_repeated_lines(steps):
-    """Without the "line" steps that show nothing new: the next step of the same lanes is in the same line."""
-    found, ahead = [], {}
-    for step in reversed(steps):
-        key = step.block, step.warp
-        after = ahead.get(key)
-        if step.kind == "line" and after and after.lanes == step.lanes and after.line == step.line:
-            after.variables = step.variables | after.variables
-            continue
-        ahead[key] = step
-        found.append(step)
-    return found[::-1]
 
 
 def _fair(steps, most, blocks):

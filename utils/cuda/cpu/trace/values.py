@@ -1,10 +1,8 @@
 """Bytes of memory as the numbers that they mean, for a recording."""
 
-import functools
-import struct
-
 import numpy as np
-import torch
+
+from utils.cuda.player.numbers import shortest
 
 __all__ = ["KINDS", "decoded", "kind_of"]
 
@@ -50,30 +48,8 @@ def decoded(raw, kind, size) -> list:
         return ["0x" + raw[k : k + size][::-1].tobytes().hex() for k in range(0, len(raw), size)]
     if kind == "bf16":
         wide = raw.view("<u2").astype("<u4") << 16
-        return [_shortest(x, "bf16") for x in wide.view("<f4").tolist()]
+        return [shortest(x, "bf16") for x in wide.view("<f4").tolist()]
     numbers = raw.view(f"<{kind}")
     if kind in ("f4", "f2"):
-        return [_shortest(x, kind) for x in numbers.astype("<f8").tolist()]
+        return [shortest(x, kind) for x in numbers.astype("<f8").tolist()]
     return numbers.tolist()
-
-
-@functools.lru_cache(65536)
-def _shortest(x, kind):
-    """The double with the fewest decimal digits that rounds to the same number of a kind."""
-    if x != x or x in (float("inf"), float("-inf")) or x.is_integer() and abs(x) < 2**24:
-        return x
-    for digits in range(2 if kind == "bf16" else 3 if kind == "f2" else 6, 10):
-        shorter = float(f"{x:.{digits}g}")
-        if _rounded(shorter, kind) == x:
-            return shorter
-    return x
-
-
-def _rounded(x, kind):
-    if kind == "bf16":
-        return torch.tensor(x, dtype=torch.float64).to(torch.bfloat16).item()
-    form = {"f4": "<f", "f2": "<e"}[kind]
-    try:
-        return struct.unpack(form, struct.pack(form, x))[0]
-    except OverflowError:
-        return None
