@@ -1,4 +1,4 @@
-"""Draws the README's picture of a trace, images/trace_transpose.png:  python -m bench.figures"""
+"""Draws the README's picture and film of a trace, images/trace_*:  python -m bench.figures"""
 
 from pathlib import Path
 
@@ -14,6 +14,14 @@ __global__ void transpose(const float* x, float* out, int n) {
     out[c * n + r] = x[r * n + c];
 }
 """
+REVERSE = """\
+__global__ void reverse(const float* x, float* out) {
+    __shared__ float tile[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = x[i];
+    out[i] = tile[63 - threadIdx.x];
+}
+"""
 
 
 def main():
@@ -21,6 +29,9 @@ def main():
     x, out = torch.randn(n, n), torch.empty(n, n)
     trace = Tracer(TRANSPOSE, "transpose")[(n // 32, n // 8), (32, 8)](x, out, n, outputs=[out])
     trace.plot().savefig(IMAGES / "trace_transpose.png", dpi=80)
+
+    x, out = torch.arange(64.0), torch.zeros(64)
+    Tracer(REVERSE, "reverse")[1, 64](x, out, outputs=[out]).film(IMAGES / "trace_reverse.gif")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def jupyterlab(browser, tmp_path_factory):
     token = secrets.token_hex(16)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     environment |= {
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "JUPYTER_PATH": str(folder / "jupyter"),
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),

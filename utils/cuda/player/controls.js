@@ -86,9 +86,9 @@ function assemble(root, recording, start) {
     const barriers = recording.steps.flatMap((step, k) =>
       step.kind === "passed" && recording.steps[k - 1]?.kind !== "passed" ? [make("span", { class: "tick", style: at(k), title: "a barrier is passed" })] : []);
     const problems = recording.problems.flatMap((problem, k) =>
-      problem.steps.map((step, side) =>
+      problem.sides.map(({ step, thread }) =>
         make("button", { type: "button", class: "mark", style: at(step), title: problem.text, tabindex: -1,
-          "aria-label": `problem ${k + 1}, step ${step + 1}`, onclick: () => visit(k, step, problem.threads[side]?.[1]) }, "!")));
+          "aria-label": `problem ${k + 1}, step ${step + 1}`, onclick: () => visit(k, step, thread?.[1]) }, "!")));
     return make("div", { class: "marks" }, barriers.length <= 200 ? barriers : [], problems.slice(0, 100));
   }
   function label(text, control) { return make("label", {}, make("span", {}, text), control); }
@@ -131,7 +131,7 @@ function assemble(root, recording, start) {
     const width = cards.clientWidth - 6 * size;
     const fit = (cell, most) => [32, 16, 8].find((n) => n <= most && n * cell * size <= width) ?? 8;
     const view = { player, recording, block: player.shown, step: player.step, state: player.state, ...chosen,
-      room: { small: fit(1.3, 32), large: fit(2.5, 16) } };
+      room: { small: fit(1.15, 32), large: fit(2.4, 16) } };
     write(play, timer ? "Pause" : "Play");
     set(said, "aria-live", timer ? "off" : "polite");
     const text = sentence(recording, player.position);

@@ -43,7 +43,15 @@ function decoded(raw) {
     step.variables = Object.entries(step.variables ?? {}).map(([name, values]) => [name, unpacked(values)]);
     return step;
   });
-  return { ...raw, memories, steps };
+  const problems = raw.problems.map(inOrder);
+  return { ...raw, memories, steps, problems };
+}
+
+/** A problem whose sides (step, thread and line) are in the order in which they are played. */
+function inOrder(problem) {
+  const sides = problem.steps.map((step, k) => ({ step, thread: problem.threads[k], line: problem.lines[k] ?? problem.line }));
+  sides.sort((a, b) => a.step - b.step);
+  return { ...problem, sides, threads: sides.map((side) => side.thread ?? []), lines: sides.map((side) => side.line) };
 }
 
 /** What one step does to memory: calls each(lane, element, value, number) for every element that is inside. */

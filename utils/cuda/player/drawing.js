@@ -33,7 +33,8 @@ const ORDER = ["①", "②"]; // the two threads of a race
 function sourcePanel(recording) {
   const rows = recording.source.map((text, at) => {
     const number = recording.first_line + at;
-    const code = make("code", {}, ...coloured(text, recording.language));
+    const indent = text.length - text.trimStart().length + 4; // where a line goes on that is too long for its row
+    const code = make("code", { style: `padding-left: ${indent}ch; text-indent: -${indent}ch` }, ...coloured(text, recording.language));
     const row = make("li", { "data-line": number }, make("span", { class: "number" }, number), code);
     row.where = make("span", { class: "where" });
     row.append(row.where);
@@ -85,8 +86,8 @@ function coloured(text, language) {
 function scrollWithin(list, row) {
   if (!row) return;
   const [above, below] = [row.offsetTop, row.offsetTop + row.offsetHeight]; // the list is what they are relative to
-  if (above < list.scrollTop) list.scrollTop = above - row.offsetHeight;
-  else if (below > list.scrollTop + list.clientHeight) list.scrollTop = below - list.clientHeight + row.offsetHeight;
+  if (above < list.scrollTop) list.scrollTop = above;
+  else if (below > list.scrollTop + list.clientHeight) list.scrollTop = below - list.clientHeight;
 }
 
 // ---------------------------------------------------------------- threads
@@ -139,6 +140,7 @@ function threadsPanel(recording, { pin, hover }) {
     write(title, `Block (${index}): ${threads} threads` + (waiting ? `, ${waiting} waiting` : "") + (exited ? `, ${exited} exited` : ""));
     warps.forEach((row, warp) => set(row, "data-active", step?.block === block && step.warp === warp ? "yes" : null));
     const here = step && step.block === block ? step : null;
+    scrollWithin(grid, warps[here?.warp]);
     const outside = new Set(here?.outside.map(([lane]) => lane));
     cells.forEach((cell, thread) => {
       cell.hidden = thread >= threads;
@@ -184,7 +186,7 @@ function variablesPanel(recording) {
         make("small", {}, kind));
     });
     const does = threads.map((thread) => {
-      const items = here && here.warp === Math.floor(thread / LANES) ? laneText(recording, here, thread % LANES) : "";
+      const items = here && here.warp === Math.floor(thread / LANES) ? laneText(recording, here, thread % LANES, state.held[here.memory]) : "";
       return make("td", {}, items || "–");
     });
     const row = (name, tds, mark) => make("tr", { "data-changed": mark ? "yes" : null }, make("th", { scope: "row" }, name), tds);
@@ -200,8 +202,8 @@ function variablesPanel(recording) {
   return { node: make("section", { class: "panel variables" }, title, table), update };
 }
 
-/** What one lane does in a step: "reads tile[3][5] = 0.25". */
-function laneText(recording, step, lane) {
+/** What one lane does in a step: "reads tile[3][5] = 0.25". `held` is what the memory holds when steps are played. */
+function laneText(recording, step, lane, held) {
   const outside = step.outside.find(([other]) => other === lane);
   if (outside) return outside[1];
   const at = step.lanes.indexOf(lane);
@@ -210,7 +212,10 @@ function laneText(recording, step, lane) {
   if (step.kind === "shuffle") return step.source_lanes?.[at] == null ? "shuffles" : `from lane ${step.source_lanes[at]}`;
   const parts = [];
   forEachElement(step, (other, element, value) => {
-    if (other === lane) parts.push(`${nameOf(recording.memories[step.memory], element)} = ${short(value, 8)}`);
+    if (other !== lane) return;
+    const there = step.kind === "read" && held ? held[element - recording.memories[step.memory].first] : value;
+    const differs = there !== value && there !== undefined ? ` (in this order ${short(there, 8) || "nothing"} is there)` : "";
+    parts.push(`${nameOf(recording.memories[step.memory], element)} = ${short(value, 8)}${differs}`);
   });
   return parts.length ? `${VERBS[step.kind]?.[0] ?? ""} ${parts.join(", ")}` : { exit: "exits", passed: "goes on" }[step.kind] ?? "";
 }
@@ -223,17 +228,20 @@ const withCode = (text) => text.split("`").map((part, k) => (k % 2 ? make("code"
 function problemsPanel(recording, { visit }) {
   if (!recording.problems.length) return { node: null, update() {} };
   const items = recording.problems.map((problem, k) => {
-    const steps = problem.steps.map((step, side) => {
-      const [block, thread] = problem.threads[side] ?? [];
-      const who = thread === undefined ? "" : `thread ${threadIdx(recording, thread)}, `;
-      const text = `${ORDER[side] ?? ""} ${who}line ${problem.lines[side] ?? problem.line}, step ${count(step + 1)}`;
-      return make("button", { type: "button", onclick: () => visit(k, step, thread) }, text);
+    const steps = problem.sides.map(({ step, thread, line }, side) => {
+      const who = thread ? `thread ${threadIdx(recording, thread[1])}, ` : "";
+      const text = `${ORDER[side] ?? ""} ${who}line ${line}, step ${count(step + 1)}`;
+      return make("button", { type: "button", onclick: () => visit(k, step, thread?.[1]) }, text);
     });
     const [text, ...hints] = problem.text.split("\n");
     return make("li", {}, make("p", {}, make("strong", {}, "! "), ...withCode(text)),
       ...hints.map((hint) => make("p", { class: "hint" }, ...withCode(hint.trim()))), make("p", { class: "sides" }, steps));
   });
   const title = make("h3", {}, `${items.length} problem${items.length === 1 ? "" : "s"}`);
-  const update = ({ player }) => items.forEach((item, k) => set(item, "class", player.problem === k ? "chosen" : null));
-  return { node: make("section", { class: "panel problems" }, title, make("ol", {}, items)), update };
+  const list = make("ol", {}, items);
+  function update({ player }) {
+    items.forEach((item, k) => set(item, "class", player.problem === k ? "chosen" : null));
+    scrollWithin(list, items[player.problem]);
+  }
+  return { node: make("section", { class: "panel problems" }, title, list), update };
 }

@@ -46,8 +46,8 @@ function memoryPanel(recording, index) {
       const unique = (split) => [...new Set(touched.map(split))].sort((a, b) => a - b);
       return {
         columns, rows,
-        across: part(columns, across, Math.min(page, across), unique((element) => element % columns)),
-        down: part(rows, down, page, unique((element) => Math.floor(element / columns))),
+        across: part(columns, across, across, Math.min(page, across), unique((element) => element % columns)),
+        down: part(rows, memory.space === "shared" ? down : page, down, page, unique((element) => Math.floor(element / columns))),
       };
     };
     const large = overview ? {} : fit(room.large, 16, 8);
@@ -114,6 +114,12 @@ function memoryPanel(recording, index) {
     built = key;
     const lanes = mine ? lanesBy(mine, (element) => element) : new Map();
     const sectors = sectorsOf(recording, mine);
+    const read = new Map(); // element -> a value that a lane reads and that is not there when steps are played
+    if (mine?.kind === "read") {
+      forEachElement(mine, (_, element, value) => {
+        if (value !== state.held[index][element - memory.first]) read.set(element, value);
+      });
+    }
     cells.forEach((cell, element) => {
       const who = lanes.get(element);
       const value = state.held[index][element - memory.first];
@@ -124,8 +130,8 @@ function memoryPanel(recording, index) {
       set(cell, "data-letter", begins ? SECTOR_LETTERS[place] : null);
       set(cell, "data-empty", value === null ? "yes" : null);
       write(cell.firstChild, shape.values ? (value === null ? "·" : short(value, 5)) : "");
-      write(cell.lastChild, who ? (shape.values ? LETTER[mine.kind] : "") + lanesLabel(who) : "");
-      cell.info = { value, who, place };
+      write(cell.lastChild, who ? (read.has(element) ? "≠" : "") + (shape.values ? LETTER[mine.kind] : "") + lanesLabel(who) : "");
+      cell.info = { value, who, place, read: read.get(element) };
     });
     set(node, "data-touched", mine ? mine.kind : null);
     set(grid, "aria-label", `${memory.name}: ${mine ? `${lanesText(mine.lanes)} ${VERBS[mine.kind][mine.lanes.length === 1 ? 0 : 1]} ${touchedText(recording, mine)}` : "not touched in this step"}`);
@@ -133,19 +139,20 @@ function memoryPanel(recording, index) {
   grid.addEventListener("mouseover", (event) => {
     const cell = event.target.closest(".cell");
     if (!cell?.info) return;
-    const { value, who, place } = cell.info;
+    const { value, who, place, read } = cell.info;
     const parts = [`${nameOf(memory, Number(cell.dataset.element))} = ${value === undefined ? "not recorded" : value === null ? "never written" : value}`];
-    if (who) parts.push(lanesText(who));
+    if (who) parts.push(lanesText(who) + (read === undefined ? "" : ` read ${short(read, 8)}: in another order, it was there`));
     if (place !== undefined) parts.push(`sector ${SECTOR_LETTERS[place] ?? place}`);
     set(cell, "title", parts.join("; "));
   });
   return { node, update };
 }
 
-/** The part of `side` rows or columns to show: at most `most`, in pages, with all that are touched; null: too many. */
-function part(side, most, page, touched) {
+/** The part of `side` rows or columns to show: all up to `whole`, otherwise at most `most`, in pages, with all that are
+ * touched; null: those are too many. */
+function part(side, whole, most, page, touched) {
   const range = (from, to) => Array.from({ length: Math.min(side, to) - from }, (_, k) => from + k);
-  if (side <= most) return range(0, side);
+  if (side <= whole) return range(0, side);
   if (!touched.length) return range(0, page);
   const [first, last] = [touched[0], touched[touched.length - 1]];
   const from = first - (first % page);

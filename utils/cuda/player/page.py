@@ -48,7 +48,8 @@ class Player:
     def _packed(self) -> str:
         """Base64 of gzipped JSON. The same runs give the same text: no time of day is in it."""
         runs = ",".join(recording.to_json() for recording in self.runs)
-        choices = json.dumps({name: [str(value) for value in values] for name, values in self.choices.items()})
+        names = {name: name.replace("_", " ") for name in self.choices}
+        choices = json.dumps({names[name]: [str(value) for value in values] for name, values in self.choices.items()})
         return base64.b64encode(gzip.compress(f'{{"choices":{choices},"runs":[{runs}]}}'.encode(), 9, mtime=0)).decode()
 
     def fragment(self) -> str:

@@ -43,9 +43,7 @@ def film(recording: Recording, path, *, most=80, milliseconds=600) -> None:
     for image in images:
         whole = _Image().new("RGB", (WIDTH, height), PAPER)
         whole.paste(image)
-        shown.append(
-            whole.resize((WIDTH * 3 // 4, height * 3 // 4), _Image().Resampling.LANCZOS).quantize(32, dither=0)
-        )
+        shown.append(whole.quantize(64, dither=0))
     times = [milliseconds] * (len(shown) - 1) + [4 * milliseconds]
     shown[0].save(path, save_all=True, append_images=shown[1:], duration=times, loop=0, optimize=True)
 
