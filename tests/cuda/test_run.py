@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from utils.cuda import run
 from utils.cuda.common.cache import _entries
@@ -96,7 +97,7 @@ def test_arguments_input_and_output_are_passed_on(folder):
         ("exit", 7, ""),
         ("abort", 134, "was ended by SIGABRT"),
         ("throw", 134, "out of cheese"),
-        ("fault", 134, r"illegal memory access.*thread \(0, 0, 0\) of block \(0, 0, 0\) of fill"),
+        ("fault", 134, r"illegal memory access.*thread \(0, 0, 0\) of block \(\d, 0, 0\) of fill"),
     ],
 )
 def test_exit_codes(folder, capfd, what, code, message):
@@ -131,6 +132,45 @@ def test_errors_name_the_file_and_the_line(tmp_path, capfd, text, message):
     (tmp_path / "wrong.cuh").write_text("#pragma once\n__global__ void k(int* x) { *x = missing; }\n")
     assert run.main([str(tmp_path / "one.cu")]) == 2
     assert re.search(message, capfd.readouterr().err, re.DOTALL)
+
+
+def test_options_for_the_compiler_and_the_linker(tmp_path, capfd):
+    (tmp_path / "threads.cu").write_text(
+        "#include <cstdio>\n#include <omp.h>\nint main(int argc, char** argv) {\n    int threads = 0;\n"
+        "#pragma omp parallel num_threads(3) reduction(+ : threads)\n    threads += 1;\n"
+        '    printf("%d %d %s\\n", threads, argc, argv[argc - 1]);\n}\n'
+    )
+    command = [str(tmp_path / "threads.cu"), "-Xcompiler", "-fopenmp"]
+    assert run.main([*command, "-lm", "-lcublas", "file", "-last"]) == 0
+    assert capfd.readouterr().out == "3 3 -last\n"
+    assert run.main([*command, "-lnowhere"]) == 2
+    assert "nowhere" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has all of them")
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("#include <cuda.h>\nint main() {\n    CUdevice d;\n    cuInit(0);\n}", 3, "the driver's own functions: use"),
+        ("int main() {\n    cudaArray_t a;\n    cudaMallocArray(&a, nullptr, 1, 1);\n}", 3, "textures: read the"),
+        ("#include <curand_kernel.h>\nint main() {}", 1, "cuRAND, random numbers: make them"),
+        ("#include <cub/cub.cuh>\nint main() {}", 1, "CUB: write the reduction"),
+        ("int main() {\n    cudaGraphicsResource* r;\n    cudaGraphicsMapResources(1, &r, 0);\n}", 2, "graphics"),
+        ("int main() {\n    cudaMemPoolPtrExportData d;\n}", 2, "memory that processes share: it needs a GPU"),
+    ],
+)
+def test_what_the_engine_lacks_is_named_once(tmp_path, capfd, text, line, message):
+    (tmp_path / "one.cu").write_text(text)
+    assert run.main([str(tmp_path / "one.cu")]) == 2
+    said = capfd.readouterr().err
+    assert re.search(rf"one\.cu, line {line}: .*the CPU engine does not have {message}", said)
+    assert said.count("one.cu, line") == 1
+
+
+def test_what_cuda_no_longer_has_is_replaced(tmp_path, capfd):
+    (tmp_path / "old.cu").write_text("int main() {\n    cudaThreadSynchronize();\n}")
+    assert run.main([str(tmp_path / "old.cu")]) == 2
+    assert "no `cudaThreadSynchronize` any more: write `cudaDeviceSynchronize()`" in capfd.readouterr().err
 
 
 def test_what_is_not_a_program(tmp_path, capfd):

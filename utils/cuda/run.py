@@ -8,6 +8,9 @@ them is passed to the program, except these options, which may be anywhere:
   -DNAME[=VALUE], -UNAME
               define or undefine a macro
   -std=c++20  the language, C++17 if not given, as for nvcc
+  -lNAME      link with this library; CUDA's own need no naming (before the program's arguments only)
+  -Xcompiler FLAG
+              a flag for the C++ compiler, such as -fopenmp
   --verbose   print the commands that compile it
   --          what follows belongs to the program, even if it looks like an option
 
@@ -42,6 +45,8 @@ class Command(NamedTuple):
     folders: list[str]
     macros: list[str]
     standard: str
+    libraries: list[str]
+    host_flags: list[str]
     trace: bool
     verbose: bool
 
@@ -53,7 +58,7 @@ def main(words) -> int:
         return 0 if words else 2
     try:
         command = _command(words)
-        whole = program(command.files, command.folders, command.macros, command.standard)
+        whole = program(*command[:1], *command[2:7])
         return _run(command, _built(command, whole), whole)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
@@ -67,6 +72,7 @@ def main(words) -> int:
 def _command(words) -> Command:
     """The command line, sorted. Raises ValueError if it names no source."""
     files, arguments, folders, macros, standard, flags = [], [], [], [], "c++17", set()
+    libraries, host_flags = [], []
     ahead = list(words)
     while ahead:
         word = ahead.pop(0)
@@ -83,6 +89,10 @@ def _command(words) -> Command:
             macros.append(word)
         elif word.startswith("-std="):
             standard = word[5:]
+        elif word == "-Xcompiler" and ahead:
+            host_flags.append(ahead.pop(0))
+        elif word[:2] == "-l" and word[2:] and not arguments:
+            libraries.append(word[2:])
         elif word.endswith(SUFFIXES) and not arguments:
             files.append(word)
         elif files:
@@ -91,7 +101,8 @@ def _command(words) -> Command:
             raise ValueError(f"{word!r} is neither an option nor a source: name a .cu file first, or ask for --help")
     if not files:
         raise ValueError("name the program's source, as in `python -m utils.cuda.run program.cu`")
-    return Command(files, arguments, folders, macros, standard, "--trace" in flags, "--verbose" in flags)
+    compiling = (folders, macros, standard, libraries, host_flags)
+    return Command(files, arguments, *compiling, "--trace" in flags, "--verbose" in flags)
 
 
 def _built(command, whole):

@@ -90,6 +90,14 @@ _CALLED = {
     **dict.fromkeys(["int64", "i64"], "`long long`"),
     **dict.fromkeys(["uint8", "u8"], "`unsigned char`"),
 }
+# What older versions of CUDA had: what there is now.
+_REMOVED = {
+    "cudaThreadSynchronize": "cudaDeviceSynchronize()",
+    "cudaThreadExit": "cudaDeviceReset()",
+    "clockRate": "cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device)",
+    "memoryClockRate": "cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, device)",
+    "deviceOverlap": "asyncEngineCount",
+}
 _HEADERS = {"half": "cuda_fp16.h", "half2": "cuda_fp16.h", "__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
 _CONTAINERS = {"vector", "array", "list", "map", "string"}
@@ -106,6 +114,8 @@ def unknown(place, nvidia, member, gcc, clang):
         return 'A kernel prints with `printf("i = %d\\n", i)`.'
     if name in _CALLED:
         return f"C++ has no `{name}`: write {_CALLED[name]}."
+    if name in _REMOVED:
+        return f"CUDA 13 has no `{name}` any more: write `{_REMOVED[name]}`."
     if name in _HEADERS:
         return f"`{name}` needs `#include <{_HEADERS[name]}>` at the top of the source."
     if name in _MODULES and re.search(rf"\b{name}\s*(?:\.|::)", place.code):

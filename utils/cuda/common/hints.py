@@ -228,7 +228,11 @@ _CPP = [
         r"\b(?:int|float|double|auto|size_t)\s+(?P<name>\w+)\s*[=;\[]",
         "The name `{name}` is taken: to change that variable, leave out the type; otherwise choose another name.",
     ),
-    (r"No such file", r"#\s*include", "Is the name right? compile_kernel needs no header of CUDA's or torch's."),
+    (
+        r"No such file",
+        r"#\s*include",
+        "Is the name right? `-I FOLDER` names another place to look; a kernel needs no header of CUDA's or torch's.",
+    ),
     ("break statement|continue statement", "", "To leave the kernel, write `return;`."),
     (r"\b(?:float|int|double|char)[234]\b", "", advice.vectors),
     (f"expected|{_RETURNED}", "", missing.brackets),

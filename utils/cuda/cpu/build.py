@@ -264,6 +264,8 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     return extension.compiled(build, say, [cuda_src, cpp_src])
 
 
+# NVIDIA's libraries whose functions are in the engine's runtime, as far as it has them.
+_IN_RUNTIME = re.compile(r"cuda|cudart(_static)?|cudadevrt|cublas|cublasLt|nvToolsExt")
 # What makes a header part of the device code, so that it must be translated.
 _IN_DEVICE_CODE = {"__global__", "__device__", "__shared__", "__constant__", "<<<"}
 # A program's own start: before its `main`, the runtime prepares for a process that is not Python.
@@ -284,7 +286,7 @@ def build_program(program, folder, traced=False, say=print) -> str:
     for path, text in texts.items():
         _place(root, path, text, path.suffix in CUDA or _is_device_code(text), traced)
     standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
-    flags = [f"-std={standard}", *_COMMON_FLAGS, *program.macros]
+    flags = [f"-std={standard}", *_COMMON_FLAGS, *program.macros, *program.host_flags]
     flags += [f"-I{place}" for original in program.folders for place in (_inside(root, original), original)]
     levels = {"cuda": _device_flags(compiler, texts.values(), traced), "host": ["-O2"]}
     commands = [[compiler, "-c", str(folder / "start.cpp"), "-o", str(folder / "start.o")]]
@@ -298,7 +300,9 @@ def build_program(program, folder, traced=False, say=print) -> str:
         commands.append([compiler, *given, *levels[kind], "-iquote", str(path.parent), *language, "-c", placed])
         commands[-1] += ["-o", str(folder / f"{number}.o")]
     objects = [command[-1] for command in commands]
-    link = [compiler, "-no-pie", *objects, *_link_runtime(), "-ldl", "-o", str(folder / "program")]
+    libraries = [f"-l{name}" for name in program.libraries if not _IN_RUNTIME.fullmatch(name)]
+    link = [compiler, "-no-pie", *program.host_flags, *objects, *_link_runtime(), *libraries, "-ldl"]
+    link += ["-o", str(folder / "program")]
     return _compile_and_link(commands, link, folder, say)
 
 
@@ -364,13 +368,13 @@ def _compile_and_link(commands, link, folder, say) -> str:
     What the compilers print although they succeed goes to `folder/warnings.log`.
     The runtime is built beside its final place and moved there when complete, so no process ever loads half of it.
     """
-    from utils.cuda.cpu.missing import explained_includes
+    from utils.cuda.cpu.missing import explained_missing
 
     runtime = _runtime_path()
     if is_whole(runtime):
         with contextlib.suppress(OSError):  # a read-only cache
             os.utime(runtime)  # in use: utils/cuda/common/cache.py removes one that has long been unused
-        return explained_includes(run(commands, say, folder / "warnings.log")) or run([link], say)
+        return explained_missing(run(commands, say, folder / "warnings.log")) or run([link], say)
     make_folder(runtime.parent)
     with tempfile.TemporaryDirectory(dir=runtime.parent) as beside:
         compiler, objects = cxx_compiler(), []
@@ -383,7 +387,7 @@ def _compile_and_link(commands, link, folder, say) -> str:
             commands = [*commands, [compiler, *_RUNTIME_FLAGS, *shared, "-c", str(part), "-o", objects[-1]]]
         built = f"{beside}/{runtime.name}"
         linked = [compiler, "-shared", f"-Wl,-soname,{runtime.name}", *objects, "-pthread", "-o", built]
-        log = explained_includes(run(commands, say, folder / "warnings.log")) or run([linked], say)
+        log = explained_missing(run(commands, say, folder / "warnings.log")) or run([linked], say)
         if log:
             return log
         put(Path(built), runtime)

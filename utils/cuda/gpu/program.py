@@ -32,11 +32,13 @@ def build(program, folder, say) -> str:
     compiler, real = toolchain.host_compiler(home), toolchain.gpu_architecture()
     common = [str(home / "bin" / "nvcc"), f"-std={program.standard}", f"-gencode=arch=compute_{real},code=sm_{real}"]
     common += ["-ccbin", compiler, "-O3", *program.macros, *(f"-I{place}" for place in program.folders)]
+    common += [word for flag in program.host_flags for word in ("-Xcompiler", flag)]
     if len(program.sources) > 1:
         common.append("-rdc=true")  # device code of one file may call that of another
     objects = [str(folder / f"{number}.o") for number in range(len(program.sources))]
     commands = [[*common, "-c", str(path), "-o", made] for path, made in zip(program.sources, objects, strict=True)]
-    link = [*common, "--cudart=shared", *objects, *_libraries(program, folder, home), "-o", str(folder / "program")]
+    libraries = [f"-l{name}" for name in program.libraries] + _libraries(program, folder, home)
+    link = [*common, "--cudart=shared", *objects, *libraries, "-o", str(folder / "program")]
     return extension.run(commands, say, folder / "warnings.log") or extension.run([link], say)
 
 

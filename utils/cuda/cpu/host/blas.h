@@ -1,7 +1,8 @@
-// The BLAS that comes with torch, for cuBLAS (cublas.cpp, gemm_ex.cpp).
+// The BLAS that comes with torch, for cuBLAS (cublas.cpp, gemm_ex.cpp, cublas_lt.cpp).
 #pragma once
 
 #include <complex>
+#include <functional>
 
 #include "cublas_v2.h"
 #include "streams.h"
@@ -43,7 +44,34 @@ void multiply(cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int 
 // the last, reach beyond the allocation or the tensor in which they begin.
 void stay_inside(const char* function, const char* matrix, const void* p, size_t step, size_t bytes, size_t columns);
 
-// Does the work of a call now, or notes it where the handle's stream is captured.
-cublasStatus_t on_stream(cublasHandle_t handle, std::function<void()> work);
+// Does the work of a call now, or notes it where the stream is captured.
+cublasStatus_t on_stream(cudaStream_t stream, std::function<void()> work);
+
+// Numbers whose type is chosen at run time.
+size_t bytes_of(cudaDataType type);  // 0 for one that cuBLAS's products do not have here
+double read(const void* p, cudaDataType type, size_t i = 0);
+void write(void* p, cudaDataType type, size_t i, double value);
+
+// A matrix of such numbers for each batch: element (i, j) is at i + j * ld, or at i * ld + j if it is stored by rows.
+struct Matrices {
+    std::function<void*(int batch)> of;
+    cudaDataType type;
+    int ld;
+    bool by_rows = false;
+    size_t place(int i, int j) const { return by_rows ? size_t(i) * ld + j : i + size_t(j) * ld; }
+};
+
+// D = alpha op(A) op(B) + beta C for each batch, added up in double precision and rounded once.
+struct Product {
+    const char* name;  // of the function, for errors
+    cublasOperation_t op_a, op_b;
+    int m, n, k, batches;
+    cublasComputeType_t compute;
+    const void *alpha, *beta;
+    bool scalars_on_device;
+    Matrices a, b, c, d;
+    std::function<void(int batch, double* result)> then = nullptr;  // with the m x n result before it is rounded
+};
+cublasStatus_t product(cudaStream_t stream, const Product& wanted);
 
 }  // namespace cuda_on_cpu

@@ -60,8 +60,8 @@ void stay_inside(const char* function, const char* matrix, const void* p, size_t
                                  ", which is more than there are: compare its sizes and its leading dimension");
 }
 
-cublasStatus_t on_stream(cublasHandle_t handle, std::function<void()> work) {
-    cudaError_t error = enqueue(handle->stream, cudaGraphNodeTypeKernel, [work = std::move(work)] {
+cublasStatus_t on_stream(cudaStream_t stream, std::function<void()> work) {
+    cudaError_t error = enqueue(stream, cudaGraphNodeTypeKernel, [work = std::move(work)] {
         work();
         return cudaSuccess;
     });
@@ -108,7 +108,7 @@ static cublasStatus_t gemm(const char* name, cublasHandle_t h, cublasOperation_t
     if (!is_product(op_a, op_b, m, n, k, lda, ldb, ldc) || batches < 0 || !alpha || !beta)
         return CUBLAS_STATUS_INVALID_VALUE;
     Scalar<T> by(h, alpha), keep(h, beta);
-    return on_stream(h, [=] {
+    return on_stream(h->stream, [=] {
         for (int i = 0; i < batches && m && n; i++) {
             const int a_columns = op_a == CUBLAS_OP_N ? k : m, b_columns = op_b == CUBLAS_OP_N ? n : k;
             if (k) stay_inside(name, "A", a(i), sizeof(T) * lda, sizeof(T) * (m + k - a_columns), a_columns);
@@ -127,7 +127,7 @@ static cublasStatus_t gemv(const char* name, cublasHandle_t h, cublasOperation_t
         !beta)
         return CUBLAS_STATUS_INVALID_VALUE;
     Scalar<T> by(h, alpha), keep(h, beta);
-    return on_stream(h, [=] {
+    return on_stream(h->stream, [=] {
         int rows = op == CUBLAS_OP_N ? m : n, columns = op == CUBLAS_OP_N ? n : m;
         stay_inside(name, "A", a, sizeof(T) * lda, sizeof(T) * m, n);
         for (int i = 0; i < rows; i++) {
@@ -151,7 +151,7 @@ static cublasStatus_t geam(const char* name, cublasHandle_t h, cublasOperation_t
         (c == b && (op_b != CUBLAS_OP_N || ldb != ldc)))
         return CUBLAS_STATUS_INVALID_VALUE;
     Scalar<T> by_a(h, alpha), by_b(h, beta);
-    return on_stream(h, [=] {
+    return on_stream(h->stream, [=] {
         stay_inside(name, "C", c, sizeof(T) * ldc, sizeof(T) * m, n);
         for (int j = 0; j < n; j++)
             for (int i = 0; i < m; i++) {
@@ -169,7 +169,7 @@ static cublasStatus_t ger(const char* name, cublasHandle_t h, bool conjugate, in
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (m < 0 || n < 0 || !incx || !incy || lda < std::max(1, m) || !alpha) return CUBLAS_STATUS_INVALID_VALUE;
     Scalar<T> by(h, alpha);
-    return on_stream(h, [=] {
+    return on_stream(h->stream, [=] {
         stay_inside(name, "A", a, sizeof(T) * lda, sizeof(T) * m, n);
         for (int j = 0; j < n; j++)
             for (int i = 0; i < m; i++) {
@@ -182,7 +182,7 @@ static cublasStatus_t ger(const char* name, cublasHandle_t h, bool conjugate, in
 // Calls do(i) for each of n elements.
 static cublasStatus_t each(cublasHandle_t h, int n, std::function<void(int)> act) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
-    return on_stream(h, [=] {
+    return on_stream(h->stream, [=] {
         for (int i = 0; i < n; i++) act(i);
     });
 }
@@ -192,7 +192,7 @@ static cublasStatus_t dot(cublasHandle_t h, bool conjugate, int n, const T* x, i
                           T* result) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!result) return CUBLAS_STATUS_INVALID_VALUE;
-    return on_stream(h, [=] {
+    return on_stream(h->stream, [=] {
         using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::complex<double>>;
         Wide sum = 0;
         for (int i = 0; i < n; i++) {
@@ -207,7 +207,7 @@ template <class T, class Real>
 static cublasStatus_t norm(cublasHandle_t h, bool squares, int n, const T* x, int incx, Real* result) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!result) return CUBLAS_STATUS_INVALID_VALUE;
-    return on_stream(h, [=] {
+    return on_stream(h->stream, [=] {
         double sum = 0;
         for (int i = 0; i < n && incx > 0; i++)
             sum = squares ? std::hypot(sum, double(std::abs(at(x, n, incx, i)))) : sum + sum_of_parts(at(x, n, incx, i));
@@ -220,7 +220,7 @@ template <class T>
 static cublasStatus_t extreme(cublasHandle_t h, int sign, int n, const T* x, int incx, int* result) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!result) return CUBLAS_STATUS_INVALID_VALUE;
-    return on_stream(h, [=] {
+    return on_stream(h->stream, [=] {
         *result = n > 0 && incx > 0;
         for (int i = 1; i < n && incx > 0; i++)
             if (sign * sum_of_parts(at(x, n, incx, i)) > sign * sum_of_parts(at(x, n, incx, *result - 1)))

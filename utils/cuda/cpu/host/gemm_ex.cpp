@@ -7,7 +7,7 @@
 
 namespace cuda_on_cpu {
 
-static size_t bytes_of(cudaDataType type) {
+size_t bytes_of(cudaDataType type) {
     switch (type) {
         case CUDA_R_8I: return 1;
         case CUDA_R_16F:
@@ -19,7 +19,7 @@ static size_t bytes_of(cudaDataType type) {
     }
 }
 
-static double read(const void* p, cudaDataType type, size_t i = 0) {
+double read(const void* p, cudaDataType type, size_t i) {
     switch (type) {
         case CUDA_R_8I: return static_cast<const int8_t*>(p)[i];
         case CUDA_R_16F: return __half2float(static_cast<const __half*>(p)[i]);
@@ -30,7 +30,7 @@ static double read(const void* p, cudaDataType type, size_t i = 0) {
     }
 }
 
-static void write(void* p, cudaDataType type, size_t i, double value) {
+void write(void* p, cudaDataType type, size_t i, double value) {
     switch (type) {
         case CUDA_R_16F: static_cast<__half*>(p)[i] = __float2half(float(value)); break;
         case CUDA_R_16BF: static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16(float(value)); break;
@@ -58,49 +58,60 @@ static cudaDataType scale_type(cudaDataType a, cudaDataType b, cudaDataType c, c
 }
 
 // A matrix in double precision, its columns one behind the other.
-static std::vector<double> widened(const void* p, cudaDataType type, int ld, int rows, int columns) {
+static std::vector<double> widened(const Matrices& all, int batch, int rows, int columns) {
     std::vector<double> wide(size_t(rows) * columns);
+    const void* from = all.of(batch);
     for (int j = 0; j < columns; j++)
-        for (int i = 0; i < rows; i++) wide[i + size_t(j) * rows] = read(p, type, i + size_t(j) * ld);
+        for (int i = 0; i < rows; i++) wide[i + size_t(j) * rows] = read(from, all.type, all.place(i, j));
     return wide;
 }
 
-static cublasStatus_t gemm(const char* name, cublasHandle_t h, cublasOperation_t op_a, cublasOperation_t op_b, int m,
-                           int n, int k, const void* alpha, std::function<const void*(int)> a, cudaDataType a_type,
-                           int lda, std::function<const void*(int)> b, cudaDataType b_type, int ldb, const void* beta,
-                           std::function<void*(int)> c, cudaDataType c_type, int ldc, int batches,
-                           cublasComputeType_t compute) {
-    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
-    if (!is_product(op_a, op_b, m, n, k, lda, ldb, ldc) || batches < 0 || !alpha || !beta)
-        return CUBLAS_STATUS_INVALID_VALUE;
-    const cudaDataType scale = scale_type(a_type, b_type, c_type, compute);
-    if (scale == CUDA_C_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
-    const bool later = h->pointer_mode == CUBLAS_POINTER_MODE_DEVICE;
-    const double given_by = later ? 0 : read(alpha, scale), given_keep = later ? 0 : read(beta, scale);
-    return on_stream(h, [=] {
-        const double by = later ? read(alpha, scale) : given_by, keep = later ? read(beta, scale) : given_keep;
-        const int a_rows = op_a == CUBLAS_OP_N ? m : k, a_columns = m + k - a_rows;
-        const int b_rows = op_b == CUBLAS_OP_N ? k : n, b_columns = n + k - b_rows;
-        const size_t in = bytes_of(a_type), out = bytes_of(c_type);
-        for (int batch = 0; batch < batches && m && n; batch++) {
-            stay_inside(name, "A", a(batch), in * lda, in * a_rows, a_columns);
-            stay_inside(name, "B", b(batch), in * ldb, in * b_rows, b_columns);
-            stay_inside(name, "C", c(batch), out * ldc, out * m, n);
-            std::vector<double> wide(size_t(m) * n);
-            if (k && by != 0) {
-                auto wide_a = widened(a(batch), a_type, lda, a_rows, a_columns);
-                auto wide_b = widened(b(batch), b_type, ldb, b_rows, b_columns);
-                multiply(op_a, op_b, m, n, k, by, wide_a.data(), a_rows, wide_b.data(), b_rows, 0.0, wide.data(), m);
+static void check(const char* name, const char* which, const Matrices& all, int batch, int rows, int columns) {
+    const size_t element = bytes_of(all.type);
+    if (all.by_rows) std::swap(rows, columns);
+    stay_inside(name, which, all.of(batch), element * all.ld, element * rows, columns);
+}
+
+cublasStatus_t product(cudaStream_t stream, const Product& p) {
+    const cudaDataType scale = scale_type(p.a.type, p.b.type, p.c.type, p.compute);
+    if (scale == CUDA_C_32F || p.d.type != p.c.type) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const bool later = p.scalars_on_device;
+    const double given_by = later ? 0 : read(p.alpha, scale), given_keep = later ? 0 : read(p.beta, scale);
+    return on_stream(stream, [=] {
+        const double by = later ? read(p.alpha, scale) : given_by, keep = later ? read(p.beta, scale) : given_keep;
+        const int a_rows = p.op_a == CUBLAS_OP_N ? p.m : p.k, a_columns = p.m + p.k - a_rows;
+        const int b_rows = p.op_b == CUBLAS_OP_N ? p.k : p.n, b_columns = p.n + p.k - b_rows;
+        for (int batch = 0; batch < p.batches && p.m && p.n; batch++) {
+            check(p.name, "A", p.a, batch, a_rows, a_columns);
+            check(p.name, "B", p.b, batch, b_rows, b_columns);
+            if (keep != 0) check(p.name, "C", p.c, batch, p.m, p.n);
+            check(p.name, p.c.of(batch) == p.d.of(batch) ? "C" : "D", p.d, batch, p.m, p.n);
+            std::vector<double> wide(size_t(p.m) * p.n);
+            if (p.k && by != 0) {
+                auto wide_a = widened(p.a, batch, a_rows, a_columns), wide_b = widened(p.b, batch, b_rows, b_columns);
+                multiply(p.op_a, p.op_b, p.m, p.n, p.k, by, wide_a.data(), a_rows, wide_b.data(), b_rows, 0.0,
+                         wide.data(), p.m);
             }
-            void* to = c(batch);
-            for (int j = 0; j < n; j++)
-                for (int i = 0; i < m; i++) {
-                    const size_t place = i + size_t(j) * ldc;
-                    const double kept = keep == 0 ? 0 : keep * read(to, c_type, place);
-                    write(to, c_type, place, wide[i + size_t(j) * m] + kept);
-                }
+            const void* from = p.c.of(batch);
+            for (int j = 0; j < p.n && keep != 0; j++)
+                for (int i = 0; i < p.m; i++)
+                    wide[i + size_t(j) * p.m] += keep * read(from, p.c.type, p.c.place(i, j));
+            if (p.then) p.then(batch, wide.data());
+            void* to = p.d.of(batch);
+            for (int j = 0; j < p.n; j++)
+                for (int i = 0; i < p.m; i++) write(to, p.d.type, p.d.place(i, j), wide[i + size_t(j) * p.m]);
         }
     });
+}
+
+static cublasStatus_t gemm(const char* name, cublasHandle_t h, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+                           int n, int k, const void* alpha, Matrices a, Matrices b, const void* beta, Matrices c,
+                           int batches, cublasComputeType_t compute) {
+    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (!is_product(op_a, op_b, m, n, k, a.ld, b.ld, c.ld) || batches < 0 || !alpha || !beta)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return product(h->stream, {name, op_a, op_b, m, n, k, batches, compute, alpha, beta,
+                               h->pointer_mode == CUBLAS_POINTER_MODE_DEVICE, a, b, c, c});
 }
 
 }  // namespace cuda_on_cpu
@@ -117,11 +128,11 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t op
         return cublasSgemmStridedBatched(h, op_a, op_b, m, n, k, (const float*)alpha, (const float*)a, lda, a_stride,
                                          (const float*)b, ldb, b_stride, (const float*)beta, (float*)c, ldc, c_stride,
                                          batches);
-    auto step = [](long long stride, cudaDataType type) { return stride * (long long)bytes_of(type); };
-    return gemm("cublasGemmEx", h, op_a, op_b, m, n, k, alpha,
-                [=](int i) { return (const char*)a + i * step(a_stride, a_type); }, a_type, lda,
-                [=](int i) { return (const char*)b + i * step(b_stride, b_type); }, b_type, ldb, beta,
-                [=](int i) { return (char*)c + i * step(c_stride, c_type); }, c_type, ldc, batches, compute);
+    auto matrices = [](const void* p, cudaDataType type, int ld, long long stride) -> Matrices {
+        return {[=](int i) { return (char*)p + i * stride * (long long)bytes_of(type); }, type, ld};
+    };
+    return gemm("cublasGemmEx", h, op_a, op_b, m, n, k, alpha, matrices(a, a_type, lda, a_stride),
+                matrices(b, b_type, ldb, b_stride), beta, matrices(c, c_type, ldc, c_stride), batches, compute);
 }
 
 cublasStatus_t cublasGemmBatchedEx(cublasHandle_t h, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n,
@@ -129,9 +140,10 @@ cublasStatus_t cublasGemmBatchedEx(cublasHandle_t h, cublasOperation_t op_a, cub
                                    const void* const b[], cudaDataType b_type, int ldb, const void* beta,
                                    void* const c[], cudaDataType c_type, int ldc, int batches,
                                    cublasComputeType_t compute, cublasGemmAlgo_t) {
-    return gemm("cublasGemmBatchedEx", h, op_a, op_b, m, n, k, alpha, [=](int i) { return a[i]; }, a_type, lda,
-                [=](int i) { return b[i]; }, b_type, ldb, beta, [=](int i) { return c[i]; }, c_type, ldc, batches,
-                compute);
+    return gemm("cublasGemmBatchedEx", h, op_a, op_b, m, n, k, alpha,
+                {[=](int i) { return const_cast<void*>(a[i]); }, a_type, lda},
+                {[=](int i) { return const_cast<void*>(b[i]); }, b_type, ldb}, beta,
+                {[=](int i) { return c[i]; }, c_type, ldc}, batches, compute);
 }
 
 cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
@@ -163,4 +175,12 @@ cublasStatus_t cublasHgemmStridedBatched(cublasHandle_t h, cublasOperation_t op_
     return cublasGemmStridedBatchedEx(h, op_a, op_b, m, n, k, alpha, a, CUDA_R_16F, lda, a_stride, b, CUDA_R_16F, ldb,
                                       b_stride, beta, c, CUDA_R_16F, ldc, c_stride, batches, CUBLAS_COMPUTE_16F,
                                       CUBLAS_GEMM_DEFAULT);
+}
+
+cublasStatus_t cublasHgemmBatched(cublasHandle_t h, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
+                                  const __half* alpha, const __half* const a[], int lda, const __half* const b[],
+                                  int ldb, const __half* beta, __half* const c[], int ldc, int batches) {
+    return cublasGemmBatchedEx(h, op_a, op_b, m, n, k, alpha, (const void* const*)a, CUDA_R_16F, lda,
+                               (const void* const*)b, CUDA_R_16F, ldb, beta, (void* const*)c, CUDA_R_16F, ldc, batches,
+                               CUBLAS_COMPUTE_16F, CUBLAS_GEMM_DEFAULT);
 }

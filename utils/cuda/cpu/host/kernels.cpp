@@ -107,6 +107,33 @@ cudaError_t cudaFuncSetCacheConfig(const void* kernel, cudaFuncCache config) {
     bool known = config >= cudaFuncCachePreferNone && config <= cudaFuncCachePreferEqual;
     return answer(known ? cudaSuccess : cudaErrorInvalidValue);
 }
+cudaError_t cudaFuncSetSharedMemConfig(const void* kernel, cudaSharedMemConfig config) {
+    if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    return cudaDeviceSetSharedMemConfig(config);
+}
+
+static cudaFuncCache preferred_cache = cudaFuncCachePreferNone;
+
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config) {
+    if (config < cudaFuncCachePreferNone || config > cudaFuncCachePreferEqual) return answer(cudaErrorInvalidValue);
+    preferred_cache = config;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
+    if (!config) return answer(cudaErrorInvalidValue);
+    *config = preferred_cache;
+    return cudaSuccess;
+}
+// Banks are 4 bytes wide, whatever is asked for.
+cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config) {
+    bool known = config >= cudaSharedMemBankSizeDefault && config <= cudaSharedMemBankSizeEightByte;
+    return answer(known ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
+    if (!config) return answer(cudaErrorInvalidValue);
+    *config = cudaSharedMemBankSizeFourByte;
+    return cudaSuccess;
+}
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int block_threads,
                                                           size_t dynamic_bytes) {

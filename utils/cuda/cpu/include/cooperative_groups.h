@@ -3,6 +3,8 @@
 // A group is the grid, a block, or some lanes of one warp. Groups of lanes know their lanes as a mask, so that all they
 // do together is one of the warp's functions with that mask.
 #pragma once
+
+#define _COOPERATIVE_GROUPS_H_  // by which sources ask whether this header was included
 #include "cuda_on_cpu/device_functions.h"
 
 namespace cooperative_groups {

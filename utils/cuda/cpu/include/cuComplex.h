@@ -1,6 +1,8 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU: complex numbers as in C.
 #pragma once
 
+#define CU_COMPLEX_H_  // by which sources ask whether this header was included
+
 #include <cmath>
 
 #include "cuda_on_cpu/types.h"

@@ -9,6 +9,10 @@
 #include "cuda_runtime.h"
 #include "library_types.h"
 
+// By these, sources ask whether NVIDIA's header was included.
+#define CUBLAS_V2_H_
+#define CUBLAS_API_H_
+
 #define CUBLAS_VER_MAJOR 13
 #define CUBLAS_VER_MINOR 0
 #define CUBLAS_VER_PATCH 0
@@ -16,6 +20,13 @@
 #define CUBLASWINAPI
 
 typedef struct cublasContext* cublasHandle_t;
+typedef cudaDataType cublasDataType_t;
+// The names that NVIDIA's header gives to these functions.
+#define cublasCreate_v2 cublasCreate
+#define cublasDestroy_v2 cublasDestroy
+#define cublasSetStream_v2 cublasSetStream
+#define cublasSgemm_v2 cublasSgemm
+#define cublasDgemm_v2 cublasDgemm
 
 enum cublasStatus_t {
     CUBLAS_STATUS_SUCCESS = 0,
@@ -168,6 +179,9 @@ cublasStatus_t cublasHgemmStridedBatched(cublasHandle_t, cublasOperation_t, cubl
                                          const __half* alpha, const __half* a, int lda, long long a_stride,
                                          const __half* b, int ldb, long long b_stride, const __half* beta, __half* c,
                                          int ldc, long long c_stride, int batches);
+cublasStatus_t cublasHgemmBatched(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k,
+                                  const __half* alpha, const __half* const a[], int lda, const __half* const b[],
+                                  int ldb, const __half* beta, __half* const c[], int ldc, int batches);
 cublasStatus_t cublasSgemmEx(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k,
                              const float* alpha, const void* a, cudaDataType a_type, int lda, const void* b,
                              cudaDataType b_type, int ldb, const float* beta, void* c, cudaDataType c_type, int ldc);

@@ -29,7 +29,7 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind);
 constexpr unsigned int cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2;
 constexpr unsigned int cudaHostAllocWriteCombined = 4, cudaMemAttachGlobal = 1, cudaMemAttachHost = 2;
 constexpr unsigned int cudaMemAttachSingle = 4;
-constexpr int cudaCpuDeviceId = -1;
+constexpr int cudaCpuDeviceId = -1, cudaInvalidDeviceId = -2;
 
 template <class T>
 cudaError_t cudaMalloc(T** p, size_t bytes) {
