@@ -123,7 +123,6 @@ def test_an_earlier_build_is_used_until_a_file_changes(folder, capfd):
     [
         ('#include "wrong.cuh"\nint main() { k<<<1, 1>>>(0); }', r"wrong\.cuh, line 2: .*missing"),
         ("int main() {\n    return missing;\n}", r"one\.cu, line 2: .*missing.*\n.*\n-->    2 \| +return missing;"),
-        ("#include <thrust/sort.h>\nint main() {}", r"one\.cu, line 1: .*does not have Thrust: write the kernel"),
         ("void f();\nint main() { f(); }", r"`f\(\)` is declared and called, but no source defines it"),
     ],
 )
@@ -153,8 +152,18 @@ def test_options_for_the_compiler_and_the_linker(tmp_path, capfd):
     [
         ("#include <cuda.h>\nint main() {\n    CUdevice d;\n    cuInit(0);\n}", 3, "the driver's own functions: use"),
         ("int main() {\n    cudaArray_t a;\n    cudaMallocArray(&a, nullptr, 1, 1);\n}", 3, "textures: read the"),
-        ("#include <curand_kernel.h>\nint main() {}", 1, "cuRAND, random numbers: make them"),
-        ("#include <cub/cub.cuh>\nint main() {}", 1, "CUB: write the reduction"),
+        (
+            "#include <curand.h>\n__global__ void k(curandState* s) {\n    curand_init(1, 2, 3, s);\n}\nint main() {}",
+            2,
+            "cuRAND, random numbers: make them",
+        ),
+        ("#include <cub/cub.cuh>\nusing namespace cub;\nint main() {}", 2, "CUB: write the reduction"),
+        (
+            "#include <thrust/sort.h>\nint main() {\n    thrust::sort((int*)0, (int*)0);\n}",
+            3,
+            "Thrust: write the kernel",
+        ),
+        ("#include <cublasXt.h>\nint main() {}", 1, "this interface of cuBLAS: use cublas_v2.h"),
         ("int main() {\n    cudaGraphicsResource* r;\n    cudaGraphicsMapResources(1, &r, 0);\n}", 2, "graphics"),
         ("int main() {\n    cudaMemPoolPtrExportData d;\n}", 2, "memory that processes share: it needs a GPU"),
     ],
@@ -165,6 +174,12 @@ def test_what_the_engine_lacks_is_named_once(tmp_path, capfd, text, line, messag
     said = capfd.readouterr().err
     assert re.search(rf"one\.cu, line {line}: .*the CPU engine does not have {message}", said)
     assert said.count("one.cu, line") == 1
+
+
+def test_a_header_that_nothing_is_used_from_is_no_reason_to_stop(tmp_path, capfd):
+    includes = "#include <thrust/device_vector.h>\n#include <cub/cub.cuh>\n#include <mma.h>\n#include <curand.h>\n"
+    (tmp_path / "unused.cu").write_text(f"{includes}int main() {{\n    return 3;\n}}\n")
+    assert run.main([str(tmp_path / "unused.cu")]) == 3, capfd.readouterr().err
 
 
 def test_what_cuda_no_longer_has_is_replaced(tmp_path, capfd):

@@ -9,9 +9,8 @@ import pytest
 from tests.cuda.common.mistakes import MISTAKES
 from utils.cuda import verdict
 from utils.cuda.common import cxx, extension
-from utils.cuda.common.diagnostics import explained, refused
+from utils.cuda.common.diagnostics import CompileError, explained
 from utils.cuda.cpu import build
-from utils.cuda.cpu.translate import TranslationError
 
 
 def both(source, folder):
@@ -22,8 +21,8 @@ def both(source, folder):
     def by_engine():
         try:
             logs["g++"] = build.build_kernels(source, [name], folder, say=lambda command: None)
-        except TranslationError as error:
-            logs["g++"] = refused("cuda_src", source, error.line, str(error))
+        except CompileError as error:
+            logs["g++"] = error
         return ""
 
     judge = verdict.on_kernels(source, [name])

@@ -1,70 +1,112 @@
-"""What the engine does not have: what a compiler's "no such file" or "not declared" means to a reader."""
+"""What of CUDA the engine does not have: what a compiler's "no such file" or "not declared" means to a reader."""
 
 import re
+from typing import NamedTuple
 
-__all__ = ["explained_missing"]
+from utils.cuda.common import cxx
 
-# By the header's name: what it is, and what to use instead.
-_LIBRARIES = {
-    r"curand\w*\.h": ("cuRAND, random numbers", "make them on the host, with <random>, and copy them over"),
-    r"thrust/.*": ("Thrust", "write the kernel, or use the standard library's algorithms on the host"),
-    r"cub/.*": ("CUB", "write the reduction, scan or sort as a kernel, with cooperative groups for the warps"),
-    r"cuda/(std/)?\w+": ("libcu++", "use __syncthreads, cooperative groups, atomicAdd and __pipeline_memcpy_async"),
-    r"(cuda_texture_types|texture_\w+|cuda_surface_types|surface_\w+)\.h": ("textures", "read the array by index"),
-    r"cufft\w*\.h": ("cuFFT", "it needs a GPU"),
-    r"cusparse\w*\.h": ("cuSPARSE", "it needs a GPU"),
-    r"cusolver\w*\.h": ("cuSOLVER", "it needs a GPU"),
-    r"cublas(Xt)?\.h": ("this interface of cuBLAS", "use cublas_v2.h"),
-    r"cudnn\w*\.h": ("cuDNN", "use PyTorch's own layers"),
-    r"nccl\.h": ("NCCL", "it needs several GPUs"),
-    r"(nvrtc|cupti|nvml|nvJitLink)\.h": ("this part of CUDA", "it needs a GPU"),
-    r"(cutlass|cute)/.*": ("CUTLASS", "it needs a GPU"),
-    r"mma\.h": ("the tensor cores' wmma", "it needs a GPU"),
-    r"cuda_gl_interop\.h": ("graphics", "it needs a GPU"),
-}
-# By a name that is not declared, although its header is here: the same.
-_NAMES = {
-    r"cu(?!Complex|FloatComplex|DoubleComplex)[A-Z]\w+|CU(?!DA)[a-z_]\w+|CUDA_(ERROR|SUCCESS|MEM|LAUNCH)\w*": (
-        "the driver's own functions",
-        "use the runtime's, whose names begin with cuda",
+__all__ = ["explained_missing", "without_missing_headers"]
+
+
+class _Missing(NamedTuple):
+    """A part of CUDA that is not here: the forms of its headers' and of its functions' and types' names."""
+
+    headers: str
+    names: str
+    what: str
+    instead: str
+
+
+_ARRAYS = r"cuda(\w*Arrays?|\w*Array_(const_)?t|\w*Mipmapped\w*|\w*Channel(Format)?Desc|ChannelFormat\w*"
+_TEXTURES = r"\w*(Texture|Surface)\w*|Resource(Desc|Type|View)\w*|(Address|Filter|Read)Mode\w+)"
+_PARTS = [
+    _Missing(
+        r"curand\w*\.h",
+        r"curand\w*|CURAND\w*",
+        "cuRAND, random numbers",
+        "make them on the host, with <random>, and copy them over",
     ),
-    r"cuda(\w*Arrays?|\w*Array_(const_)?t|ArrayDefault|\w*Mipmapped\w*|\w*Channel(Format)?Desc|ChannelFormat\w*"
-    r"|\w*(Texture|Surface)\w*|Resource(Desc|Type|View)\w*|(Address|Filter|Read)Mode\w+)"
-    r"|tex\w*[1-3]D\w*|surf[1-3]D\w*": (
+    _Missing(
+        r"thrust/.*", "thrust", "Thrust", "write the kernel, or use the standard library's algorithms on the host"
+    ),
+    _Missing(
+        r"cub/.*", "cub", "CUB", "write the reduction, scan or sort as a kernel, with cooperative groups for the warps"
+    ),
+    _Missing(
+        r"cuda/(std/)?\w+",
+        "cuda",
+        "libcu++",
+        "use __syncthreads, cooperative groups, atomicAdd and __pipeline_memcpy_async",
+    ),
+    _Missing(
+        r"(cuda_texture_types|texture_\w+|cuda_surface_types|surface_\w+)\.h",
+        rf"{_ARRAYS}|{_TEXTURES}|tex\w*[1-3]D\w*|surf[1-3]D\w*|texture|surface",
         "textures",
         "read the array by index",
     ),
-    r"cudaGraphics\w+|cudaGL\w+": ("graphics", "copy the pixels to the host"),
-    r"cuda\w*External(Memory|Semaphore)\w*|cuda\w*NvSci\w*": ("memory of other interfaces", "it needs a GPU"),
-    r"cudaMemPool(Export|Import|PtrExport)\w*|cudaMem(HandleType|Access)\w+|cudaIpc\w+": (
-        "memory that processes share",
-        "it needs a GPU",
-    ),
-    r"cudaLaunch(KernelEx|Config|Attribute)\w*": ("launches with attributes", "launch with <<<...>>>"),
-    r"cudaGraph\w+": ("this part of graphs", "capture a stream instead"),
-    r"cublas([SDCZ]?(getr[fsi]|gels|geqrf|matinv|trs[mv]|trm[mv]|sym[mv]|syr|hem[mv]|her|gbmv|rot|dgmm)|DotEx)\w*": (
+    _Missing(r"cufft\w*\.h", r"cufft\w*|CUFFT\w*", "cuFFT", "it needs a GPU"),
+    _Missing(r"cusparse\w*\.h", r"cusparse\w*|CUSPARSE\w*", "cuSPARSE", "it needs a GPU"),
+    _Missing(r"cusolver\w*\.h", r"cusolver\w*|CUSOLVER\w*", "cuSOLVER", "it needs a GPU"),
+    _Missing(r"cublas(Xt)?\.h", "", "this interface of cuBLAS", "use cublas_v2.h"),
+    _Missing(
+        "",
+        r"cublas([SDCZ]?(getr[fsi]|gels|geqrf|matinv|trs[mv]|trm[mv]|sym[mv]|syr|hem[mv]|her|gbmv|rot|dgmm)|DotEx)\w*",
         "this function of cuBLAS",
         "write the kernel, or use torch's",
     ),
-}
-_MISSING = re.compile(r"(?:fatal )?error: '?(?P<header>[\w./+-]+)'?(?:: No such file or directory| file not found)")
-
+    _Missing(r"cudnn\w*\.h", r"cudnn\w*|CUDNN\w*", "cuDNN", "use PyTorch's own layers"),
+    _Missing(r"nccl\.h", r"nccl\w*", "NCCL", "it needs several GPUs"),
+    _Missing(r"(nvrtc|cupti|nvml|nvJitLink)\.h", "", "this part of CUDA", "it needs a GPU"),
+    _Missing(r"(cutlass|cute)/.*", "cutlass|cute", "CUTLASS", "it needs a GPU"),
+    _Missing(r"mma\.h", "wmma|nvcuda", "the tensor cores' wmma", "it needs a GPU"),
+    _Missing(r"cuda_gl_interop\.h", r"cudaGraphics\w+|cudaGL\w+", "graphics", "copy the pixels to the host"),
+    _Missing(
+        "",
+        r"cu(?!Complex|FloatComplex|DoubleComplex)[A-Z]\w+|CU(?!DA)[a-z_]\w+|CUDA_(ERROR|SUCCESS|MEM|LAUNCH)\w*",
+        "the driver's own functions",
+        "use the runtime's, whose names begin with cuda",
+    ),
+    _Missing(
+        "", r"cuda\w*External(Memory|Semaphore)\w*|cuda\w*NvSci\w*", "memory of other interfaces", "it needs a GPU"
+    ),
+    _Missing(
+        "",
+        r"cudaMemPool(Export|Import|PtrExport)\w*|cudaMem(HandleType|Access)\w+|cudaIpc\w+",
+        "memory that processes share",
+        "it needs a GPU",
+    ),
+    _Missing("", r"cudaLaunch(KernelEx|Config|Attribute)\w*", "launches with attributes", "launch with <<<...>>>"),
+    _Missing("", r"cudaGraph\w+", "this part of graphs", "capture a stream instead"),
+]
+_HEADER = re.compile(r"(?:fatal )?error: '?(?P<header>[\w./+-]+)'?(?:: No such file or directory| file not found)")
 _UNDECLARED = re.compile(
-    r"error: ['‘](?P<gcc>\w+)['’] (?:was not declared|does not name a|has not been declared)[^\n]*"
-    r"|error: (?:use of undeclared identifier|unknown type name) '(?P<clang>\w+)'[^\n]*"
+    r"error: ['‘](?P<gcc>\w+)['’] (?:was not declared|does not name a|has not been declared|is not a namespace)[^\n]*"
+    r"|error: (?:use of undeclared identifier|unknown type name|no namespace named) '(?P<clang>\w+)'[^\n]*"
 )
 
 
+def without_missing_headers(source) -> str:
+    """The source without `#include`s of libraries that the engine lacks: many sources include what they do not use.
+
+    The first use of such a library is an error, which `explained_missing` explains.
+    """
+    for line in reversed(cxx.directives(source)):
+        name = cxx.included(line)
+        if name and any(part.names and re.fullmatch(part.headers, name) for part in _PARTS):
+            source = source[: line[0].start] + source[line[-1].end :]
+    return source
+
+
 def explained_missing(log) -> str:
-    """The compilers' log; if the engine lacks what the source needs, only the errors that say so, each thing once."""
+    """The compilers' log; if the engine lacks what the source needs, only the errors that say so, each part once."""
     lacking = {}
     for line in log.splitlines():
-        header, name = _MISSING.search(line), _UNDECLARED.search(line)
-        found, table = (header, _LIBRARIES) if header else (name, _NAMES)
+        header, name = _HEADER.search(line), _UNDECLARED.search(line)
+        found = header or name
         wanted = found and next(filter(None, found.groups()))
-        what = wanted and next((what for form, what in table.items() if re.fullmatch(form, wanted)), None)
-        if what:
+        part = wanted and next((p for p in _PARTS if re.fullmatch(p.headers if header else p.names, wanted)), None)
+        if part:
             shown = f"<{wanted}>" if header else f"`{wanted}`"
-            said = f"error: {shown}: the CPU engine does not have {what[0]}: {what[1]}"
-            lacking.setdefault(what, line[: found.start()] + said)
+            said = f"error: {shown}: the CPU engine does not have {part.what}: {part.instead}"
+            lacking.setdefault(part, line[: found.start()] + said)
     return "\n".join(lacking.values()) or log

@@ -11,6 +11,7 @@ from utils.cuda.common import cxx
 from utils.cuda.common.missing import unclosed_brace
 from utils.cuda.cpu import cases, own_names, shared_variables
 from utils.cuda.cpu.architecture import with_architecture
+from utils.cuda.cpu.missing import without_missing_headers
 from utils.ground.errors import CourseError
 
 __all__ = ["TranslationError", "translate"]
@@ -47,7 +48,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     for what nvcc would refuse and a C++ compiler would not notice.
     """
     _check_braces(source)
-    source = own_names.renamed(_with_plain_macros(source))
+    source = own_names.renamed(_with_plain_macros(without_missing_headers(source)))
     tokens, marked = cxx.tokens(source), cxx.declared_kernels(source)
     _check_kernels(marked)
     declared = cxx.declarations(source)
