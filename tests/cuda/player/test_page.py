@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import re
-from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -54,11 +53,11 @@ def test_a_player_may_choose_among_runs():
 def test_play_each_runs_every_combination_the_last_name_fastest():
     asked = []
 
-    def traced(**choice):
+    def played(**choice):
         asked.append(choice)
-        return SimpleNamespace(recording=by_hand)
+        return Player([by_hand()])
 
-    several = play_each(traced, stride=[1, 2], offset=(0, 8))
+    several = play_each(played, stride=[1, 2], offset=(0, 8))
     assert asked == [{"stride": s, "offset": o} for s in (1, 2) for o in (0, 8)]
     assert several.choices == {"stride": [1, 2], "offset": [0, 8]} and len(several.runs) == 4
 

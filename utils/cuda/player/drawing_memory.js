@@ -253,10 +253,12 @@ function shuffleArrows(step) {
 function beyondTheEnd(memory, step) {
   const lines = step.outside.slice(0, 4).map(([lane, text]) => {
     const [, bytes, side] = text.match(/([\d,]+) bytes? (past|before|after|beyond)/) ?? [];
-    const away = bytes === undefined ? null : Math.floor(Number(bytes.replaceAll(",", "")) / memory.itemsize);
+    const [, index] = text.match(/\[(\d+)\], but/) ?? []; // what Python says
+    const number = (digits) => Number(digits.replaceAll(",", ""));
+    const away = bytes ? Math.floor(number(bytes) / memory.itemsize) : index ? number(index) - memory.size : null;
     const inside = [memory.size - 2, memory.size - 1].filter((element) => element >= 0);
     const cells = inside.map((element) => make("span", { class: "word" }, element));
-    const beyond = away === null || away > 6
+    const beyond = away === null || away < 0 || away > 6
       ? [make("span", { class: "far" }, "…"), make("span", { class: "word", "data-does": "outside" }, lane)]
       : Array.from({ length: away + 1 }, (_, k) =>
           make("span", { class: "word", "data-does": k === away ? "outside" : null, "data-nobody": "yes" }, k === away ? lane : ""));

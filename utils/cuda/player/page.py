@@ -106,11 +106,11 @@ class Player:
         return {"text/html": self.fragment(), "image/png": self.png(), "text/plain": self.description()}
 
 
-def play_each(traced: Callable, **choices) -> Player:
+def play_each(played: Callable, **choices) -> Player:
     """A player with a slider for each of `choices`, lists of values: `play_each(run, stride=[1, 2], offset=[0, 1])`.
 
-    `traced(stride=1, offset=0)` returns a trace; it is called for every combination.
+    `played(stride=1, offset=0)` returns a player, as `trace.play()` does; it is called for every combination.
     """
     combinations = itertools.product(*choices.values())
-    runs = [traced(**dict(zip(choices, values, strict=True))).recording() for values in combinations]
+    runs = [played(**dict(zip(choices, values, strict=True))).recording for values in combinations]
     return Player(runs, {name: list(values) for name, values in choices.items()})
