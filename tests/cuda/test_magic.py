@@ -201,6 +201,7 @@ def test_five_kernels_are_compiled_in_one_wait(shell, fresh, on_cpu, monkeypatch
 def test_nvrtc_compiles_five_kernels_at_once(fresh):
     pytest.importorskip("cuda.bindings.nvrtc")
     from utils.cuda.gpu import nvrtc
+    from utils.cuda.gpu.facts import facts_file
 
     source = many(5, 0).partition("\n")[2]
     names = [f"k{i}" for i in range(5)]
@@ -212,7 +213,7 @@ def test_nvrtc_compiles_five_kernels_at_once(fresh):
         pytest.skip("torch brings no NVRTC here")
     for number, name in enumerate(names):
         alone = nvrtc.built(source, name, (), 90)
-        assert nvrtc.facts_file(together, number).read_text() == nvrtc.facts_file(alone, 0).read_text()
+        assert facts_file(together, number).read_text() == facts_file(alone, 0).read_text()
     with pytest.raises(CompileError) as raised:
         nvrtc.built(source, ["k0", "k9"], (), 90)
     assert [error[:2] for error in raised.value.errors] == [("name", 2)]

@@ -30,14 +30,11 @@ from utils.cuda.common.cache import hashed
 from utils.cuda.common.diagnostics import ACCEPTED, refused
 from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
+from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
 from utils.cuda.gpu.split import NotSplit, device_code, includes_torch
 from utils.ground.errors import ToolchainError
 
 __all__ = ["Judge", "Judged", "on_extension", "on_kernels", "on_program"]
-
-# NVRTC defines __CUDACC_RTC__, and sources leave out their host code by it. nvcc's own headers would not compile with
-# it, so nvcc reads this name instead.
-_RTC, _RTC_FOR_NVCC = re.compile(r"\b__CUDACC_RTC__\b"), "CUDA_COURSE_RTC"
 
 # What torch's headers bring along besides torch, for a text that relies on it.
 _WITH_TORCH = """algorithm array atomic cassert cfloat climits cmath cstdint cstdio cstdlib cstring functional iostream
@@ -49,8 +46,6 @@ _MISSING = re.compile(
     r'identifier "(?:\w+::)*(\w+)" is undefined|namespace "(\w+)" has no member'
     r'|"(\w+)" is not a (?:template|class)|name followed by "(::)" must be'
 )
-# pip's wheels do not have all of CUDA's headers, and NVRTC has none of the C++ library's: no verdict then.
-_NO_HEADER = re.compile(r"(?:could not|cannot) open source file|fatal error: .*(?:No such file|file not found)")
 
 
 class Judge(NamedTuple):
@@ -107,8 +102,9 @@ def on_kernels(source, names, given=()) -> Judge:
     flags = [f"-std={standard}"] if standard else []
     flags += ["-use_fast_math"] if {"--use_fast_math", "-use_fast_math"} & set(given) else []
     architecture = options.architecture(given) or _architecture()
-    flags += preprocessor_options(given)
-    return Judge(source, _RTC.sub(_RTC_FOR_NVCC, source), tuple(names), "name", tuple(flags), architecture)
+    text, macro = without_rtc(source)
+    flags += [macro, *preprocessor_options(given)]
+    return Judge(source, text, tuple(names), "name", tuple(flags), architecture)
 
 
 def on_extension(cuda_src) -> Judge | None:
@@ -167,7 +163,9 @@ def _architecture() -> str:
 
 def _fingerprint(flags, architecture) -> str:
     programs = [extension.identity(nvcc) for nvcc in toolchain.nvcc_candidates()]
-    return hashed(_own_texts(), flags, architecture, programs or _has_nvrtc(), toolchain.torch_cuda(), _compiler())
+    return hashed(
+        _own_texts(), flags, architecture, programs or _has_nvrtc(), toolchain.torch_cuda(), toolchain.chosen_compiler()
+    )
 
 
 @functools.cache
@@ -191,7 +189,7 @@ def _nvcc(judge, folder, say):
         def start(text):
             source = folder / "judged.cu"
             source.write_text(text, errors="surrogateescape")
-            process = _started(source, [f"-D{_RTC_FOR_NVCC}", *judge.flags, "-I."], judge.architecture, folder)
+            process = _started(source, [*judge.flags, "-I."], judge.architecture, folder)
             at_end.callback(_end, process)
             return process
 
@@ -211,14 +209,8 @@ def _for_nvcc(judge, headers=()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _compiler() -> str | None:
-    """The C++ compiler whose headers nvcc reads. It only preprocesses, so nearly any version will do."""
-    chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX"), "g++", "clang++"
-    return next(filter(None, map(shutil.which, filter(None, chosen))), None)
-
-
 def _started(source, flags, architecture, folder):
-    compiler, home = _compiler(), toolchain.cuda_home()
+    compiler, home = toolchain.chosen_compiler(), toolchain.cuda_home()
     command = [str(home / "bin" / "nvcc"), "-cubin", f"-arch=sm_{architecture}", *flags]
     command += [*(["-ccbin", compiler] if compiler else []), "-allow-unsupported-compiler"]
     command += ["-Xptxas", "-O0"]  # the machine code is not used
@@ -255,7 +247,7 @@ def _nvcc_rejection(process, judge, folder, start) -> str | None:
         with open(folder.parent / "warnings.log", "a") as kept:
             kept.write(log)
         return ""
-    if _NO_HEADER.search(log) or judge.cut & _missing(log) or re.search(r"^instances[(]", log, re.MULTILINE):
+    if NO_HEADER.search(log) or judge.cut & _missing(log) or re.search(r"^instances[(]", log, re.MULTILINE):
         return None
     if not re.search(r"^(?:cuda_src|name)[(:]", log, re.MULTILINE) and not answer(start(""))[0]:
         return None  # a compiler that rejects an empty text, too, is no judge
@@ -301,7 +293,7 @@ def _nvrtc_rejection(judge, folder, say) -> str | None:
         say(f"nvrtc {shlex.join(given)}")
     except (NotSplit, ToolchainError, RuntimeError):  # there is no such library
         return None
-    return None if _NO_HEADER.search(log) or (code.cut | {"std"}) & _missing(log) else log
+    return None if NO_HEADER.search(log) or (code.cut | {"std"}) & _missing(log) else log
 
 
 def _check_calls(source):

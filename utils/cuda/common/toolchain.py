@@ -21,6 +21,7 @@ from utils.ground.system import short_path
 
 __all__ = [
     "bindings_hint",
+    "chosen_compiler",
     "cache_folder",
     "cuda_home",
     "cuda_toolkit",
@@ -129,6 +130,15 @@ def host_compiler(home: Path | None = None) -> str:
 
 
 @functools.cache
+def chosen_compiler() -> str | None:
+    """The first C++ compiler of $NVCC_CCBIN, $CXX, g++ and clang++ that is there; whether nvcc accepts it is not tried.
+
+    nvcc needs no more than that to compile device code: the C++ compiler then only preprocesses.
+    """
+    chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX"), "g++", "clang++"
+    return next(filter(None, map(shutil.which, filter(None, chosen))), None)
+
+
 def _refusal(home: Path, compiler: str) -> str:
     """Why a toolkit's nvcc does not accept this C++ compiler: its message about an empty file. '' if it does."""
     command = [home / "bin" / "nvcc", "-ccbin", compiler, "-E", "-x", "cu", os.devnull]

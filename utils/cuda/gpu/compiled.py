@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from utils.cuda.common import gpus, toolchain
 from utils.cuda.gpu import resources, sass
-from utils.cuda.gpu.nvrtc import built, facts_file, version
+from utils.cuda.gpu.facts import facts_file
+from utils.cuda.gpu.nvrtc import built, version
 from utils.cuda.gpu.ptxas import Usage, usages
 
 __all__ = ["Compiled", "Ptx", "compiled"]

@@ -8,7 +8,6 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -37,10 +36,10 @@ class Builder:
         """What a module depends on besides its sources. Quick: nvcc is not asked which compiler it accepts."""
         own = [Path(__file__).with_name(name).read_text() for name in ("nvcc.py", "split.py")]
         own += [path.read_text() for path in cxx.FILES]
-        chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX")
-        compiler = next(filter(None, map(shutil.which, filter(None, (*chosen, "g++", "clang++")))), None)
-        programs = [identity(program) for program in (self.home / "bin" / "nvcc", compiler) if program]
-        return hashed(own, extension.fingerprint(), chosen, programs, self.architecture)
+        programs = [
+            identity(program) for program in (self.home / "bin" / "nvcc", toolchain.chosen_compiler()) if program
+        ]
+        return hashed(own, extension.fingerprint(), programs, self.architecture)
 
     def needs(self):
         """The libraries in the cache that a module is loaded with: none."""

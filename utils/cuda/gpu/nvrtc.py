@@ -21,7 +21,7 @@ import torch
 from utils.cuda.common import cache, cxx
 from utils.cuda.common.preprocessor import included
 from utils.cuda.common.toolchain import bindings_hint, cache_folder, cuda_home
-from utils.cuda.gpu import failures
+from utils.cuda.gpu import cubin, facts, failures
 from utils.ground.errors import ToolchainError
 
 try:
@@ -29,7 +29,7 @@ try:
 except ImportError as missing:
     raise ToolchainError(f"compile_kernel needs NVIDIA's cuda-bindings ({missing})", bindings_hint()) from None
 
-__all__ = ["Module", "build", "built", "facts_file", "include_folders", "modules", "version"]
+__all__ = ["Module", "build", "built", "include_folders", "modules", "version"]
 
 # NVRTC has none of the C++ library's headers. Some contain nothing that is not built into it; the others are in CUDA's
 # own library. nvcc includes them by default, so they come before the learner's source.
@@ -66,17 +66,7 @@ typedef unsigned long long uintptr_t;
 _EMPTY_HEADERS = """assert.h cassert cfloat climits cmath cstddef cstdint cstdio cstdlib cstring float.h limits.h math.h
 stddef.h stdint.h stdio.h stdlib.h string.h""".split()
 
-# NVRTC returns the mangled name of every kernel requested. The name of this one contains the type of the learner's
-# kernel and the sizes of its parameters, even if the learner's own name, being extern "C", does not.
-_AFTER = """
-namespace {}  // what the source lacks at its end, a `;` for instance, is missed here
-#line 1 "behind"
-template <class, unsigned long long...> struct cuda_course_kernel {};
-template <class... A>
-__host__ __device__ cuda_course_kernel<void (*)(A...), sizeof(A)...> cuda_course_of(void (*)(A...));
-template <class> __global__ void cuda_course_signature() {}
-#line 1 "name"
-"""
+# On the line of each kernel's name, so that an error about it is reported there.
 _REQUEST = "using cuda_course_asked_{number} = decltype({address});\n"
 
 
@@ -109,7 +99,7 @@ class _Code:
 
     def _facts(self, device, number):
         __tracebackhide__ = True
-        return json.loads(facts_file(self._built(_capability(device)), number).read_text())
+        return json.loads(facts.facts_file(self._built(_capability(device)), number).read_text())
 
     def function(self, number, device):
         """Kernel `number` on `device`, whose context must be current."""
@@ -247,16 +237,25 @@ def built(source, names, options, capability, verbose=False, judge=None) -> Path
     options = [*_architecture(options, capability), *options]
     includes = include_folders()
     headers = included(source, options=options)
-    made_by = (version(), Path(__file__).read_text(), [(str(p), p.stat().st_mtime_ns) for p in includes])
+    made_by = (
+        version(),
+        Path(__file__).read_text(),
+        cubin.fingerprint(),
+        [(str(p), p.stat().st_mtime_ns) for p in includes],
+    )
     key = cache.hashed(source, names, options, headers, made_by, judge and judge.fingerprint)
     folder = cache_folder() / "cuda" / f"{cache.file_name(names[0])}_{key}"
-    options = ["-default-device", *options, *(f"-I{path}" for path in includes)]
     sources = {"cuda_src": source, "name": "\n".join(names)}
     what = f"compiling {', '.join(names)} for the GPU"
 
     def compiled(place):
         __tracebackhide__ = True
-        compile = functools.partial(build, source, names, place, options)
+
+        def compile():
+            __tracebackhide__ = True
+            log = build(source, names, place, ["-default-device", *options, *(f"-I{path}" for path in includes)])
+            return cubin.build(source, names, place, options, log) if log else ""
+
         return judge.by_rule(compile) if judge else compile()
 
     cache.build_once(folder, compiled, what, sources, 1, verbose)
@@ -273,13 +272,14 @@ def build(source, names, folder, options) -> str:
     (folder / "cuda.cu").write_text(source)
     (folder / "commands.txt").write_text(f"nvrtc {' '.join(options)} cuda.cu  # {', '.join(names)}\n")
     addresses = [cxx.address(source, name) for name in names]
-    text = _BEFORE + source + _AFTER + "".join(_REQUEST.format(number=n, address=a) for n, a in enumerate(addresses))
+    requests = [_REQUEST.format(number=number, address=address) for number, address in enumerate(addresses)]
+    text = _BEFORE + source + facts.AFTER + "".join(requests)
     headers = [header.encode() for header in _EMPTY_HEADERS]
     create = nvrtc.nvrtcCreateProgram
     program = _result(create(text.encode(), b"cuda_src", len(headers), [b""] * len(headers), headers))
     kernels = [address.encode() for address in addresses]
-    signature = "cuda_course_signature<decltype(cuda_course_of(cuda_course_asked_{}()))>"
-    signatures = [signature.format(number).encode() for number in range(len(names))]
+    asked = [facts.SIGNATURE.format(address=f"cuda_course_asked_{n}()", number=n) for n in range(len(names))]
+    signatures = [signature.encode() for signature in asked]
     try:
         for expression in [*kernels, *signatures]:
             _result(nvrtc.nvrtcAddNameExpression(program, expression))
@@ -301,11 +301,7 @@ def build(source, names, folder, options) -> str:
     (folder / "kernel.ptx").write_bytes(ptx.rstrip(b"\0"))
     (folder / "kernel.bin").write_bytes(code)
     for number, (name, symbol) in enumerate(zip(mangled, typed, strict=True)):
-        kind, sizes = re.fullmatch(
-            r"void cuda_course_signature<cuda_course_kernel<(.*\))((?:, \d+ull)*)> ?>\(\)", _demangled(symbol)
-        ).groups()
-        facts = {"name": name, "signature": kind, "sizes": [int(s) for s in re.findall(r"\d+(?=ull)", sizes)]}
-        facts_file(folder, number).write_text(json.dumps(facts))
+        facts.write_facts(folder, number, name, symbol)
     return ""
 
 
@@ -316,23 +312,6 @@ def _written(size, write, program) -> bytes:
     if count:
         _result(write(program, buffer))
     return buffer[:count]
-
-
-def facts_file(folder, number) -> Path:
-    """The file with the facts about kernel `number` of a build."""
-    return folder / (f"kernel_{number}.json" if number else "kernel.json")
-
-
-def _demangled(symbol) -> str:
-    """A C++ name in readable form, by the C++ ABI's function, which every C++ library has (Itanium ABI, 3.4)."""
-    demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
-    demangle.restype = ctypes.c_void_p
-    text = demangle(symbol.encode(), None, None, None)
-    readable = ctypes.string_at(text).decode()
-    free = ctypes.CDLL(None).free
-    free.argtypes = [ctypes.c_void_p]
-    free(text)
-    return readable
 
 
 def version() -> list[int]:

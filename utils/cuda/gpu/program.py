@@ -1,8 +1,6 @@
 """Builds whole programs for a GPU: nvcc compiles and links them, as it would by hand."""
 
-import os
 import re
-import shutil
 
 from utils.cuda.common import extension, toolchain
 from utils.cuda.common.cache import hashed
@@ -57,10 +55,10 @@ def _libraries(program, folder, home):
 def fingerprint() -> str:
     """What a program depends on besides its files: the GPU, nvcc and the C++ compiler."""
     home = toolchain.cuda_home() or toolchain.cuda_toolkit()
-    chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX")
-    compiler = next(filter(None, map(shutil.which, filter(None, (*chosen, "g++", "clang++")))), None)
-    programs = [extension.identity(program) for program in (home / "bin" / "nvcc", compiler) if program]
-    return hashed(chosen, programs, toolchain.gpu_architecture(), _LIBRARIES)
+    programs = [
+        extension.identity(program) for program in (home / "bin" / "nvcc", toolchain.chosen_compiler()) if program
+    ]
+    return hashed(programs, toolchain.gpu_architecture(), _LIBRARIES)
 
 
 def expected_seconds() -> int:

@@ -1,0 +1,56 @@
+"""What a launch needs to know about a compiled kernel: its mangled name, its signature and its parameters' sizes.
+
+A compiler gives them away in the mangled name of a further kernel, whose template arguments are the type of the
+learner's kernel and the sizes of its parameters.
+"""
+
+import ctypes
+import json
+import re
+from pathlib import Path
+
+__all__ = ["AFTER", "SIGNATURE", "demangled", "facts_file", "write_facts"]
+
+#: Behind the learner's source.
+AFTER = """
+namespace {}  // what the source lacks at its end, a `;` for instance, is missed here
+#line 1 "behind"
+template <class, unsigned long long...> struct cuda_course_kernel {};
+template <class... A>
+__host__ __device__ cuda_course_kernel<void (*)(A...), sizeof(A)...> cuda_course_of(void (*)(A...));
+template <class, int> __global__ void cuda_course_signature() {}
+#line 1 "name"
+"""
+#: The further kernel for kernel `number`, whose address is the C++ expression `address`.
+SIGNATURE = "cuda_course_signature<decltype(cuda_course_of({address})), {number}>"
+
+
+def facts_file(folder, number) -> Path:
+    """The file with the facts about kernel `number` of a build."""
+    return folder / (f"kernel_{number}.json" if number else "kernel.json")
+
+
+def write_facts(folder, number, name, symbol):
+    """Write down the facts about kernel `number`, whose mangled name is `name`; `symbol` is that of its SIGNATURE."""
+    kind, sizes = re.fullmatch(
+        r"void cuda_course_signature<cuda_course_kernel<(.*\))((?:, \d+ull)*)>, \d+>\(\)", demangled(symbol)
+    ).groups()
+    facts = {"name": name, "signature": kind, "sizes": [int(size) for size in re.findall(r"\d+(?=ull)", sizes)]}
+    facts_file(folder, number).write_text(json.dumps(facts))
+
+
+def demangled(symbol) -> str:
+    """A C++ name in readable form, by the C++ ABI's function, which every C++ library has (Itanium ABI, 3.4).
+
+    A name that is not mangled, being extern "C", is returned as it is.
+    """
+    demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    demangle.restype = ctypes.c_void_p
+    text = demangle(symbol.encode(), None, None, None) if symbol.startswith("_Z") else None
+    if not text:
+        return symbol
+    readable = ctypes.string_at(text).decode()
+    free = ctypes.CDLL(None).free
+    free.argtypes = [ctypes.c_void_p]
+    free(text)
+    return readable
