@@ -6,6 +6,7 @@ the committed notebooks stay as they are.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -115,6 +116,7 @@ def run_lesson(path: Path, environment: dict[str, str] | None = None, timeout: i
             result.result = "passed"
         except KeyboardInterrupt:
             result.result = "interrupted"
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it would report that nobody awaits the cell
         except Exception as problem:
             source, outputs = (
                 (cell.source, cell.outputs) if cell else ("(the notebook's Python process did not start)", [])
