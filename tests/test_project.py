@@ -210,6 +210,16 @@ def test_outputs_name_no_folder_of_a_machine(nb):
                 assert machine_paths(as_text(mapping[name])) == []
 
 
+def test_players_are_small_and_have_a_picture_with_words(nb):
+    outputs = [output for cell in nb["cells"] for output in cell.get("outputs", [])]
+    players = [
+        output["data"] for output in outputs if "cuda-player" in as_text(output.get("data", {}).get("text/html", ""))
+    ]
+    for data in players:
+        assert len(json.dumps(data)) < 1_000_000 and {"image/png", "text/plain"} <= data.keys()
+        assert re.search(r'<img src="data:image/png;base64,[^"]+" alt="[^"]{30,}"', as_text(data["text/html"]))
+
+
 def test_most_outputs_are_compared(nb):
     code = [cell for cell in nb["cells"] if cell["cell_type"] == "code"]
     ignored = [cell for cell in code if "nbval-ignore-output" in cell["metadata"].get("tags", [])]

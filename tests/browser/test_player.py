@@ -4,9 +4,11 @@ import math
 import re
 
 import pytest
+import torch
 
 from tests.browser.recordings import blocks, shuffles, strided
 from tests.cuda.player.recordings import by_hand
+from utils import compile_kernel
 from utils.cuda.player.moment import moment
 from utils.cuda.player.page import Player
 
@@ -101,6 +103,43 @@ def test_every_step_shows_what_the_recording_says(show, recording):
         compare(page, recording)
         page.keyboard.press("ArrowRight")
     assert position(page) == len(recording.steps)
+
+
+TURN = """
+__global__ void turn(const float* x, float* out, int n) {
+    __shared__ float tile[64];
+    int i = threadIdx.x;
+    float sum = 0.0f;
+    for (int start = 0; start < n; start += 64) {
+        tile[i] = start + i < n ? x[start + i] : 0.0f;
+        BARRIER
+        sum += tile[63 - i];
+        __syncthreads();
+    }
+    out[i] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("barrier", ["__syncthreads();", ""], ids=["right", "race"])
+def test_a_recorded_launch_is_shown_as_it_ran(show, barrier):
+    """Values and variables at every fifth step, and those of the run: the result, and a loop counter."""
+    x, out = torch.arange(100.0), torch.zeros(64)
+    trace = compile_kernel(TURN.replace("BARRIER", barrier), "turn").trace[1, 64](x, out, 100, outputs=[out])
+    recording = trace.recording()
+    page = opened(show, recording)
+    page.locator("[data-thread='40']").click()
+    for number in [*range(0, len(recording.steps), 5), len(recording.steps)]:
+        page.locator("input[type=range]").fill(str(number))
+        seen, now = compare(page, recording)
+        rows = {row[0]: row[1] for row in seen["variables"]}
+        for name, value in now.variables.get((0, 40), {}).items():
+            assert agree(rows[name], value), (number, name)
+    if barrier:
+        assert now.held[[memory.name for memory in recording.memories].index("out")] == trace.args[1].tolist()
+        assert [name for name in rows if name in ("i", "sum", "n")] == ["n", "i", "sum"]
+    page.keyboard.press("P")
+    assert page.locator(".missing").count() == (not barrier)
 
 
 def test_variables_of_a_lane_follow_it(show):

@@ -110,9 +110,12 @@ class Player {
       return ahead.length ? ahead[direction > 0 ? 0 : ahead.length - 1] : this.position;
     }
     const isBarrier = (step) => step.kind === "barrier" || step.kind === "passed";
-    const kindAt = (position) => {
-      while (position > 0 && !this.follows(steps[position - 1])) position--;
-      return position ? steps[position - 1].kind : null;
+    /** Whether a step is the first of its block to arrive at a barrier, or the first to pass it. */
+    const begins = (position) => {
+      const step = steps[position - 1];
+      let before = position - 1;
+      while (before > 0 && !(steps[before - 1].block === step.block && this.follows(steps[before - 1]) && isBarrier(steps[before - 1]))) before--;
+      return !before || steps[before - 1].kind !== step.kind || steps[before - 1].barrier !== step.barrier;
     };
     for (let at = this.position + direction; at >= 0 && at <= this.end; at += direction) {
       if (at === 0) return by === "barrier" ? this.position : 0;
@@ -120,7 +123,7 @@ class Player {
       if (!this.follows(step)) continue;
       if (by === "access") return at;
       if (by === "line" && step.line !== this.step?.line) return at;
-      if (by === "barrier" && isBarrier(step) && step.kind !== kindAt(at - 1)) return at;
+      if (by === "barrier" && isBarrier(step) && begins(at)) return at;
     }
     return by === "barrier" || direction < 0 ? this.position : this.end;
   }
