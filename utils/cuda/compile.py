@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import sys
 from difflib import get_close_matches
+from functools import partial
 
 from utils.cuda import session
 from utils.cuda.common import cxx
@@ -51,9 +52,11 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, trace=False, ch
     module = load_with(_builder(traced), cuda_src, cpp_src, funcs, opt, verbose)
     if not traced:
         return module
+    from utils.cuda.cpu.build import Builder
     from utils.cuda.cpu.trace.extension import TracedModule
 
-    return TracedModule(module, funcs, cuda_src)
+    as_written = partial(load_with, Builder(traced=True, recorded=True), cuda_src, cpp_src, funcs, opt)
+    return TracedModule(module, funcs, cuda_src, as_written)
 
 
 def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):

@@ -193,19 +193,20 @@ def _translated(which, source, traced=False, **options):
 
 
 class Builder:
-    """Builds extensions for the CPU engine; if `traced`, every access of their kernels is reported to the runtime.
+    """Builds extensions for the CPU engine; if `traced`, every access of their kernels is reported to the runtime, and
+    if `recorded` too, they can be played (recorded.py).
 
     utils/cuda/gpu/nvcc.py has the counterpart for a GPU.
     """
 
     device = "cpu"
 
-    def __init__(self, traced=False):
-        self.traced = traced
+    def __init__(self, traced=False, recorded=False):
+        self.traced, self.recorded = traced, recorded
 
     def fingerprint(self):
         """What a module depends on besides its sources: the engine's own files, the compiler, torch and Python."""
-        return hashed(kernel_fingerprint(self.traced), self.traced, extension.fingerprint())
+        return hashed(kernel_fingerprint(self.traced), self.traced, self.recorded, extension.fingerprint())
 
     def needs(self):
         """The libraries in the cache that a module is loaded with."""
@@ -223,10 +224,10 @@ class Builder:
         """
         __tracebackhide__ = True
         with guard.building():
-            return _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, self.traced, say)
+            return _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, self.traced, self.recorded, say)
 
 
-def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
+def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, recorded, say):
     """The folder receives the sources as given (`cuda.cu`), translated (`cuda.cpp`) and with the binding (`main.cpp`).
 
     The module is `folder/name.so`; if `traced`, torch's allocations are reported to the runtime too, on request
@@ -247,11 +248,11 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, say):
     (folder / "main.cpp").write_text(host_code)
 
     compiler = _compiler(traced)
-    device_flags = _device_flags(compiler, [cuda_src], traced, optimized=opt)
+    device_flags = _device_flags(compiler, [cuda_src], traced, opt, recorded)
     parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0"]}
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
     flags = [f"-I{_INCLUDE}", *extension.torch_flags(name), "-Werror=return-type"]
-    link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime()]
+    link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime(recorded)]
     link += [*extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
 
     def build(more):

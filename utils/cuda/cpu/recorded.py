@@ -15,7 +15,12 @@ _ACCESSES = [
 _PLACES = ["__tsan_read_range", "__tsan_write_range", "__tsan_func_entry", "__tsan_func_exit"]
 _PLACES += ["__sanitizer_cov_trace_pc"]
 _RUNTIME = ["7barrierEPKc", "11barrier_sumEmPKc", "4meetEjPKc", "12grid_barrierEv", "7shuffleEjmjPKc", "6ballotEjbPKc"]
-_RUNTIME += ["5matchEjmPKc", "5touchEPKvmNS_6AccessES1_", "10async_copyEPvPKvmm"]  # in namespace cuda_on_cpu
+_RUNTIME += [
+    "5matchEjmPKc",
+    "5touchEPKvmNS_6AccessES1_",
+    "10async_copyEPvPKvmm",
+    "10async_waitEm",
+]  # in namespace cuda_on_cpu
 
 #: For the linker.
 WRAPS = [f"-Wl,--wrap={name}" for name in (*_ACCESSES, *_PLACES, *(f"_ZN11cuda_on_cpu{name}" for name in _RUNTIME))]

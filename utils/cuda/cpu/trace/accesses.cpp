@@ -168,6 +168,9 @@ void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, u
         for (size_t i = at; i < at + bytes; i++) b.traced->in_flight -= !--b.traced->flights[i].count;
     Copy copy{bytes, 0, begun};
     t.access(to, bytes, Op::store, code, false, false, &copy);
+    bool ignore;
+    Region* region = t.recorder ? t.find(b, reinterpret_cast<uintptr_t>(to), bytes, ignore) : nullptr;
+    if (region) t.recorder->lands(b, to, bytes, *region);
 }
 
 // A basic block begins.

@@ -4,17 +4,18 @@ import ctypes
 import functools
 import json
 import re
+import zlib
 from functools import partial
 
 import torch
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.trace.copies import declared, wholes
+from utils.cuda.cpu.trace.copies import declared, memory_at, wholes
 from utils.cuda.cpu.trace.lines import load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
 from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, reads_absent_lane
-from utils.cuda.cpu.trace.source import kernel_parameter
+from utils.cuda.cpu.trace.source import kernel_parameter, parameter_type
 from utils.cuda.cpu.trace.trace import Trace
 from utils.ground.progress import waiting
 
@@ -25,11 +26,13 @@ class TracedModule:
     """An extension built with `trace=True`: its functions, with every call traced on the CPU engine.
 
     A function whose kernels do something wrong raises `KernelProblem`: the message is the first problem, `.problems`
-    holds all of them. Tensors on a GPU are copied over and back. `.trace` is the last call's `Trace`.
+    holds all of them. Tensors on a GPU are copied over and back. `.trace` is the last call's `Trace`. `as_written()`
+    builds the same extension to be recorded.
     """
 
-    def __init__(self, module, funcs, source):
+    def __init__(self, module, funcs, source, as_written):
         self.__name__, self.__file__, self.trace = module.__name__, module.__file__, None
+        self._as_written = as_written
         self._library = declared(ctypes.CDLL(module.__file__))
         self._source, self._kernels = source, cxx.kernels(source)
         for name in funcs:
@@ -50,8 +53,9 @@ class TracedModule:
                 return value
 
             args, kwargs = _mapped(over, args), _mapped(over, kwargs)
+            record = functools.partial(self._record, function.__name__, args, kwargs, _checksums(args, kwargs))
             failure, result, report = None, None, None
-            excess = self._begin(function.__name__, args, kwargs)
+            excess = _begin(self._library, function.__name__, args, kwargs)
             stop = self._library.cuda_on_cpu_trace_stop
             try:
                 with waiting(f"tracing {function.__name__}"), stopped_when_full(function.__name__, stop, excess):
@@ -66,10 +70,12 @@ class TracedModule:
                 report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
             if not _has_poison([args, kwargs, result]):  # what shuffles got from lanes that had not come is not used
                 report["problems"] = [p for p in report["problems"] if not reads_absent_lane(p)]
-            report["problems"] = [p for p in report["problems"] if not p.get("unset") or self._is_float(p["region"])]
+            report["problems"] = [
+                p for p in report["problems"] if not p.get("unset") or self._holds_floats(p["region"])
+            ]
             lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_watch_allocations))
             recorded = read(self._named(report), self._source, lines)
-            self.trace = Trace(function.__name__, self._source, recorded, list(args))
+            self.trace = Trace(function.__name__, self._source, recorded, list(args), record)
             if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
                 raise failure  # the extension noticed it itself
             self.trace.raise_if_problems()
@@ -80,44 +86,99 @@ class TracedModule:
 
         return call
 
-    def _begin(self, name, args, kwargs):
-        """Begin a trace; returns by how much memory it may exceed what is available. Raises TooLarge."""
+    def _record(self, name, args, kwargs, checksums, trace, blocks, steps):
+        """Call a function again, built as written, and record the first launch of the kernel with the first problem, or
+        the first of all: `Trace.recording`."""
         __tracebackhide__ = True
-        given = {}  # by address: how far tensors extend from there, their element size, and where in their storage
+        from utils.cuda.cpu.trace.recorder import Recorder
+
+        module, lines = self._as_written(), [problem.line for problem in trace.problems if problem.line]
+        inside = [k for k in cxx.declared_kernels(self._source) if lines and _is_around(k.tokens, lines[0])]
+        library = declared(ctypes.CDLL(module.__file__))
+        place, kernel = library.cuda_on_cpu_watch_allocations, inside[0].name if inside else ""
+        named = functools.partial(kernel_parameter, kernels=self._kernels)
+        recorder = Recorder(module.__file__, library, place, trace, blocks, steps, kernel, named)
+        now = _checksums(args, kwargs)
+        recorder.changed = [f"tensor {k + 1}" for k, (a, b) in enumerate(zip(now, checksums, strict=True)) if a != b]
+        excess = _begin(library, name, args, kwargs)
 
         def note(value):
-            if isinstance(value, torch.Tensor) and value.numel() and value.layout == torch.strided:
-                span = 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
-                size = value.element_size()
-                reach = (span * size, size, value.storage_offset() * size)
-                given[value.data_ptr()] = max(given.get(value.data_ptr(), reach), reach)
+            if isinstance(value, torch.Tensor) and value.is_contiguous():
+                recorder.tensors.setdefault(value.data_ptr(), value)
             return value
 
-        _mapped(note, args), _mapped(note, kwargs)
-        excess = announce(name, 0, sum(g[0] for g in given.values()), min((g[1] for g in given.values()), default=1))
-        self._library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
-        whole = wholes((address, reach, size) for address, (reach, size, _) in given.items())
-        for address, (reach, size, offset) in given.items():
-            self._library.cuda_on_cpu_trace_allocation(address, reach, size, 0, False, offset, *whole[address])
-        self._library.cuda_on_cpu_watch_allocations(1)
-        return excess
+        try:
+            recorder.begin()
+            stop = library.cuda_on_cpu_trace_stop
+            with waiting(f"recording {name}"), stopped_when_full(name, stop, excess):
+                _mapped(note, [args, kwargs, getattr(module, name)(*args, **kwargs)])
+        except TooLarge:
+            raise
+        except RuntimeError:  # what ended the call is among the trace's problems
+            _mapped(note, [args, kwargs])
+        finally:
+            library.cuda_on_cpu_watch_allocations(0)
+            recorder.end()
+            library.cuda_on_cpu_trace_end()
+        return recorder.recording()
 
     def _returned(self, value):
         if isinstance(value, torch.Tensor):
             self._library.cuda_on_cpu_trace_returned(value.data_ptr(), value.element_size())
         return value
 
-    def _is_float(self, region):
-        """Whether a region is a kernel's parameter of a floating-point type: 'kernel#0' is its first one."""
-        name, _, number = (region or "").rpartition("#")
-        kernel = self._kernels.get(name.split("<")[0])
-        return bool(kernel) and bool(re.search(r"float|double", cxx.written(kernel.parameters[int(number)])))
+    def _holds_floats(self, region):
+        """Whether a kernel's parameter points to floating-point numbers."""
+        return bool(re.search(r"float|double", parameter_type(region, self._source)))
 
     def _named(self, report):
         """The report, with tensors named as in the kernels."""
         for part in [*report["problems"], *(site["example"] for site in report["sites"])]:
             part["region"] = kernel_parameter(part["region"], self._kernels)
         return report
+
+
+def _begin(library, name, args, kwargs):
+    """Begin a trace of what `library` does; returns by how much memory it may exceed what is available.
+
+    Raises TooLarge.
+    """
+    __tracebackhide__ = True
+    given = {}  # by address: how far tensors extend from there, their element size, and where in their storage
+
+    def note(value):
+        if isinstance(value, torch.Tensor) and value.numel() and value.layout == torch.strided:
+            span = 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
+            size = value.element_size()
+            reach = (span * size, size, value.storage_offset() * size)
+            given[value.data_ptr()] = max(given.get(value.data_ptr(), reach), reach)
+        return value
+
+    _mapped(note, args), _mapped(note, kwargs)
+    excess = announce(name, 0, sum(g[0] for g in given.values()), min((g[1] for g in given.values()), default=1))
+    library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
+    whole = wholes((address, reach, size) for address, (reach, size, _) in given.items())
+    for address, (reach, size, offset) in given.items():
+        library.cuda_on_cpu_trace_allocation(address, reach, size, 0, False, offset, *whole[address])
+    library.cuda_on_cpu_watch_allocations(1)
+    return excess
+
+
+def _is_around(tokens, line) -> bool:
+    return tokens[0].line <= line <= tokens[-1].line
+
+
+def _checksums(*values) -> list[int]:
+    """A number for the bytes of each tensor in lists, tuples or dicts."""
+    found = []
+
+    def add(value):
+        if isinstance(value, torch.Tensor):
+            found.append(zlib.crc32(memory_at(value.data_ptr(), value)) if value.is_contiguous() else 0)
+        return value
+
+    _mapped(add, list(values))
+    return found
 
 
 def _has_poison(value) -> bool:

@@ -90,14 +90,14 @@ const void* Recorder::saw(Block& b, uintptr_t a, size_t size, Op op, const Regio
     s.address = a;
     s.size = uint8_t(size);
     s.memory = memory_of(b, region);
-    s.did = uint8_t(op == Op::load ? Did::read : op == Op::store ? Did::write : Did::atomic);
+    s.did = uint8_t(op == Op::load ? Did::read : copying ? Did::copy : op == Op::store ? Did::write : Did::atomic);
     const bool visible = size <= sizeof s.value && region.nearly_holds(a, size);
     if (visible && op == Op::load) {
         memcpy(s.value, reinterpret_cast<const void*>(a), size);
         s.has_value = true;
     }
     note(*t, s);
-    if (visible && op != Op::load) t->store = int64_t(seen.size()) - 1;
+    if (visible && op != Op::load && !copying) t->store = int64_t(seen.size()) - 1;
     return place.code;
 }
 
@@ -112,9 +112,27 @@ void Recorder::did(Did what, const char* function, uint64_t value, uint8_t sourc
     if (what == Did::exit) t.left = true;
     if (what == Did::shuffle) t.shuffle = int64_t(seen.size());
     note(t, s);
+    uncounted(b);
+}
+
+void Recorder::uncounted(Block& b) {
     TracedThread& traced = b.traced->threads[b.running->number];
     const uint32_t at = uint32_t(reinterpret_cast<uintptr_t>(place.code) - module_begin);
     traced.events.push_back({0, 0, at, 0, 0, uint8_t(traced.depth << 2)});
+}
+
+void Recorder::lands(Block& b, const void* to, size_t size, const Region& region) {
+    Thread* t = running();
+    if (!t) return;
+    settle(*t);
+    Seen s{};
+    s.address = reinterpret_cast<uintptr_t>(to);
+    s.size = uint8_t(size);
+    s.memory = memory_of(b, region);
+    s.did = uint8_t(Did::copy);
+    note(*t, s);
+    t->store = int64_t(seen.size()) - 1;  // it lands now
+    uncounted(b);
 }
 
 void Recorder::got(uint64_t value) {
@@ -151,11 +169,17 @@ uint16_t Recorder::memory_of(Block& b, const Region& region) {
 // ---- from the trace -------------------------------------------------------------------------------------------------
 
 void Recorder::launch_begins(const char* name, const Launch& launched) {
-    active = launches++ == launch;
+    const std::string base = std::string(name).substr(0, std::string(name).find('<'));
+    active = kernel.empty() && (wanted_kernel.empty() || base == wanted_kernel);
     if (!active) return;
     kernel = name;
-    grid_size = launched.grid;
+    const dim3 grid = grid_size = launched.grid;
     block_size = launched.block;
+    for (const auto& [number, x, y, z] : wanted) {
+        const bool is_there = ~number ? number < uint64_t(grid.x) * grid.y * grid.z
+                                      : x < grid.x && y < grid.y && z < grid.z;
+        if (is_there) kept.insert(~number ? number : x + grid.x * (y + grid.y * z));
+    }
 }
 
 void Recorder::block_begins(const Block& b) {
@@ -207,14 +231,14 @@ using namespace cuda_on_cpu;
 static thread_local std::shared_ptr<Recorder> recorded;
 
 // The trace that has begun records, too. `base`: where the module begins in memory.
-extern "C" void cuda_on_cpu_record_begin(uintptr_t base, const uint64_t* blocks, size_t block_count, size_t most_steps,
-                                         uint64_t launch, const OwnFunction* functions, size_t function_count,
-                                         const Slot* slots, size_t slot_count) {
+extern "C" void cuda_on_cpu_record_begin(uintptr_t base, const std::array<uint64_t, 4>* blocks, size_t block_count,
+                                         size_t most_steps, const char* kernel, const OwnFunction* functions,
+                                         size_t function_count, const Slot* slots, size_t slot_count) {
     recorded = std::make_shared<Recorder>();
     recorded->module_begin = base;
-    recorded->kept.insert(blocks, blocks + block_count);
+    recorded->wanted.assign(blocks, blocks + block_count);
     recorded->most_steps = most_steps;
-    recorded->launch = launch;
+    recorded->wanted_kernel = kernel;
     recorded->functions.assign(functions, functions + function_count);
     recorded->slots.assign(slots, slots + slot_count);
     tracing->recorder = recorded;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <array>
 #include <deque>
 #include <map>
 #include <string>
@@ -68,9 +69,9 @@ class Recorder : public Requests::Observer {
 public:
     // What was asked for.
     uintptr_t module_begin = 0;
-    std::unordered_set<uint64_t> kept;  // numbers of blocks
+    std::vector<std::array<uint64_t, 4>> wanted;  // blocks: number, or ~0 and index
+    std::string wanted_kernel;                    // whose first launch is recorded; empty: any kernel
     size_t most_steps = 0;  // of a block
-    uint64_t launch = 0;  // which launch of those to come
     std::vector<OwnFunction> functions;  // by where they begin
     std::vector<Slot> slots;
 
@@ -82,14 +83,16 @@ public:
     std::vector<unsigned char> bytes;
     std::vector<RecordedMemory> memories;
     std::string kernel;
+    std::unordered_set<uint64_t> kept;  // numbers of blocks
     dim3 grid_size, block_size;
+    bool copying = false;  // the running thread begins an asynchronous copy
     bool cut = false;  // whether a block did more than was kept
 
     // From the hooks. `frame` is the address of the hook's own frame, where it keeps its caller's.
     bool arrives(const void* code, void** frame);  // whether a kept thread is at work; its last store is done now
     void enters(const void* code, void** frame);   // a function begins: its variables have no values yet
     bool in_own_function() const { return direct; }  // the hook was called by one of the learner's
-    bool in_kernel() const { return direct && place.frames == 1; }
+    bool in_kernel() const { return direct && direct->is_kernel; }
     void did(Did what, const char* function = nullptr, uint64_t value = 0, uint8_t source = 0);
     void got(uint64_t value);  // what a shuffle gave
 
@@ -99,6 +102,7 @@ public:
     void block_begins(const Block& b);
     void block_ends(const Block& b);
     void thread_ends(Block& b, unsigned int thread);
+    void lands(Block& b, const void* to, size_t size, const Region& region);  // an asynchronous copy
     const void* saw(Block& b, uintptr_t a, size_t size, Op op, const Region& region, const void* code);
     void counted(const Site& site, unsigned int lanes, uint64_t block, unsigned int warp, uint64_t sectors,
                  uint64_t wavefronts, uint64_t least_wavefronts) override;
@@ -115,8 +119,8 @@ private:
         uint32_t frame = 0;
         uint8_t frames = 0;
     } place;
-    bool active = false, over = false, direct = false;
-    uint64_t launches = 0;
+    const OwnFunction* direct = nullptr;  // that has called the hook
+    bool active = false, over = false;
     size_t ended = 0;  // kept blocks
     std::unordered_map<uint64_t, size_t> counts;  // of a block's steps
     std::unordered_map<uint64_t, std::vector<Thread>> threads;  // of kept blocks
@@ -129,6 +133,7 @@ private:
     void settle(Thread& t);
     uint16_t memory_of(Block& b, const Region& region);
     void note(Thread& t, Seen s);
+    void uncounted(Block& b);  // what was noted is no access to be counted
     void forget(uint64_t number);
 };
 

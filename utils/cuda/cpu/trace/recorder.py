@@ -1,6 +1,7 @@
 """Recording a launch: the runtime keeps what the threads of a few blocks do (recorder.h), here taken over as arrays."""
 
 import ctypes
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ from utils.cuda.common import cxx
 from utils.cuda.common.grid import block_indices
 from utils.cuda.cpu.trace.lines import load_address
 from utils.cuda.cpu.trace.steps import Made, recording
-from utils.ground.errors import ToolchainError
+from utils.ground.errors import CourseError, ToolchainError
 
 try:
     from utils.cuda.cpu.trace.variables import Debug
@@ -59,35 +60,37 @@ class _Slot(ctypes.Structure):
 
 
 class Recorder:
-    """Records one launch of the library at `path`, which was built to be recorded: `begin` and `end` around it.
+    """Records one launch of a library at `path` that was built to be recorded: `begin` and `end` around it.
 
-    `trace` is the trace that the launch repeats, `grid` and `block` its sizes. `blocks` and `steps` are those of
-    `Trace.recording`. `changed` lists the arguments that have changed since the trace.
+    `trace` is the trace that the launch repeats, `address` a function of the library. `blocks` and `steps` are those of
+    `Trace.recording`. `kernel` is the name of the kernel whose first launch is recorded, by default of any. `named`
+    gives the name of a memory in the source. `tensors` are those of the launch, by the addresses where they are, and
+    `changed` lists the arguments that have changed since the trace.
     """
 
-    def __init__(self, path, library, trace, grid, block, blocks, steps):
+    def __init__(self, path, library, address, trace, blocks, steps, kernel="", named=lambda name: name):
         __tracebackhide__ = True
-        self.trace, self.library, self.steps, self.changed = trace, library, _positive(steps), []
-        self.grid, self.block = tuple(grid), tuple(block)
-        self.kept = _kept(blocks, self.grid, trace.problems)
+        self.trace, self.library, self.steps, self.named = trace, library, _positive(steps), named
+        self.tensors, self.changed, self._kernel = {}, [], kernel
+        self._blocks = _default(trace.problems) if blocks is None else _listed(blocks)
+        self._asked = blocks
         self._debug = Debug(path, trace.source, cxx.kernels(trace.source))
-        self._base = load_address(library.cuda_on_cpu_launch_0)
+        self._base = load_address(address)
 
-    def begin(self, tensors):
-        """To be called when a trace has begun. `tensors`: those of the launch, by the addresses of their copies."""
-        self.tensors = tensors
+    def begin(self):
+        """To be called when a trace has begun."""
         functions, slots = [], []
         for f in self._debug.functions:
             functions.append(_OwnFunction(f.begin, f.end, len(slots), len(f.slots), f.is_kernel, f.bytes))
             slots += [_Slot(*slot) for slot in f.slots]
-        numbers = sorted(self.kept)
+        blocks = [(block, 0, 0, 0) if isinstance(block, int) else (2**64 - 1, *block) for block in self._blocks]
         self.library.cuda_on_cpu_record_begin(
             ctypes.c_void_p(self._base),
-            (ctypes.c_uint64 * len(numbers))(*numbers),
-            ctypes.c_size_t(len(numbers)),
+            (ctypes.c_uint64 * (4 * len(blocks)))(*itertools.chain.from_iterable(blocks)),
+            ctypes.c_size_t(len(blocks)),
             ctypes.c_size_t(2 * self.steps),  # some of them will be left out
-            ctypes.c_uint64(0),
-            (_OwnFunction * len(functions))(*functions),
+            self._kernel.encode(),
+            (_OwnFunction * max(1, len(functions)))(*functions),
             ctypes.c_size_t(len(functions)),
             (_Slot * max(1, len(slots)))(*slots),
             ctypes.c_size_t(len(slots)),
@@ -106,11 +109,24 @@ class Recorder:
             memories=[_memory(arrays.memories[k]) for k in range(arrays.memory_count)],
             cut=bool(arrays.cut),
         )
+        self.kernel_name = arrays.kernel.decode()
+        self.grid, self.block = tuple(arrays.grid), tuple(arrays.block)
         self.library.cuda_on_cpu_record_end()
 
     def recording(self):
-        """What was recorded, as a `Recording`."""
+        """What was recorded, as a `Recording`.
+
+        Raises ValueError for a block that is not in the grid, CourseError if there was no launch.
+        """
+        __tracebackhide__ = True
         try:
+            if not self.kernel_name:
+                raise CourseError(f"{self.trace.kernel_name} has launched no kernel, so there is nothing to play")
+            if self._asked is None:
+                there = [b for b in self._blocks if not isinstance(b, int) or b < math.prod(self.grid)]
+                self.kept = block_indices(there, self.grid)
+            else:
+                self.kept = block_indices(self._asked, self.grid)
             return recording(self, self._made, self._debug)
         finally:
             self._debug.close()
@@ -135,11 +151,18 @@ def _positive(steps) -> int:
     raise ValueError(f"steps must be a whole number from 1 to 1,000,000, but got {steps!r}")
 
 
-def _kept(blocks, grid, problems) -> dict[int, tuple]:
-    """The blocks to keep, or by default the first ones and those with problems: their indices by their numbers."""
+def _listed(blocks) -> list:
+    """Blocks as a list of numbers and of (x, y, z)."""
     __tracebackhide__ = True
-    if blocks is not None:
-        return block_indices(blocks, grid)
+    asked = [blocks] if isinstance(blocks, int) else list(blocks)
+    numbers = [block if isinstance(block, int) else (*block, 0, 0)[:3] for block in asked]
+    if not numbers or any(min((b,) if isinstance(b, int) else b) < 0 for b in numbers):
+        raise ValueError(f"blocks takes a list of blocks, each a number or (x, y, z), but got {blocks!r}")
+    return numbers
+
+
+def _default(problems) -> list:
+    """The first blocks, and those with problems."""
     places = [place for p in problems for place in (p.block, p.other_block) if place]
-    found = block_indices([*range(min(_FIRST, math.prod(grid))), *places], grid)
-    return dict(list(found.items())[:_MOST])
+    found = list(dict.fromkeys(place for place in places if place[1:] != (0, 0) or place[0] >= _FIRST))
+    return [*range(_FIRST), *found[: _MOST - _FIRST]]

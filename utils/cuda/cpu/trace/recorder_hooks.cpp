@@ -91,6 +91,7 @@ void __sanitizer_cov_trace_switch(uint64_t, void*) {
 namespace cuda_on_cpu {
 
 void async_copy(void* to, const void* from, size_t bytes, size_t zeros);
+void async_wait(size_t prior);
 
 #define WRAPPED(result, name, mangled, ...) \
     result name##_of_recorded(__VA_ARGS__) asm("__wrap__ZN11cuda_on_cpu" mangled); \
@@ -145,7 +146,13 @@ WRAPPED(void, touch, "5touchEPKvmNS_6AccessES1_", const void* address, size_t by
 }
 WRAPPED(void, async_copy, "10async_copyEPvPKvmm", void* to, const void* from, size_t bytes, size_t zeros) {
     ARRIVES;
+    if (tracing && tracing->recorder) tracing->recorder->copying = true;
     async_copy(to, from, bytes, zeros);
+    if (tracing && tracing->recorder) tracing->recorder->copying = false;
+}
+WRAPPED(void, async_wait, "10async_waitEm", size_t prior) {
+    ARRIVES;
+    async_wait(prior);
 }
 
 }  // namespace cuda_on_cpu

@@ -59,7 +59,8 @@ class _Launch:
             try:
                 name_regions(library, self.wanted, self.tensors, addresses, self.written)
                 if recorder:
-                    recorder.begin({addresses[i]: tensor for i, tensor in self.tensors.items()})
+                    recorder.begin()
+                    recorder.tensors = {addresses[i]: tensor for i, tensor in self.tensors.items()}
                     recorder.changed = [self.wanted[i].name for i in checksums if checksums[i] != self.checksums[i]]
                 with waiting(what), stopped_when_full(name, library.cuda_on_cpu_trace_stop, excess):
                     cooperative = self.kernel.chosen.cooperative
@@ -102,7 +103,8 @@ def _record(launch, gpu, trace, blocks, steps):
     kernel = launch.kernel
     with behaving_like(gpu):
         compiled = module(kernel.source, kernel.name, kernel.options, traced=True, recorded=True)
-        recorder = Recorder(compiled.path, compiled.library, trace, *launch.sizes[:2], blocks, steps)
+        address = compiled.library.cuda_on_cpu_launch_0
+        recorder = Recorder(compiled.path, compiled.library, address, trace, blocks, steps)
         with contextlib.suppress(RuntimeError):  # what ends the launch is among the trace's problems
             launch.made(compiled, f"recording {kernel.name}", recorder=recorder)
     return recorder.recording()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 
 __all__ = ["Branch", "array_dimensions", "array_of_line", "branches", "coordinates", "guard", "kernel_parameter"]
+__all__ += ["parameter_type"]
 __all__ += ["waits_between", "where_to_wait", "without_comment"]
 
 
@@ -67,6 +68,17 @@ def kernel_parameter(region, kernels):
     if not kernel or not number.isdigit() or int(number) >= len(kernel.names):
         return region
     return kernel.names[int(number)] or f"argument {int(number) + 1}"
+
+
+def parameter_type(region, source) -> str:
+    """The type that a kernel's parameter points to, as the source writes it: 'float' for 'square_kernel#1', the second
+    one of `const float* x, float* out`. Empty if `region` is not such a name."""
+    name, _, number = (region or "").rpartition("#")
+    kernel = next((k for k in cxx.declared_kernels(source) if k.name == name.partition("<")[0]), None)
+    if not kernel or not number.isdigit() or int(number) >= len(kernel.parameters):
+        return ""
+    text = cxx.written(kernel.parameters[int(number)]).partition("*")[0]
+    return re.sub(r"\b(?:const|volatile|__restrict__|__restrict)\b", "", text).strip()
 
 
 # ---- what surrounds a line ------------------------------------------------------------------------------------------

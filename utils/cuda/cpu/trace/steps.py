@@ -2,12 +2,13 @@
 
 import ctypes
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 from utils.cuda.cpu.trace.marked import marked
-from utils.cuda.cpu.trace.source import array_dimensions
+from utils.cuda.cpu.trace.source import array_dimensions, parameter_type
 from utils.cuda.cpu.trace.values import KINDS, decoded, kind_of
 from utils.cuda.player.ordering import passed_together, without_repeated_lines
 from utils.cuda.player.recording import Block, Memory, Recording, Step, kept_sentence, window
@@ -37,10 +38,11 @@ def recording(recorder, made, debug) -> Recording:
     places = [_Place(memory, recorder) for memory in made.memories]
     numbers = {number: k for k, number in enumerate(sorted(recorder.kept))}
     reader = _Reader(made, debug, places, numbers)
-    steps = [step for raw in made.steps for step in reader.steps(raw)]
+    raws = _fair(made.steps, 2 * recorder.steps, made.steps["block"])  # some of them show nothing new
+    steps = [step for raw in raws for step in reader.steps(raw)]
     steps = without_repeated_lines(passed_together(_with_exits_early(steps, recorder.trace.source)))
-    kept, cut = _fair(steps, recorder.steps, len(numbers)), made.cut
-    cut = cut or len(kept) < len(steps)
+    kept = _fair(steps, recorder.steps, [step.block for step in steps])
+    cut = made.cut or len(raws) < len(made.steps) or len(kept) < len(steps)
     memories = _in_order(
         kept, [place.as_memory(kept, k) for k, place in enumerate(places)], recorder.trace.source, debug
     )
@@ -49,7 +51,7 @@ def recording(recorder, made, debug) -> Recording:
     changed = f" {', '.join(recorder.changed)} changed after the trace: this run began with the new values."
     changed = changed if recorder.changed else ""
     found = Recording(
-        kernel=recorder.trace.kernel_name,
+        kernel=recorder.kernel_name,
         language="cuda",
         source=recorder.trace.source.splitlines(),
         grid=recorder.grid,
@@ -91,7 +93,7 @@ class _Place:
 
     def __init__(self, memory, recorder):
         self.raw, self.begin, self.size = memory, memory["begin"], memory["bytes"]
-        self.name, self.space = memory["name"], _SPACES[memory["space"]]
+        self.name, self.space = recorder.named(memory["name"]) or "a tensor", _SPACES[memory["space"]]
         tensor = recorder.tensors.get(self.begin)
         if tensor is not None and tensor.nbytes == self.size:
             self.type, self.itemsize = str(tensor.dtype).removeprefix("torch."), tensor.element_size()
@@ -100,7 +102,8 @@ class _Place:
             if self.type == "bool":
                 self.kind = "u1"
         else:
-            declared = memory["type"] or _declared_type(recorder.trace.source, self.name) or ""
+            declared = memory["type"] or parameter_type(memory["name"], recorder.trace.source)
+            declared = declared or _declared_type(recorder.trace.source, self.name)
             self.type, self.kind, count = kind_of(declared.partition("[")[0] or "")
             sizes = array_dimensions(declared)
             element = int(self.kind[1:]) if self.kind and self.kind != "bf16" else 2 if self.kind else 0
@@ -145,7 +148,7 @@ class _Place:
 
 
 def _declared_type(source, name) -> str:
-    """The type with which a source declares `extern __shared__ type name[]`."""
+    """The type of the elements of `extern __shared__ type name[]`; empty if there is none."""
     found = re.search(rf"extern\s+__shared__\s+([\w\s:]+?)\s*\b{re.escape(name)}\s*\[", source)
     return re.sub(r"__align__\s*\(\d+\)", "", found[1]).strip() if found else ""
 
@@ -158,6 +161,9 @@ class _Reader:
 
     def __init__(self, made, debug, places, numbers):
         self.made, self.debug, self.places, self.numbers = made, debug, places, numbers
+        self._last_frame = max(0, len(made.frames) - 1)
+        if not len(made.frames):
+            made.frames = np.zeros(1, made.frames.dtype)
         self.known = {}  # by block and warp: what its lanes' variables were last
         for place in places:
             place.block_number = numbers.get(place.block)
@@ -166,29 +172,50 @@ class _Reader:
         """The step, or several where its lanes touch several memories or are in several lines."""
         lanes = np.flatnonzero(np.unpackbits(np.array([raw["lanes"]], "<u4").view(np.uint8), bitorder="little"))
         seen = self.made.seen[self.made.order[raw["first"] : raw["first"] + len(lanes)]]
-        lines = [self._line(one) for one in seen]
         groups = {}
-        for k, one in enumerate(seen):
-            groups.setdefault((int(one["memory"]) if one["size"] else None, lines[k]), []).append(k)
+        for one, members in self._alike(seen):
+            key = int(one["memory"]) if one["size"] else None, self._line(one)
+            groups[key] = np.concatenate([groups.get(key, np.zeros(0, int)), members])
         if _DID[raw["did"]] == "line" and not self._is_own(seen[0]):
             return
         first = True
         for (memory, line), members in groups.items():
+            members = np.sort(members)
             part = seen[members]
             step = Step(self.numbers[int(raw["block"])], int(raw["warp"]), line or 0, _DID[raw["did"]], [])
-            step.lanes = [int(lane) for lane in lanes[members]]
+            step.lanes = lanes[members].tolist()
             if memory is not None:
                 self._access(step, part, memory, raw, first)
             elif step.kind in ("barrier", "passed"):
                 step.barrier = f"line {line}" if line else self._function(part[0])
             elif step.kind == "shuffle":
                 step.source_lanes = [int(one["source"]) for one in part]
+                step.values = self._exchanged(part)
             step.variables = self._variables(raw, step.lanes, part)
             first = False
             yield step
 
+    def _alike(self, seen):
+        """The lanes that touch the same memory from the same place: for each group one of them, and their numbers."""
+        keys = seen["memory"].astype("u8") << 8 | np.minimum(seen["size"], 1)
+        places = np.where(seen["frames"] > 0, self.made.frames["pc"][np.minimum(seen["frame"], self._last_frame)], 0)
+        keys = keys << 32 | places
+        if (keys == keys[0]).all():
+            return [(seen[0], np.arange(len(seen)))]
+        found = {key: np.flatnonzero(keys == key) for key in keys.tolist()}
+        return [(seen[members[0]], members) for members in found.values()]
+
     def _function(self, one):
         return ctypes.string_at(int(one["function"])).decode() if one["function"] else ""
+
+    def _exchanged(self, part):
+        """What lanes get by a shuffle, None where its type is not known or larger than one exchange."""
+        place = self._innermost(part[0])
+        _, kind, count = kind_of(self.debug.exchanged(*place)) if place else ("", "", 0)
+        if not kind or count > 1:
+            return None
+        size = 2 if kind == "bf16" else int(kind[1:])
+        return [decoded(one["value"][:size], kind, size)[0] if one["has_value"] else None for one in part]
 
     def _innermost(self, one):
         frame = self.made.frames[one["frame"]] if one["frames"] else None
@@ -209,30 +236,35 @@ class _Reader:
         step.memory, step.width = memory, max(1, size // place.itemsize)
         offsets = part["address"].astype(np.int64) - place.begin
         inside = (offsets >= 0) & (offsets + size <= place.size)
-        step.elements = [int(o) // place.itemsize if ok else None for o, ok in zip(offsets, inside, strict=True)]
+        elements = (offsets // place.itemsize).tolist()
+        step.elements = [e if ok else None for e, ok in zip(elements, inside.tolist(), strict=True)]
         step.outside = [(step.lanes[k], place.where(int(part[k]["address"]), size)) for k in np.flatnonzero(~inside)]
-        step.values = []
-        readable = size % place.itemsize == 0 and size <= 16
-        for one in part:
-            if one["has_value"] and readable:
-                step.values += place.values(one["value"][:size])
-            else:
-                step.values += [None] * step.width
+        if step.kind == "copy" and not part["has_value"].any():  # it only begins
+            step.values = None
+        else:
+            step.values = self._values(part, place, size, step.width)
         if not counts:
             return
-        if place.space == "global":
-            step.sectors, step.least_sectors = int(raw["sectors"]), -(-len(part) * size // 32)
+        if place.space == "global" and raw["sectors"]:
+            step.sectors = int(raw["sectors"])
             step.least_sectors = min(step.sectors, -(-_distinct(part["address"], size) // 32))
         elif raw["wavefronts"]:
             step.wavefronts, step.least_wavefronts = int(raw["wavefronts"]), int(raw["least_wavefronts"])
 
+    def _values(self, part, place, size, width):
+        values = []
+        readable = size % place.itemsize == 0 and size <= 16
+        if readable and part["has_value"].all():
+            return place.values(part["value"][:, :size])
+        for one in part:
+            known = one["has_value"] and readable
+            values += place.values(one["value"][:size]) if known else [None] * width
+        return values
+
     def _variables(self, raw, lanes, part):
         known = self.known.setdefault((int(raw["block"]), int(raw["warp"])), {})
-        lanes, changed, groups = np.array(lanes), {}, {}
-        for k, one in enumerate(part):
-            frames = self.made.frames[one["frame"] : one["frame"] + one["frames"]]
-            groups.setdefault(tuple((int(f["function"]), int(f["pc"])) for f in frames), []).append(k)
-        for stack, members in groups.items():
+        lanes, changed = np.array(lanes), {}
+        for stack, members in self._stacks(part):
             if not stack:
                 continue
             here, visible = lanes[members], set()
@@ -259,6 +291,20 @@ class _Reader:
                     changed[name] = True
         found = {name: self._shown(known[name], lanes, name) for name in changed}
         return {name: values for name, values in found.items() if values is not None}
+
+    def _stacks(self, part):
+        """The lanes that are at the same place of the same calls: (function, pc) from the inside out, and numbers."""
+        counts = part["frames"]
+        if (counts == counts[0]).all():
+            rows = self.made.frames[part["frame"][:, None].astype(int) + np.arange(counts[0])]
+            if (rows["pc"] == rows["pc"][0]).all():
+                stack = tuple(zip(rows["function"][0].tolist(), rows["pc"][0].tolist(), strict=True))
+                return [(stack, np.arange(len(part)))]
+        groups = {}
+        for k, one in enumerate(part):
+            rows = self.made.frames[one["frame"] : one["frame"] + one["frames"]]
+            groups.setdefault(tuple(zip(rows["function"].tolist(), rows["pc"].tolist(), strict=True)), []).append(k)
+        return [(stack, np.array(members)) for stack, members in groups.items()]
 
     def _shown(self, known, lanes, name):
         raw, valid, scalar = known
@@ -326,17 +372,16 @@ def _with_exits_early(steps, source):
 
 
 def _fair(steps, most, blocks):
-    """At most so many steps, where no block takes what another needs: each keeps its first ones."""
-    counts = [0] * blocks
-    for step in steps:
-        counts[step.block] += 1
-    left, allowed = most, [0] * blocks
-    for place, k in enumerate(sorted(range(blocks), key=lambda k: counts[k])):
-        allowed[k] = min(counts[k], left // (blocks - place))
-        left -= allowed[k]
+    """At most so many steps, where no block takes what another needs: each keeps its first ones. `blocks` has the block
+    of each step."""
+    counts = Counter(map(int, blocks))
+    left, allowed = most, {}
+    for place, block in enumerate(sorted(counts, key=counts.get)):
+        allowed[block] = min(counts[block], left // (len(counts) - place))
+        left -= allowed[block]
     found = []
-    for step in steps:
-        if allowed[step.block] > 0:
-            allowed[step.block] -= 1
+    for step, block in zip(steps, map(int, blocks), strict=True):
+        if allowed[block] > 0:
+            allowed[block] -= 1
             found.append(step)
     return found

@@ -57,6 +57,7 @@ class Function:
     slots: list = field(default_factory=list)
     variables: list = field(default_factory=list)
     calls: list = field(default_factory=list)  # (begin, end, line, column) of what was inlined and is not the learner's
+    exchanged: list = field(default_factory=list)  # (begin, end, type) of shuffles
 
     @property
     def bytes(self) -> int:
@@ -95,6 +96,10 @@ class Debug:
     def is_own(self, function, pc) -> bool:
         """Whether the code at a return address in `function` is the learner's, not that of what it calls inline."""
         return not any(begin <= pc - 1 < end for begin, end, *_ in function.calls)
+
+    def exchanged(self, function, pc) -> str:
+        """The type of what a shuffle at a return address in `function` exchanges; empty if it is unknown."""
+        return next((name for begin, end, name in function.exchanged if begin <= pc - 1 < end), "")
 
     def visible(self, function, pc) -> list[Scalar]:
         """The variables that the source has at a return address in `function`, by what they are called there."""
@@ -194,6 +199,15 @@ class Debug:
                 elif _attribute(child, "DW_AT_call_file") in self._own:
                     place = _attribute(child, "DW_AT_call_line"), _attribute(child, "DW_AT_call_column") or 0
                     made.calls += [(begin, end, *place) for begin, end in ranges]
+                    self._exchanges(child, made)
+
+    def _exchanges(self, die, made):
+        """Notes what `from_lane<T>` (warp.h) is for, the engine's function behind every shuffle."""
+        if name := re.fullmatch(r"from_lane<(.*)>", _name(die)):
+            made.exchanged += [(begin, end, name[1]) for begin, end in _ranges(die, self._dwarf)]
+        for child in die.iter_children():
+            if child.tag in ("DW_TAG_inlined_subroutine", "DW_TAG_lexical_block"):
+                self._exchanges(child, made)
 
     def _variable(self, die, made, scopes, shift):
         name, where = _attribute(die, "DW_AT_name"), die.attributes.get("DW_AT_location")
