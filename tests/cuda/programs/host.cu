@@ -3,6 +3,7 @@
 #include <cuComplex.h>
 #include <cuda_profiler_api.h>
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
 
 #include <cstdio>
 #include <cstring>
@@ -54,6 +55,7 @@ int main() {
     // Pools and callbacks.
     cudaStream_t stream;
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    nvtxNameCudaStreamA(stream, "copies");
     cudaMemPool_t pool;
     cudaDeviceGetDefaultMemPool(&pool, 0);
     unsigned long long threshold = ~0ull, used = 1;

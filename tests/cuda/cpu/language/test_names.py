@@ -60,3 +60,24 @@ def test_every_device_function_of_nvidias_headers_exists_or_has_a_reason_not_to(
     absent = {names[int(line) - 1] for line in re.findall(r"names\.cpp:(\d+):\d+: error", log)}
     reasons = [re.sub(r"\s", "", pattern) for pattern in ABSENT.values()]
     assert {name for name in absent if not any(re.fullmatch(pattern, name) for pattern in reasons)} == set()
+
+
+def test_sources_can_ask_whether_a_header_of_nvidias_was_included():
+    home = cuda_home()
+    if home is None:
+        pytest.skip("NVIDIA's headers are not installed")
+    asked = {}
+    for own in sorted(_INCLUDE.glob("*.h")):
+        theirs = home / "include" / own.name
+        guard = theirs.exists() and re.search(
+            r"^#\s*(?:ifndef|if !defined\s*\()\s*(\w+_H_+)\b", theirs.read_text(), re.M
+        )
+        if guard:
+            command = [cxx_compiler(), "-std=gnu++17", f"-I{_INCLUDE}", "-dM", "-E", "-x", "c++", str(own)]
+            defined = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            asked[own.name, guard[1]] = re.search(rf"^#define {guard[1]}\b", defined, re.M) is not None
+    assert ("cublas_v2.h", "CUBLAS_V2_H_") in asked and ("cuda_runtime.h", "__CUDA_RUNTIME_H__") in asked
+    assert [guard for guard, is_defined in asked.items() if not is_defined] == []
+    # samples of NVIDIA's ask for these two, which are in headers that those headers include
+    assert "#define __DRIVER_TYPES_H__" in (_INCLUDE / "cuda_runtime.h").read_text()
+    assert "#define CUBLAS_API_H_" in (_INCLUDE / "cublas_v2.h").read_text()

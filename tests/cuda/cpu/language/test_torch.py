@@ -175,7 +175,8 @@ void complains(torch::Tensor x, int64_t how) {
 
 std::vector<int64_t> device() {
     return {at::cuda::getCurrentDeviceProperties()->warpSize, at::cuda::warp_size(), c10::cuda::current_device(),
-            c10::cuda::device_count() > 0, at::cuda::getCurrentDeviceProperties()->maxThreadsPerBlock};
+            c10::cuda::device_count() > 0 && c10::cuda::MaybeSetDevice(0) == cudaSuccess,
+            at::cuda::getCurrentDeviceProperties()->maxThreadsPerBlock};
 }
 
 std::tuple<torch::Tensor, int64_t> first_two(std::vector<torch::Tensor> x) {

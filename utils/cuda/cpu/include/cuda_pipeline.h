@@ -2,6 +2,8 @@
 //
 // A copy is done at the wait, and no earlier. So a kernel that reads too early finds what was there before.
 #pragma once
+
+#define _CUDA_PIPELINE_H_  // by which sources ask whether this header was included
 #include "cuda_on_cpu/device_functions.h"
 
 namespace cuda_on_cpu {

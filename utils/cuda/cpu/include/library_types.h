@@ -1,6 +1,8 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU: the types that libraries take.
 #pragma once
 
+#define __LIBRARY_TYPES_H__  // by which sources ask whether this header was included
+
 typedef enum cudaDataType_t {
     CUDA_R_32F = 0,
     CUDA_R_64F = 1,

@@ -1,5 +1,8 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU.
 #pragma once
+
+#define __MATH_CONSTANTS_H__  // by which sources ask whether this header was included
+
 #include "cuda_runtime.h"
 
 #define CUDART_INF_F __int_as_float(0x7f800000)
