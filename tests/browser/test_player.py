@@ -331,7 +331,7 @@ CONTRAST = """stage => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_both_schemes_can_be_read(show, scheme):
     for recording, key in ((by_hand(), "p"), (shuffles(), "p"), (strided(8), "End"), (blocks(), "b")):
-        page = opened(show, recording, color_scheme=scheme)
+        page = opened(show, recording, color_scheme=scheme, reduced_motion="reduce")
         page.keyboard.press(key)
         page.keyboard.press("?")
         assert page.locator(".stage").evaluate(CONTRAST) == []

@@ -105,7 +105,7 @@ function threadsPanel(recording, { pin, hover }) {
   }
   const title = make("h3");
   const grid = make("div", {
-    class: "threads", role: "grid", "aria-label": "Threads: a row for each warp. Enter pins a lane",
+    class: "threads", role: "grid", style: `--lanes: ${Math.min(LANES, most)}; --half: ${Math.min(LANES / 2, most)}`, "aria-label": "Threads: a row for each warp. Enter pins a lane",
     onclick: (event) => onThread(event, pin),
     onmouseover: (event) => onThread(event, hover),
     onmouseleave: () => hover(null),

@@ -204,6 +204,30 @@ __global__ void next(const float* x, float* out) {
 """
 
 
+ROUNDS = """
+__global__ void rounds(const float* x, float* out) {
+    __shared__ float tile[64];
+    float sum = 0;
+    for (int start = 0; start < 128; start += 64) {
+        tile[threadIdx.x] = x[start + threadIdx.x];
+        __syncthreads();
+        sum += tile[63 - threadIdx.x];
+    }
+    out[threadIdx.x] = sum;
+}
+"""
+
+
+def test_a_race_across_rounds_of_a_loop_marks_steps_with_no_barrier_between_them():
+    """The tile is overwritten in the second round while others still read it in the first."""
+    _, found = recorded(ROUNDS, "rounds", (1, 64), torch.rand(128), torch.zeros(64))
+    (race, *_) = [problem for problem in found.problems if problem.kind == "race"]
+    first, second = sorted(race.steps)
+    assert {found.steps[first].kind, found.steps[second].kind} == {"read", "write"}
+    assert not any(step.kind == "passed" for step in found.steps[first:second])
+    assert first > next(k for k, step in enumerate(found.steps) if step.kind == "passed")
+
+
 def test_out_of_bounds_says_where_it_points():
     _, recording = recorded(BEYOND, "next", (5, 40), torch.rand(200), torch.empty(200))
     assert recording.kept.startswith("Blocks (0,0,0), (1,0,0) and (4,0,0) of 5;")

@@ -1,5 +1,7 @@
 """Where in a recording each problem of a trace is: the steps of the threads concerned."""
 
+import itertools
+
 from utils.cuda.player.recording import Marked
 
 __all__ = ["marked"]
@@ -20,14 +22,14 @@ def marked(problems, records, recording) -> list[Marked]:
         if problem.other_thread:
             other = record.other if record else None
             sides.insert(0, (problem.other_block, problem.other_thread, problem.other_line, other and other.op))
-        steps, threads = [], []
+        candidates, threads = [], []
         for block, thread, line, op in sides:
             if block is None or tuple(block) not in blocks:
                 continue
             place = blocks[tuple(block)], _number(thread, recording.block)
-            step = _step(recording, place, problem.kind, line, op, record)
             threads.append(place)
-            steps += [] if step is None else [step]
+            candidates.append(_steps(recording, place, problem.kind, line, op, record))
+        steps = _unordered(recording, *candidates) if len(candidates) == 2 else [own[0] for own in candidates if own]
         lines = list(dict.fromkeys(line for _, _, line, _ in sides if line))
         found.append(Marked(problem.kind, problem.message, problem.line, steps, threads, lines))
     return found
@@ -37,8 +39,19 @@ def _number(thread, size):
     return thread[0] + size[0] * (thread[1] + size[1] * thread[2])
 
 
-def _step(recording, place, kind, line, op, record):
-    """The number of the step in which a thread, (kept block, number), does what a problem is about."""
+def _unordered(recording, ones, others):
+    """The first step of each side with no barrier of their block between the two, as in a race; if there is no such
+    pair, the first of each."""
+    for one, other in itertools.product(ones, others):
+        block = recording.steps[one].block
+        between = recording.steps[min(one, other) : max(one, other)]
+        if one != other and not any(step.kind == "passed" and step.block == block for step in between):
+            return [one, other]
+    return [own[0] for own in (ones, others) if own]
+
+
+def _steps(recording, place, kind, line, op, record):
+    """The numbers of the steps in which a thread, (kept block, number), does what a problem is about."""
     warp, lane = divmod(place[1], 32)
     own = [
         (k, step)
@@ -46,12 +59,12 @@ def _step(recording, place, kind, line, op, record):
         if (step.block, step.warp) == (place[0], warp) and lane in step.lanes
     ]
     if not own:
-        return None
+        return []
     if kind in ("divergent_barrier", "undefined_shuffle"):
         waits = [k for k, step in own if step.kind in ("barrier", "shuffle") and step.line == line]
-        return waits[-1] if waits else own[-1][0]
+        return waits[-1:] or [own[-1][0]]
     if kind in ("runaway", "trap", "unwritten", "refused_launch"):
-        return own[-1][0]
+        return [own[-1][0]]
     accesses = [(k, step) for k, step in own if step.memory is not None]
     tests = [
         lambda step: _touches(recording, step, lane, record),
@@ -59,10 +72,10 @@ def _step(recording, place, kind, line, op, record):
         lambda step: (step.kind in _WRITES) == (op != "load"),
     ]
     for chosen in (tests, tests[:1] + tests[2:], tests[:2], tests[1:], tests[1:2]):
-        for k, step in accesses:
-            if all(test(step) for test in chosen):
-                return k
-    return own[-1][0]
+        matching = [k for k, step in accesses if all(test(step) for test in chosen)]
+        if matching:
+            return matching
+    return [own[-1][0]]
 
 
 def _touches(recording, step, lane, record):
