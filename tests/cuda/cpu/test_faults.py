@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.cuda.cpu.limits import HANGS, ROOT
-from utils import CompileError, load_cuda
+from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda.cpu import guard
 from utils.cuda.kernel import compile_kernels
 
@@ -48,6 +48,18 @@ __global__ void heap(float* out, int i) {
     if (i == 100) delete[] p;
     if (i == 101) out[0] = p[1];
 }
+struct Node { Node* next; int value; };
+__global__ void list(float* out, int n, int twice) {
+    Node* all = nullptr;
+    for (int i = 0; i < n; i++) all = new Node{all, i};
+    for (Node* node = all; node;) {
+        out[0] += node->value;
+        Node* next = node->next;
+        delete node;
+        if (twice) delete node;
+        node = next;
+    }
+}
 """
 KINDS = {"fill": 0, "put": 1, "get": 2, "inlined": 3, "index": 4, "row": 5, "vector": 6}
 LINES = {"fill": 2, "put": 3, "get": 4, "inlined": 5, "index": 15, "row": 3, "vector": 17}
@@ -56,7 +68,7 @@ BEYOND = [12, 13, 14, 25, 26, 27, 60, 130, 200, 5000, 10**6, 10**9]
 
 @pytest.fixture(scope="module")
 def kernels():
-    names = ["local", "shared", "heap"]
+    names = ["local", "shared", "heap", "list"]
     return dict(zip(names, compile_kernels(LOCAL, names), strict=True))
 
 
@@ -135,6 +147,52 @@ def test_memory_from_new_is_guarded(kernels):
     assert (problem.kind, problem.line) == ("out_of_bounds", 30)
 
 
+def test_a_kernel_may_allocate_more_pieces_than_have_guards_of_their_own(kernels):
+    out = torch.zeros(1)
+    assert not message(kernels["list"], out, 5000, 0, launch=(1, 1)) and out == 5000 * 4999 / 2
+    assert kernels["list"].trace[1, 1](out, 4500, 0).ok
+    assert "frees memory that is not from malloc or new" in message(kernels["list"], out, 5000, 1, launch=(1, 1))
+
+
+# ---- what there is no room for ---------------------------------------------------------------------------------------
+
+
+def test_a_tensor_whose_storage_was_resized_is_refused(kernels):
+    for x, left in ((torch.zeros(32), 0), (torch.zeros(64)[32:], 128)):
+        x.untyped_storage().resize_(left)
+        for run in (kernels["heap"][1, 1], kernels["heap"].trace[1, 1]):
+            with pytest.raises(ValueError, match=f"a storage of {left} bytes, but its shape needs {2 * left or 128}"):
+                run(x, 3)
+
+
+ROOM = r"""
+import resource
+import torch
+from utils import compile_kernel
+source = "__global__ void meet(float* x) { __shared__ float all[1024]; all[threadIdx.x] = 1; __syncthreads(); "
+source += "x[blockIdx.x * blockDim.x + threadIdx.x] = all[1023 - threadIdx.x]; }"
+meet, x = compile_kernel(source, "meet"), torch.zeros(8 * 1024)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 150 * 2**20, resource.RLIM_INFINITY))
+for _ in range(3):
+    try:
+        meet[8, 1024](x)
+    except RuntimeError as error:
+        print(error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+meet[8, 1024](x)
+print(x.sum().item())
+"""
+
+
+def test_no_room_for_stacks_ends_the_launch():
+    ended = subprocess.run([sys.executable, "-c", ROOM], cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
+    assert ended.returncode == 0, ended.stderr
+    *told, total = ended.stdout.splitlines()[-4:]
+    assert len(told) == 3 and all(line.startswith("CUDA error: out of memory: ") for line in told), told
+    assert float(total) == 8 * 1024
+
+
 # ---- cudaMalloc ------------------------------------------------------------------------------------------------------
 
 ALLOCATED = r"""
@@ -177,6 +235,9 @@ def test_memory_from_cudamalloc_has_guards(host):
             module.scaled(x, over, False, host)
     with pytest.raises(RuntimeError, match="reads memory that was freed: a cudaMalloc allocation of 120 bytes"):
         module.scaled(x, 0, True, host)
+    other = compile_kernel("__global__ void two(float* x) { x[0] = 2; }", "two")
+    other[1, 1](x)  # an error that the extension has not asked for is none of this launch
+    assert x[0] == 2
 
 
 def test_a_traced_extension_knows_memory_from_cudamalloc():

@@ -184,6 +184,12 @@ def _check_pointer(where, parameter, arg, device_type):
             f"{where} is not contiguous (shape {tuple(arg.shape)}, strides {arg.stride()}): "
             f"{name}.contiguous() makes a contiguous copy"
         )
+    needed = arg.nbytes and arg.nbytes + arg.storage_offset() * arg.element_size()
+    if arg.untyped_storage().nbytes() < needed:
+        raise ValueError(
+            f"{where} has a storage of {arg.untyped_storage().nbytes():,} bytes, but its shape needs {needed:,}: the "
+            "storage was resized, and the tensor's values are gone"
+        )
     if arg.is_conj() or arg.is_neg():
         raise ValueError(
             f"{where} is a view that torch conjugates or negates when read: {name}.resolve_conj().resolve_neg() "

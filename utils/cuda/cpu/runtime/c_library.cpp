@@ -10,6 +10,8 @@
 namespace cuda_on_cpu {
 
 void failed_assertion(const char* condition, const char* file, int line) {
+    if (in_host_call())
+        leave_host_call("fails the assertion `" + std::string(condition) + "` (" + file + ", line " + std::to_string(line) + ")");
     if (!here) {  // in the host's own code
         fprintf(stderr, "%s, line %d: `%s` failed\n", file, line, condition);
         abort();
@@ -58,6 +60,7 @@ extern "C" clock_t __wrap_clock() { return cuda_on_cpu::here ? clock_t(cuda_on_c
 static void not_in_a_kernel(const char* function) {
     using namespace cuda_on_cpu;
     if (here && block().worker->in_kernel) fail(host_function, function);
+    if (in_host_call()) leave_host_call(std::string("calls ") + function + ", which would end Python");
 }
 
 extern "C" {

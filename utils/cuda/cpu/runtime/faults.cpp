@@ -60,11 +60,38 @@ static bool in_learners_code(const void* context) {
     return trace_has_code(*block().worker->trace, place_of_code(context));
 }
 
+static std::string beside(const Place& p);
+
 // A kernel's stray write to a thread's stack may show only when the runtime, on that stack, returns to where it was
 // called from: that too is the kernel's fault.
 static bool is_kernels(const void* context) {
     const Block& b = block();
     return b.worker->in_kernel || (b.running && b.running->around(stack_of_code(context)));
+}
+
+// Whether an extension's host code went wrong: by itself, or in a function such as memset, or what is no function, whose
+// return address is still on top of the stack.
+static bool by_host(const char* address, const void* context) {
+    if (!in_host_call()) return false;
+    const char* stack = stack_of_code(context);
+    const void* place = place_of_code(context);
+    if (stack && address > stack - 4096 && address < stack + 4096)  // it overflows, perhaps in a compiler's hook
+        return is_host_code(place) || is_runtime_code(place);
+    return is_host_code(place) || (stack && is_host_code(*reinterpret_cast<const void* const*>(stack)));
+}
+
+static std::string what_host_did(int signal, const char* address, const void* context) {
+    if (signal == SIGFPE) return "divides a whole number by zero";
+    if (signal != SIGSEGV && signal != SIGBUS) return "has reached what the compiler took for unreachable";
+    const char* stack = stack_of_code(context);
+    if (stack && address > stack - 64 * 1024 && address < stack + 64 * 1024)
+        return "needs more stack than there is (does it call itself without end?)";
+    if (place_of_code(context) == address) return "calls a function through a bad pointer";
+    if (Place found; find_tensor(address, found))
+        return std::string(verb(context)) + (found.inside() ? " " + freed_memory(address) : " " + beside(found));
+    char text[80];
+    snprintf(text, sizeof text, "%s memory that is not there (address %p)", verb(context), (const void*)address);
+    return text;
 }
 
 static void on_fault(int signal, siginfo_t* info, void* context) {
@@ -77,6 +104,8 @@ static void on_fault(int signal, siginfo_t* info, void* context) {
         w.fault_code = static_cast<const char*>(place_of_code(context));
         leave_block(w);
     }
+    const char* address = static_cast<const char*>(info->si_addr);
+    if (by_host(address, context)) leave_host_call(what_host_did(signal, address, context));
     for (int i = 0; i < faults; i++)  // not ours: the handler before ours gets it when the instruction is tried again
         if (fault_signals[i] == signal) sigaction(signal, &before_fault[i], nullptr);
 }
@@ -96,6 +125,7 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
     // A trace is in the middle of its own work at most times; it looks at `interrupted` by itself.
     if (here && block().worker->in_kernel && (!block().worker->trace || in_learners_code(context)))
         leave_block(*block().worker);
+    if (is_host_code(place_of_code(context))) leave_host_call("");
 }
 
 // The trace has heard nothing from the kernel for a while (see Watch). It has its own words for this fault.
@@ -178,10 +208,10 @@ void forget_launches() {
     for (auto& slot : at_work) slot = nullptr;
 }
 
-SignalStack::SignalStack(Worker& w) {
+SignalStack::SignalStack(char* memory) {
     stack_t own{};
-    own.ss_sp = w.signal_stack.get();
-    own.ss_size = Worker::signal_stack_bytes;
+    own.ss_sp = memory;
+    own.ss_size = bytes;
     sigaltstack(&own, &before);
 }
 
@@ -272,6 +302,7 @@ std::string what_ended_it(const Worker& w) {
         case host_function: return "calls " + w.fault_text + ", which only the host has";
         case smashed:
             return "writes beyond the end of a local array: a trace of this launch shows the line";
+        case no_room: return "waits for others, and there is no memory left for their stacks";
         case wrong_free: return "frees memory that is not from malloc or new, or was freed before";
         case thrown: return "throws an exception, which device code cannot do" + (w.fault_text.empty() ? "" : ": " + w.fault_text);
         case SIGABRT: return "calls abort, which only the host has";
@@ -313,6 +344,7 @@ static const char* cuda_error(int fault) {
         case wrong_free:
         case host_function: return "";
         case stuck: return "this launch would never end: ";
+        case no_room: return "out of memory: ";
         case assertion: return "device-side assert triggered: ";
         case SIGTRAP:
         case trapped: return "unspecified launch failure: ";

@@ -109,11 +109,18 @@ static void run_fiber();
     __builtin_unreachable();
 }
 
-static Fiber* idle_fiber(Worker& w) {
-    if (w.idle.empty()) {
+static bool make_fiber(Worker& w) {
+    try {
         w.fibers.push_back(std::make_unique<Fiber>());
         w.idle.push_back(w.fibers.back().get());
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
     }
+}
+
+static Fiber* idle_fiber(Worker& w) {
+    if (w.idle.empty() && !make_fiber(w) && !(drop_idle_workers() && make_fiber(w))) fail(no_room);
     Fiber* fiber = w.idle.back();
     w.idle.pop_back();
     fiber->has_thread = false;

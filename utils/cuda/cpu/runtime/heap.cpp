@@ -1,6 +1,9 @@
 // What kernels get from malloc and new. It is guarded as tensors are (guarded.h), and apart from Python's own heap, which
 // an overrun, or a pointer that is freed twice, would destroy.
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <map>
 #include <new>
 #include <unordered_set>
 
@@ -22,9 +25,56 @@ GuardedMemory& kernels_heap() {
     return *all;
 }
 
-// Beyond the number of guarded pieces, the C library serves.
-static Mutex unguarded_mutex;
-static std::unordered_set<void*>& unguarded = *new std::unordered_set<void*>;
+// Beyond the number of guarded pieces, many share one: no overrun reaches Python's heap.
+class SharedPieces {
+public:
+    void* take(size_t bytes) {
+        const size_t needed = rounded_up(bytes, 16);
+        if (needed < bytes) return nullptr;
+        std::lock_guard lock(mutex);
+        if (!open || open->end - open->free < ptrdiff_t(needed)) {
+            const size_t size = std::max(usual, needed);
+            char* begin = memory().take(size);
+            if (!begin) return nullptr;
+            if (open && !open->pieces) give_back(open);
+            open = &slabs.emplace(begin, Slab{begin, begin, begin + size, 0}).first->second;
+        }
+        char* p = open->free;
+        open->free += needed;
+        open->pieces++;
+        pieces.insert(p);
+        return p;
+    }
+
+    bool give_back(void* p) {
+        std::lock_guard lock(mutex);
+        if (!pieces.erase(p)) return false;
+        Slab* slab = &std::prev(slabs.upper_bound(static_cast<char*>(p)))->second;
+        if (!--slab->pieces && slab != open) give_back(slab);
+        return true;
+    }
+
+private:
+    static constexpr size_t usual = 1 << 20;
+    struct Slab {
+        char *begin, *free, *end;
+        size_t pieces;  // in use
+    };
+    Mutex mutex;
+    std::map<char*, Slab> slabs;  // by where they begin
+    Slab* open = nullptr;
+    std::unordered_set<void*> pieces;
+
+    static GuardedMemory& memory() {
+        static auto& all = *new GuardedMemory("heap of malloc and new", false, 4'000);
+        return all;
+    }
+    void give_back(Slab* slab) {
+        memory().give_back(memory().of(slab->begin));
+        slabs.erase(slab->begin);
+    }
+};
+static SharedPieces& shared_pieces = *new SharedPieces;
 
 static bool in_kernel() { return here && block().worker->in_kernel; }
 
@@ -32,33 +82,21 @@ static void* heap_take(size_t bytes) {
     Worker& w = *block().worker;
     w.in_kernel = 0;
     void* p = kernels_heap().take(bytes ? bytes : 1);
-    if (p) {
-        trace_allocated(p, bytes, "memory from malloc");
-    } else if ((p = malloc(bytes))) {
-        std::lock_guard lock(unguarded_mutex);
-        unguarded.insert(p);
-    }
+    if (!p) p = shared_pieces.take(bytes ? bytes : 1);
+    if (p) trace_allocated(p, bytes, "memory from malloc");
     enter_kernel(w);
     return p;
-}
-
-static bool forget_unguarded(void* p) {
-    std::lock_guard lock(unguarded_mutex);
-    return unguarded.erase(p);
 }
 
 static void heap_give_back(void* p) {
     if (!p) return;
     Worker& w = *block().worker;
     w.in_kernel = 0;
-    if (Guarded* piece = kernels_heap().of(p)) {
-        cuda_on_cpu_trace_freed(p);
+    if (Guarded* piece = kernels_heap().of(p))
         kernels_heap().give_back(piece);
-    } else if (forget_unguarded(p)) {
-        free(p);
-    } else {
+    else if (!shared_pieces.give_back(p))
         fail(wrong_free);
-    }
+    cuda_on_cpu_trace_freed(p);
     enter_kernel(w);
 }
 

@@ -38,6 +38,7 @@ static void wait_here(Block& b, const void* code) {
 }
 
 void step_in_step(const void* code) {
+    if (interrupted && in_host_call()) leave_host_call("");
     if (!runs_in_step()) return;
     Block& b = block();
     Worker& w = *b.worker;

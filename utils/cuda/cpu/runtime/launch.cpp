@@ -14,6 +14,7 @@
 
 #include "cuda_on_cpu/host.h"
 #include "cuda_on_cpu/kernel.h"
+#include "../guard/space.h"
 #include "profile.h"
 #include "runtime.h"
 #include "../trace/trace.h"
@@ -34,8 +35,23 @@ static std::unique_ptr<Worker> take_worker() {
 }
 
 static void give_back(std::unique_ptr<Worker> worker) {
+    if (!space_is_plentiful()) return;  // Python itself needs what the stacks take
     std::lock_guard lock(workers_mutex);
     idle_workers.push_back(std::move(worker));
+}
+
+bool drop_idle_workers() {
+    std::vector<std::unique_ptr<Worker>> dropped;
+    std::lock_guard lock(workers_mutex);
+    dropped.swap(idle_workers);
+    return !dropped.empty();
+}
+
+// How many workers a launch gets. Linux allows a process 65,530 maps, and each stack takes two.
+static uint64_t workers_for(uint64_t blocks, uint64_t block_threads) {
+    constexpr uint64_t most_stacks = 16 * 1024;
+    const uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
+    return std::min({cores, blocks, std::max<uint64_t>(1, most_stacks / block_threads)});
 }
 
 static std::string text(dim3 d) {
@@ -110,14 +126,15 @@ const char* refusal_text() {
 const char* guarded(void (*run)(void*), void* data) {
     static thread_local std::string error;
     error.clear();
+    const cudaError_t before = cudaGetLastError();  // of an extension that has not asked for it
     try {
         run(data);
-        if (last_error() != cudaSuccess) {
-            error = std::string("CUDA error: ") + cudaGetErrorString(cudaGetLastError()) + refusal_text();
-        }
+        if (last_error() != cudaSuccess)
+            error = std::string("CUDA error: ") + cudaGetErrorString(last_error()) + refusal_text();
     } catch (const std::exception& e) {
         error = e.what();
     }
+    last_error() = before;
     return error.empty() ? nullptr : error.c_str();
 }
 
@@ -139,6 +156,8 @@ struct Grid {
     std::atomic<unsigned int> at_grid{0}, ended{0};         // blocks, at a barrier of the grid
 
     void work(uint64_t index, std::barrier<>* meeting);
+    void serve(uint64_t index, std::barrier<>* meeting);
+    void give_up(const std::exception& error);
     void run_in_turn(Worker& w);
     void run_together(Worker& w, uint64_t index, std::barrier<>& meeting);
     void collect(Worker& w, const Block& b);
@@ -231,10 +250,30 @@ void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
     }
 }
 
+// There is no room for a worker, or for what it needs.
+void Grid::give_up(const std::exception& error) {
+    over = true;
+    std::lock_guard lock(output_mutex);
+    if (fault.empty())
+        fault = "CUDA error: out of memory: there is no room to run " + std::string(name) + " (" + error.what() + ")";
+}
+
+// What a CPU thread does for a launch; throws nothing.
 void Grid::work(uint64_t index, std::barrier<>* meeting) {
-    auto w = take_worker();
-    auto signal_stack = std::make_unique<SignalStack>(*w);
     Position* outer = here;
+    try {
+        serve(index, meeting);
+    } catch (const std::exception& error) {
+        give_up(error);
+    }
+    here = outer;
+    if (meeting) meeting->arrive_and_drop();  // the others may still be on their way to a meeting
+}
+
+void Grid::serve(uint64_t index, std::barrier<>* meeting) {
+    auto w = take_worker();
+    if (!w->signal_stack) w->signal_stack.reset(new char[SignalStack::bytes]);
+    auto signal_stack = std::make_unique<SignalStack>(w->signal_stack.get());
     w->run_threads = run_threads;
     w->kernel = kernel;
     w->trace = trace;
@@ -249,7 +288,6 @@ void Grid::work(uint64_t index, std::barrier<>* meeting) {
         else
             run_in_turn(*w);
     }
-    here = outer;
     signal_stack.reset();  // before another thread may get this worker's
     give_back(std::move(w));
 }
@@ -267,7 +305,7 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
         last_error() = cudaErrorCooperativeLaunchTooLarge;
         return;
     }
-    uint64_t workers = tracing ? 1 : std::min<uint64_t>(std::max(1u, std::thread::hardware_concurrency()), blocks);
+    const uint64_t workers = tracing ? 1 : workers_for(blocks, uint64_t(launch.block.x) * launch.block.y * launch.block.z);
     Grid grid{name, launch, run_threads, kernel, blocks, tracing, workers};
     {
         Handlers handlers;
@@ -279,7 +317,15 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
         std::unique_ptr<std::barrier<>> meeting;
         if (launch.cooperative) meeting = std::make_unique<std::barrier<>>(workers);
         std::vector<std::thread> helpers;
-        for (uint64_t i = 1; i < workers; i++) helpers.emplace_back([&, i] { grid.work(i, meeting.get()); });
+        for (uint64_t i = 1; i < workers; i++) {
+            try {
+                helpers.emplace_back([&, i] { grid.work(i, meeting.get()); });
+            } catch (const std::exception& error) {
+                if (!meeting) break;  // the others do its blocks
+                grid.give_up(error);
+                meeting->arrive_and_drop();
+            }
+        }
         grid.work(0, meeting.get());
         for (auto& helper : helpers) helper.join();
         watch.reset();

@@ -186,7 +186,8 @@ enum class End { none, done, at_grid, left };
 
 // Why a launch ended early: a signal's number, or one of these.
 enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
-             host_function = -7, endless = -8, wrong_copy = -9, smashed = -10, thrown = -11, wrong_free = -12 };
+             host_function = -7, endless = -8, wrong_copy = -9, smashed = -10, thrown = -11, wrong_free = -12,
+             no_room = -13 };
 
 // What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
 struct Worker {
@@ -212,8 +213,7 @@ struct Worker {
     const char* fault_stack = nullptr;   // the end of its stack then, where the processor says so
     const char* fault_code = nullptr;    // the instruction, likewise
     pthread_t cpu_thread;
-    std::unique_ptr<char[]> signal_stack{new char[signal_stack_bytes]};
-    static constexpr size_t signal_stack_bytes = 64 * 1024;
+    std::unique_ptr<char[]> signal_stack;
 };
 
 // Where dynamic shared memory begins in a block's arena. In a trace there is room between all shared variables, so
@@ -258,6 +258,7 @@ void call_in_step(int deeper);        // calls a function (1) or returns from it
 void wait_in_step(const void* address, const void* code, bool reads);  // or is about to touch volatile memory
 
 // ---- launch.cpp
+bool drop_idle_workers();  // those kept for a later launch, with their stacks; false if there were none
 std::string demangled(const char* type);
 
 // ---- shared.cpp
@@ -276,8 +277,9 @@ struct Handlers {  // while one of these lives, signals come to us first
 };
 void forget_launches();  // in the child of a fork: those of threads that are not there
 struct SignalStack {  // a signal that comes because a stack has overflowed needs another stack to run on
+    static constexpr size_t bytes = 64 * 1024;
     stack_t before;
-    explicit SignalStack(Worker& w);
+    explicit SignalStack(char* memory);
     ~SignalStack();
 };
 constexpr int look_signal = SIGURG;  // harmless to programs that do not use it
@@ -305,6 +307,12 @@ std::string fault_message(const char* kernel, const Worker& w);  // the whole se
 bool find_tensor(const void* address, Place& found);  // or allocation that holds it or is beside it, where guarded
 std::string freed_memory(const void* address);  // 'memory that was freed: ...', empty for any other address
 std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
+
+// ---- host_call.cpp
+bool in_host_call();                     // this CPU thread runs an extension's function, and no kernel
+bool is_host_code(const void* code);     // the same, and the code is the extension's
+bool is_runtime_code(const void* code);
+[[noreturn]] void leave_host_call(const std::string& what);  // ends the call: what its function did, empty if stopped
 
 class GuardedMemory;
 GuardedMemory& kernels_heap();  // by malloc and new in kernels: heap.cpp

@@ -188,9 +188,10 @@ static size_t distance() {
 // others, so that an index which is far off still shows which tensor was meant. nullptr if there is no room for it.
 extern "C" void* cuda_on_cpu_trace_memory(size_t bytes, size_t shift, size_t slack) {
     const size_t front = (slack + 511) / 512 * 512 + shift, pages = (front + bytes + slack + 4095) / 4096 * 4096;
-    const size_t apart = distance();
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void* all = mmap(nullptr, pages + 2 * apart, PROT_NONE, flags, -1, 0);
+    size_t apart = distance();
+    auto map = [&] { return mmap(nullptr, pages + 2 * apart, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); };
+    void* all = map();
+    if (all == MAP_FAILED) apart = 65536, all = map();
     if (all == MAP_FAILED) return nullptr;
     char* begin = static_cast<char*>(all) + apart;
     if (mprotect(begin, pages, PROT_READ | PROT_WRITE)) {

@@ -9,7 +9,9 @@
 
 #include "binding.h"
 
-#define CUDA_COURSE_FUNCTION(f) m.def(#f, torch::wrap_pybind_function(f), #f)
+#include "called.h"
+
+#define CUDA_COURSE_FUNCTION(f) m.def(#f, torch::wrap_pybind_function(CUDA_COURSE_CALLED(f)), #f)
 #define CUDA_COURSE_MODULE(...) \
     PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { __VA_ARGS__; }
 
@@ -27,6 +29,8 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "called.h"
 
 namespace torch {
 void translate_exception_to_python(const std::exception_ptr& exception);  // in libtorch_python, as the next two
@@ -203,6 +207,8 @@ PyObject* call_with(const char* name, R (*function)(A...), PyObject* const* obje
             std::decay_t<R> result = function(static_cast<A&&>(std::get<I>(values))...);
             return warnings.tell() ? Python<std::decay_t<R>>::to(result) : nullptr;
         }
+    } catch (const Stopped&) {
+        return nullptr;
     } catch (...) {
         torch::translate_exception_to_python(std::current_exception());
         return nullptr;
@@ -222,7 +228,7 @@ PyObject* call(const char* name, R (*function)(A...), PyObject* const* objects, 
 #define CUDA_COURSE_FUNCTION(f)                                                                               \
     PyMethodDef {                                                                                             \
         #f, (PyCFunction)(void (*)()) +[](PyObject*, PyObject* const* objects, Py_ssize_t count) {            \
-            return ::cuda_course::call(#f, f, objects, count);                                                \
+            return ::cuda_course::call(#f, CUDA_COURSE_CALLED(f), objects, count);                                                \
         }, METH_FASTCALL, #f                                                                                  \
     }
 #define CUDA_COURSE_MODULE(...)                                                                               \

@@ -1,0 +1,63 @@
+// A call of an extension's function from Python. What the function does wrong in its own code ends the call, and not
+// Python: a null pointer, a division by zero, an endless recursion, `abort`, a failed assertion, `exit`. What it had on
+// its stack is abandoned, not destroyed, so some memory stays in use.
+//
+// A fault within another library is left to Python's own handlers: nobody knows what that library was changing.
+#include <dlfcn.h>
+
+#include <string>
+
+#include "cuda_course/guarded_call.h"
+#include "runtime.h"
+
+namespace cuda_on_cpu {
+
+// A call that a CPU thread is in. Calls may be nested.
+struct HostCall {
+    const char* function;
+    const void* code;  // of the extension
+    Position* here;
+    HostCall* outer;
+    std::string error;
+    jmp_buf place;
+};
+static thread_local HostCall* host_call = nullptr;
+
+static const void* library_of(const void* code) {
+    Dl_info found{};
+    return code && dladdr(code, &found) ? found.dli_fbase : nullptr;
+}
+
+bool in_host_call() { return host_call && here == host_call->here; }
+
+bool is_host_code(const void* code) {
+    const void* library = in_host_call() ? library_of(code) : nullptr;
+    return library && library == library_of(host_call->code);
+}
+
+bool is_runtime_code(const void* code) { return library_of(code) == library_of(reinterpret_cast<const void*>(&is_runtime_code)); }
+
+void leave_host_call(const std::string& what) {
+    host_call->error = what.empty() ? what : std::string(host_call->function) + " " + what + ", in its host code";
+    _longjmp(host_call->place, 1);
+}
+
+const char* called_from_python(const char* function, const void* code, void (*run)(void*), void* data) {
+    static thread_local std::string error;
+    static thread_local const std::unique_ptr<char[]> signal_stack(new char[SignalStack::bytes]);
+    HostCall call{function, code, here, host_call, "", {}};
+    Handlers handlers;
+    SignalStack stack(signal_stack.get());
+    struct Current {
+        explicit Current(HostCall& call) { host_call = &call; }
+        ~Current() { host_call = host_call->outer; }
+    } current(call);
+    if (_setjmp(call.place) == 0) {
+        run(data);
+        return nullptr;
+    }
+    error = call.error;
+    return error.c_str();
+}
+
+}  // namespace cuda_on_cpu
