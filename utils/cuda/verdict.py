@@ -1,8 +1,9 @@
 """NVIDIA's verdict on every CUDA text that the engine compiles: what nvcc rejects is rejected here, in nvcc's words.
 
 While the engine builds a text with the machine's C++ compiler, nvcc compiles its device code, which needs no GPU and
-takes no longer. A text that nvcc rejects is not built, so it never runs, not even in a trace. The verdict is kept with
-the build: loading an earlier one asks no compiler.
+takes no longer. If the text has functions of the host, nvcc reads it a second time for the host, as in a real build:
+only then does it notice that one of them calls a `__device__` function. A text that nvcc rejects is not built, so it
+never runs, not even in a trace. The verdict is kept with the build: loading an earlier one asks no compiler.
 
 nvcc gets the standard and the macros that the real build would get: for `compile_kernel` its own defaults (C++17), for
 `load_cuda` what torch passes. Of a text with torch in it, nvcc gets the device code (gpu/split.py).
@@ -63,6 +64,12 @@ class Judge(NamedTuple):
     def fingerprint(self) -> str:
         """What the verdict depends on besides the source and the names. Quick: no compiler is run."""
         return _fingerprint(self.flags, self.architecture)
+
+    @property
+    def for_host(self) -> bool:
+        """Whether the text has functions that run on the host alone."""
+        marks = {"__device__", "__global__"}
+        return any(function.defined and not marks & set(function.words) for function in cxx.functions(self.text))
 
     def beside(self, build: Callable[[], str], place: Path, say) -> str:
         """The log of `build()`, with NVIDIA's compiler judging the text meanwhile, in `place`: its log if it rejects.
@@ -189,7 +196,9 @@ def _nvcc(judge, folder, say):
         def start(text):
             source = folder / "judged.cu"
             source.write_text(text, errors="surrogateescape")
-            process = _started(source, [*judge.flags, "-I."], judge.architecture, folder)
+            # For the host nvcc writes C++, which nobody compiles.
+            flags = ["-cuda" if judge.for_host else "-cubin", *judge.flags, "-I."]
+            process = _started(source, flags, judge.architecture, folder)
             at_end.callback(_end, process)
             return process
 
@@ -211,14 +220,14 @@ def _for_nvcc(judge, headers=()) -> str:
 
 def _started(source, flags, architecture, folder):
     compiler, home = toolchain.chosen_compiler(), toolchain.cuda_home()
-    command = [str(home / "bin" / "nvcc"), "-cubin", f"-arch=sm_{architecture}", *flags]
+    command = [str(home / "bin" / "nvcc"), f"-arch=sm_{architecture}", *flags]
     command += [*(["-ccbin", compiler] if compiler else []), "-allow-unsupported-compiler"]
     command += ["-Xptxas", "-O0"]  # the machine code is not used
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     with open(folder / "log", "w") as log:
         # Its own session: nvcc starts further programs, and all of them must end with it.
         return subprocess.Popen(
-            [*command, str(source), "-o", str(folder / "judged.cubin")],
+            [*command, str(source), "-o", str(folder / "judged.out")],
             stdout=log,
             stderr=log,
             env=environment,

@@ -10,6 +10,7 @@ import torch
 
 from utils import CompileError, compile_kernel
 from utils.cuda.common import text
+from utils.cuda.common.lexer import lines_of
 from utils.cuda.common.text import check_options, plain
 from utils.ground.errors import ToolchainError
 
@@ -20,6 +21,15 @@ SOURCE = "// über 5 €\n__global__ void k(float* x) { x[threadIdx.x] = 7; }\n"
 def test_what_editors_add_is_taken_away():
     assert plain("cuda_src", "\ufeff" + SOURCE.replace("\n", "\r\n")) == SOURCE
     assert plain("cuda_src", SOURCE.replace("\n", "\r")) == plain("cuda_src", SOURCE) == SOURCE
+
+
+def test_only_a_newline_ends_a_line():
+    ends = "\f\v\x1c\x85\u2028"
+    source = SOURCE.replace("5 €", f"5{ends}€").replace("7;", "seven;")
+    assert lines_of(source) == source[:-1].split("\n") and lines_of("") == [""]
+    with pytest.raises(CompileError, match="seven") as raised:
+        compile_kernel(source, "k")
+    assert raised.value.line == 2 and "-->    2 | __global__ void k" in str(raised.value)
 
 
 @pytest.mark.parametrize(

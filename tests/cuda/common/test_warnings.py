@@ -100,6 +100,7 @@ if (!(h) && h < 3 || i << 2 < n) x[i] = 1;
 if (static_cast<float>(i) < y[0] && sizeof(int) < i) x[i] = 1;
 for (int j = 1; j < n; j *= 2);
 while (x[0] != 1);
+if (!same<unsigned int, float>(x, y) && !traits<float, 4>::same) x[i] = 1;
 auto f = [i, n](float a) { return a; };
 float v = 4 / 2, u = 1.0f / 2, t = n * 1 / 2;
 int half = 5 / 2, lane = i ^ 1, other = i ^ 16, mask = i ^ 0x2;

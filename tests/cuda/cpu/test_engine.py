@@ -31,7 +31,8 @@ from utils.cuda.cpu.translate import TranslationError, translate
 )
 def test_launches(launch, config, kernel):
     squeezed = "".join(translate(f"void f() {{ {launch}; }}").split())
-    start = f'::cuda_on_cpu::start("{kernel}", ::cuda_on_cpu::Launch({config}), CUDA_ON_CPU_CALL({kernel}))(x);'
+    call = f"::cuda_on_cpu::Configuration({config}), CUDA_ON_CPU_CALL({kernel})"
+    start = f'::cuda_on_cpu::start_kernel("{kernel}", {call})(x);'
     assert squeezed == "".join(f"void f() {{ {start} }}".split())
 
 
@@ -87,7 +88,7 @@ def test_shared_variables_are_read_in_every_function(head):
 )
 def test_shared_declarations(declaration, types):
     translated = translate("void f() {" + declaration + "}")
-    assert f"{{typedef {types}; static ::cuda_on_cpu::Shared<" in translated
+    assert f"{{typedef {types}; static ::cuda_on_cpu::SharedOf<" in translated
 
 
 def test_a_shared_variable_outside_of_functions_is_asked_for_in_those_that_use_it():
@@ -95,7 +96,7 @@ def test_a_shared_variable_outside_of_functions_is_asked_for_in_those_that_use_i
         "__shared__ int total;\nvoid f() { total = 1; }\nvoid g(int total) { total = 1; }\nvoid h() { x.total = 1; }"
     )
     first, used, *unused = translate(source).splitlines()
-    assert first == 'typedef int total__type; static ::cuda_on_cpu::Shared<total__type> total__shared("total");'
+    assert first == 'typedef int total__type; static ::cuda_on_cpu::SharedOf<total__type> total__shared("total");'
     assert used == "void f() { auto& total = total__shared.of_this_block(); { total = 1; }}"
     assert unused == source.splitlines()[2:]
 
@@ -132,7 +133,7 @@ def test_a_sources_own_names_of_built_in_variables(source, own):
 )
 def test_a_launch_may_have_its_configuration_from_a_macro(source):
     translated = translate(source)
-    assert '::cuda_on_cpu::start("k<int>", ::cuda_on_cpu::Launch(' in translated
+    assert '::cuda_on_cpu::start_kernel("k<int>", ::cuda_on_cpu::Configuration(' in translated
     assert translated.count("\n") == source.count("\n")
 
 

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 from utils.cuda.common import cxx
+from utils.cuda.common.lexer import lines_of
 from utils.ground.errors import CourseError
 from utils.ground.system import short_path
 
@@ -80,7 +81,7 @@ _TYPES = re.compile(r"(?:argument|operand) types are: .*")
 _PLACE = re.compile(r" \((?:declared|previous definition) at line \d+ of [^)]*\)")
 _LONG_NAME = re.compile(r'("[^"]{60})[^"]{20,}"')
 # The engine's launch, called with other arguments than the kernel's.
-_LAUNCH = re.compile(r"no match for call to '\(cuda_on_cpu::StartOf<.*?<lambda\([^)]*\)>, (.*)>\) \((.*)\)'")
+_LAUNCH = re.compile(r"no match for call to '\(cuda_on_cpu::StartOf<.*<lambda\([^)]*\)>, (.*)>\) \((.*)\)'")
 _SYNTAX = re.compile(r"^expected |^stray |not expected here|^missing ")
 _IN_DEVICE_CODE = "is undefined in device code"
 _OPEN_END = re.compile(r'^At end of source: (error: .*)\n(\S+\(\d+\)): note.*?: (to match this "."$)', re.MULTILINE)
@@ -174,7 +175,7 @@ def _errors(log, sources):
             message += f" (used in line {used[0][1]})"
         if which in sources:
             line = line_at_fault(sources[which], line, message)
-            lines = sources[which].rstrip().splitlines() or [""]
+            lines = lines_of(sources[which].rstrip())
             if line > len(lines):  # what is missing at the end is reported on a line after it
                 line = len(lines)
                 message += " (found after the last line: look for a `}`, `)` or `;` that is missing)"
@@ -199,7 +200,7 @@ def _misnamed(errors, sources):
     found = {}
     for which, line, message in errors:
         if which == "name" and which in sources:
-            name = sources[which].splitlines()[line - 1]
+            name = lines_of(sources[which])[line - 1]
             meant = cxx.instance(name)
             kernel = meant and cxx.kernels(sources["cuda_src"]).get(meant[0])
             if kernel and kernel.template:
@@ -276,7 +277,7 @@ def _demangled(symbol):
 
 def excerpt(source, line, around=2):
     """The lines around `line`, numbered, with an arrow at it."""
-    lines = source.splitlines()
+    lines = lines_of(source)
     first, last = max(1, line - around), min(len(lines), line + around)
     shown = [f"{'-->' if n == line else '   '} {n:4} | {lines[n - 1]}" for n in range(first, last + 1)]
     return "\n".join(shown)

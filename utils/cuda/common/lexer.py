@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 __all__ = ["Macro", "Token", "at_commas", "code", "directives", "expanded", "included", "macros", "matching"]
-__all__ += ["step_over", "text_at", "tokens", "unmatched", "written"]
+__all__ += ["lines_of", "step_over", "text_at", "tokens", "unmatched", "written"]
 
 # ---- tokens ---------------------------------------------------------------------------------------------------------
 
@@ -100,6 +100,12 @@ def written(part: Sequence[Token]) -> str:
 _CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _OPENER = {closer: opener for opener, closer in _CLOSER.items()}
 _ANGLES = {"<": 1, ">": -1, ">>>": -3}
+
+
+def lines_of(source) -> list[str]:
+    """The lines of a source as compilers count them: only a newline ends one. `str.splitlines` knows ten more ends, a
+    form feed for instance."""
+    return source.removesuffix("\n").split("\n")
 
 
 def matching(part: Sequence[Token], at) -> int | None:

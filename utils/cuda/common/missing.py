@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
+from utils.cuda.common.lexer import lines_of
 
 __all__ = ["NO_SEMICOLON", "Place", "brackets", "line_at_fault", "line_of", "semicolon", "tokens", "unclosed_brace"]
 
@@ -27,7 +28,7 @@ class Place(NamedTuple):
 
 
 def line_of(source, number) -> str:
-    lines = source.splitlines()
+    lines = lines_of(source)
     return lines[number - 1] if 0 < number <= len(lines) else ""
 
 

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 
-__all__ = ["included", "preprocessor_options"]
+__all__ = ["included", "own_macros", "preprocessor_options"]
 
 _LONG = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
 _DIRECTIVE = re.compile(rb"^.*\b(?:include|include_next|__has_include|define|embed)\b.*$", re.MULTILINE)
@@ -27,6 +27,23 @@ def preprocessor_options(options) -> list[str]:
         elif option[:2] in ("-D", "-U", "-I"):
             kept.append(option)
     return kept
+
+
+def own_macros(options) -> tuple[list[str], list[str]]:
+    """The macros of `options` (as from preprocessor_options) that are a source's own, as lines to put before it, and
+    the other options: `-DA=1` must not reach a header that comes before the source and has a name A.
+
+    What a header may ask for stays an option: a name that begins with `_`, and NDEBUG.
+    """
+    lines, others = [], []
+    for option in options:
+        name, _, value = option[2:].partition("=")
+        if option[:2] == "-I" or re.match(r"_|NDEBUG\b", name):
+            others.append(option)
+        else:
+            value = value if "=" in option else "1"
+            lines.append(f"#define {name} {value}" if option[:2] == "-D" else f"#undef {name}")
+    return lines, others
 
 
 def included(*sources, options=()) -> list[tuple[str, str]]:

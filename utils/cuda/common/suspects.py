@@ -49,9 +49,14 @@ def _conditions(part) -> Iterator[tuple[Token, Sequence[Token]]]:
 
 
 def _flat(part) -> list[Token]:
-    """The tokens outside brackets, which stay as they are: `a[i] < f(x, y)` is `a [ ] < f ( )`."""
+    """The tokens outside brackets, which stay as they are: `a[i] < f(x, y)` is `a [ ] < f ( )`. Template arguments that
+    a call or `::` follows are left out: `f<int, 4>(x)` is `f ( )`."""
     found, k = [], 0
     while k < len(part):
+        closes = cxx.matching(part, k) if part[k].text == "<" else None
+        if closes and text_at(part, closes + 1) in ("(", "::") and text_at(part, k - 1).isidentifier():
+            k = closes + 1
+            continue
         found.append(part[k])
         closes = cxx.matching(part, k) if part[k].text in ("(", "[", "{") else None
         if closes:

@@ -18,7 +18,7 @@ from utils.cuda.common.options import standard
 from utils.cuda.common.program import CUDA
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
-from utils.cuda.cpu import guard
+from utils.cuda.cpu import guard, launch_bounds
 from utils.cuda.cpu.recorded import WRAPS, recorded_flags
 from utils.ground.system import cxx_compiler
 
@@ -153,7 +153,8 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     """
     __tracebackhide__ = True
     stem = "recorded" if recorded else "traced" if traced else "kernel"
-    code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", "#include <cuda_on_cpu/as_nvcc.h>"]
+    macros, others = preprocessor.own_macros(preprocessor.preprocessor_options(options))
+    code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", "#include <cuda_on_cpu/as_nvcc.h>", *macros]
     code += [
         "#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH",
         '#line 1 "cuda_src"',
@@ -161,15 +162,17 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     ]
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
+    bounded = launch_bounds.bounded(cxx.declared_kernels(source))
     for number, name in enumerate(names):
-        code.append(f"CUDA_ON_CPU_KERNEL({number}, ({cxx.address(source, name)}), {name})")
+        has_bounds = name.partition("<")[0].split("::")[-1].strip() in bounded
+        bounds = f"CUDA_ON_CPU_BOUNDS({launch_bounds.companion(name)})" if has_bounds else "nullptr"
+        code.append(f"CUDA_ON_CPU_KERNEL({number}, ({cxx.address(source, name)}), {bounds}, {name})")
     (folder / "cuda.cu").write_text(source)
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
     compiler, library = _compiler(traced), folder / f"{stem}.so"
     gnu = (standard(options) or "c++17").replace("c++", "gnu++")  # C++17 is nvcc's own default
     flags = [*_COMMON_FLAGS, f"-std={gnu}", *_device_flags(compiler, [source], traced, recorded=recorded)]
-    flags += ["-D__CUDACC_RTC__"]
-    flags += [*preprocessor.preprocessor_options(options), "-iquote", os.curdir]  # as NVRTC
+    flags += ["-D__CUDACC_RTC__", *others, "-iquote", os.curdir]  # as NVRTC
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
@@ -287,7 +290,9 @@ def build_program(program, folder, traced=False, say=print) -> str:
     for path, text in texts.items():
         _place(root, path, text, path.suffix in CUDA or _is_device_code(text), traced)
     standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
-    flags = [f"-std={standard}", *_COMMON_FLAGS, *program.macros, *program.host_flags]
+    macros, others = preprocessor.own_macros(program.macros)
+    (folder / "macros.h").write_text("\n".join(macros) + "\n")
+    flags = [f"-std={standard}", *_COMMON_FLAGS, *others, *program.host_flags]
     flags += [f"-I{place}" for original in program.folders for place in (_inside(root, original), original)]
     levels = {"cuda": _device_flags(compiler, texts.values(), traced), "host": ["-O2"]}
     commands = [[compiler, "-c", str(folder / "start.cpp"), "-o", str(folder / "start.o")]]
@@ -295,8 +300,9 @@ def build_program(program, folder, traced=False, say=print) -> str:
         kind = "cuda" if path.suffix in CUDA else "host"
         language = ["-x", "c"] if path.suffix == ".c" else ["-x", "c++"]
         given = flags[1:] if path.suffix == ".c" else flags
-        if kind == "cuda":
-            given = [*given, "-include", "cuda_runtime.h", "-include", "cuda_on_cpu/as_nvcc.h"]
+        included = ["cuda_runtime.h", "cuda_on_cpu/as_nvcc.h"] if kind == "cuda" else []
+        for header in (*included, str(folder / "macros.h")):
+            given = [*given, "-include", header]
         placed = str(_inside(root, path))
         commands.append([compiler, *given, *levels[kind], "-iquote", str(path.parent), *language, "-c", placed])
         commands[-1] += ["-o", str(folder / f"{number}.o")]

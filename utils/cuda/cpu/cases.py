@@ -1,6 +1,7 @@
-"""A `case` may jump over a variable with an initial value: nvcc warns, and C++ compilers refuse.
+"""Labels that nvcc accepts and C++ compilers refuse.
 
-What comes between two labels is put into braces, unless a later part of the `switch` uses what it declares.
+A `case` may jump over a variable with an initial value. So what comes between two labels is put into braces, unless a
+later part of the `switch` uses what it declares. A label may be the last thing in a block: it gets a `;`.
 """
 
 from utils.cuda.common import cxx
@@ -11,9 +12,11 @@ _NO_TYPES = {"return", "goto", "break", "continue", "case", "default", "else", "
 
 
 def edits(tokens) -> list[tuple[int, int, str]]:
-    """The braces that a source needs, as (start, end, text)."""
+    """The braces and semicolons that a source needs, as (start, end, text)."""
     found = []
     for k, token in enumerate(tokens):
+        if token.text == ":" and cxx.text_at(tokens, k + 1) == "}":
+            found.append((token.end, token.end, ";"))
         if token.text != "switch" or token.directive or cxx.text_at(tokens, k + 1) != "(":
             continue
         opens = (cxx.matching(tokens, k + 1) or k) + 1

@@ -37,7 +37,8 @@ def renamed(source) -> str:
     for unit, kind in units:
         names = _declared(unit) | (members if kind != "function" else set())
         host |= names
-        own |= {token.start for token in unit if token.text in names}
+        since = {name: 0 for name in names} if kind != "function" else _begin(unit, names)
+        own |= {token.start for token in unit if token.text in names and token.start >= since[token.text]}
     for k, token in enumerate(tokens):
         if token.text in _BUILT_IN and cxx.text_at(tokens, k - 1) in (".", "->"):
             own.add(token.start)
@@ -74,6 +75,14 @@ def _units(declaration):
 def _declared(part) -> set[str]:
     """The built-in names that these tokens declare."""
     return {token.text for k, token in enumerate(part) if token.text in _BUILT_IN and _is_declared(part, k)}
+
+
+def _begin(part, names) -> dict[str, int]:
+    """Where each name is first declared: before that, a function means the built-in one."""
+    return {
+        name: min(token.start for k, token in enumerate(part) if token.text == name and _is_declared(part, k))
+        for name in names
+    }
 
 
 def _is_declared(part, k):

@@ -2,7 +2,7 @@
 
 `__shared__ float tile[16][16];` becomes a type, the variable's place in that memory, and the reference:
 
-    typedef float tile__type[16][16]; static ::cuda_on_cpu::Shared<tile__type> tile__shared("tile");
+    typedef float tile__type[16][16]; static ::cuda_on_cpu::SharedOf<tile__type> tile__shared("tile");
     auto& tile = tile__shared.of_this_block();
 
 all on one line. Outside of functions, the first two are where the variable was, and each function that uses it begins
@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from utils.cuda.common import cxx
 
-__all__ = ["Unreadable", "rewrite", "use_in_functions"]
+__all__ = ["Unreadable", "casts", "is_parameter", "rewrite", "use_in_functions"]
 
 _ALIGNMENT = ("alignas", "__align__", "__attribute__", "__builtin_align__")
 _ENDS = (";", "{", "}", "(", ",", ":", "#", "else", "do")
@@ -26,7 +26,7 @@ class Unreadable(Exception):
 def rewrite(source, tokens, at, inside_function):
     """The declaration with `__shared__` as token `at`: (first token, end token, C++ text, names).
 
-    `names` are the variables that functions still have to ask for: those outside of functions. Raises Unreadable.
+    `names` are the variables that it declares. Raises Unreadable.
     """
     first, end = _begins(tokens, at), _ends(tokens, at)
     words = [token.text for token in tokens[first:end]]
@@ -52,16 +52,37 @@ def rewrite(source, tokens, at, inside_function):
         kind, place, quoted = f"{name}{paste}__type", f"{name}{paste}__shared", f'"{name}"'
         quoted = f"#{name}" if name in parameters else quoted
         if dynamic and inside_function:
-            parts.append(f"auto* {name} = ::cuda_on_cpu::dynamic_shared<{kind}>({quoted})")
+            variable = f"auto* {name} = " if "[" in texts else f"auto& {name} = *"
+            parts.append(f"{variable}::cuda_on_cpu::dynamic_shared<{kind}>({quoted})")
         elif dynamic:
             parts.append(f"static const ::cuda_on_cpu::DynamicShared<{kind}> {name}{{{quoted}}}")
         else:
-            parts.append(f"static ::cuda_on_cpu::Shared<{kind}> {place}({quoted})")
+            parts.append(f"static ::cuda_on_cpu::SharedOf<{kind}> {place}({quoted})")
             if inside_function:
                 parts.append(_reference(name, place))
     ended = end < len(tokens) and tokens[end].text == ";"
     text = "; ".join(parts) + (";" if ended else "")
-    return first, end + ended, text, [] if dynamic or inside_function else names
+    return first, end + ended, text, names
+
+
+def is_parameter(tokens, at) -> bool:
+    """Whether the `__shared__` is a parameter's, which nvcc allows and which means nothing."""
+    first = _begins(tokens, at)
+    opens = next((k for k in range(first - 1, -1, -1) if tokens[k].text in (";", "{", "}", "(")), None)
+    closes = cxx.matching(tokens, opens) if opens is not None and tokens[opens].text == "(" else None
+    follows = closes and cxx.text_at(tokens, closes + 1)
+    return bool(follows in (";", "{") and opens and tokens[opens - 1].text.isidentifier() and first <= at < closes)
+
+
+def casts(tokens, names) -> list[tuple[int, int, str]]:
+    """Edits for `reinterpret_cast<float4*>(s)`: outside of functions `s` becomes an object, and `+s` is its address."""
+    edits = []
+    for k, token in enumerate(tokens if names else ()):
+        if token.text == "reinterpret_cast" and (closes := cxx.matching(tokens, k + 1)):
+            if cxx.text_at(tokens, closes + 2) in names:
+                at = tokens[closes + 2].start
+                edits.append((at, at, "+"))
+    return edits
 
 
 def use_in_functions(source, names):

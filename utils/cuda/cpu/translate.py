@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from utils.cuda.common import cxx
 from utils.cuda.common.missing import unclosed_brace
-from utils.cuda.cpu import cases, own_names, shared_variables
+from utils.cuda.cpu import cases, launch_bounds, own_names, shared_variables
 from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
 from utils.ground.errors import CourseError
@@ -55,8 +55,9 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     in_kernels, in_bodies = _bodies(marked), _bodies(declared)
     _check_calls(tokens, marked, declared)
     edits = []  # (start, end, replacement), none inside another
-    in_functions = []  # names of shared variables that are declared outside of them
+    in_functions, dynamic = [], []  # names of shared variables: those outside of functions, those that a launch sizes
     plain, kernel_names = _non_kernel_functions(source, marked), {kernel.name for kernel in marked}
+    bounded = launch_bounds.bounded(marked)
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -65,14 +66,17 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
         if token.text == "<<<":
             if _is_inside(token, in_kernels):
                 raise _error(token, "a kernel that launches a kernel (dynamic parallelism) needs a GPU")
-            i = _launch(source, tokens, i, edits, plain)
+            i = _launch(source, tokens, i, edits, plain, bounded)
         elif token.text == "__shared__":
-            i = _shared(source, tokens, i, edits, token.directive or _is_inside(token, in_bodies), in_functions)
+            inside = token.directive or _is_inside(token, in_bodies)
+            i = _shared(source, tokens, i, edits, inside, in_functions, dynamic)
         else:
             _word(tokens, i, edits)
             _untyped(tokens, i, edits, kernel_names)
             i += 1
     edits += shared_variables.use_in_functions(source, in_functions) + cases.edits(tokens)
+    edits += shared_variables.casts(tokens, dynamic)
+    edits += launch_bounds.edits(marked)
     translated = _edited(source, edits)
     return with_architecture(translated) if kernels and host else translated
 
@@ -92,7 +96,7 @@ def _check_braces(source):
 def _check_kernels(marked):
     """A kernel returns nothing. A C++ compiler's message would be about our headers."""
     for kernel in marked:
-        if "void" not in kernel.returns.split():
+        if "void" not in kernel.returns.split() and ("->", "void") not in pairwise(kernel.words):
             mark = next(token for token in kernel.tokens if token.text == "__global__")
             raise _error(
                 mark, f"a kernel returns nothing: write `__global__ void {kernel.name}(...)` and store the result"
@@ -180,7 +184,7 @@ def _cast_to_void(tokens, i):
     return None
 
 
-def _launch(source, tokens, i, edits, plain):
+def _launch(source, tokens, i, edits, plain, bounded):
     """Rewrite the launch whose `<<<` is token i; returns the index of the first token of its arguments."""
     if i and tokens[i - 1].text in plain:
         raise _error(tokens[i], f"`{tokens[i - 1].text}` is launched like a kernel, but not marked __global__")
@@ -191,7 +195,9 @@ def _launch(source, tokens, i, edits, plain):
     config = translate(source[tokens[i].end : tokens[launch.closes].start], host=False)
     name = launch.kernel.replace("\\", "\\\\").replace('"', '\\"')
     call = f"CUDA_ON_CPU_CALL({source[begins:ends]}{_lines(source[ends : tokens[i].start], tokens[i])})"
-    start = f'::cuda_on_cpu::start("{name}", ::cuda_on_cpu::Launch({config}), {call})'
+    if launch.kernel.partition("<")[0].split("::")[-1].strip() in bounded:
+        call += f", CUDA_ON_CPU_BOUNDS({launch_bounds.companion(launch.kernel)})"
+    start = f'::cuda_on_cpu::start_kernel("{name}", ::cuda_on_cpu::Configuration({config}), {call})'
     # A name in the kernel's template arguments was already processed as a word; the launch replaces all of it.
     while edits and edits[-1][0] >= begins:
         edits.pop()
@@ -204,13 +210,19 @@ def _lines(text, token):
     return ("\\\n" if token.directive else "\n") * text.count("\n")
 
 
-def _shared(source, tokens, i, edits, inside_function, in_functions):
+def _shared(source, tokens, i, edits, inside_function, in_functions, dynamic):
     """Rewrite the declaration with `__shared__` as token i; returns the index of the first token after it."""
+    if shared_variables.is_parameter(tokens, i):
+        edits.append((tokens[i].start, tokens[i].end, ""))
+        return i + 1
     try:
         first, end, text, names = shared_variables.rewrite(source, tokens, i, inside_function)
     except shared_variables.Unreadable as error:
         raise _error(tokens[i], str(error)) from None
-    in_functions += names
+    if "extern" in [token.text for token in tokens[first:end]]:
+        dynamic += names
+    elif not inside_function:
+        in_functions += names
     lines = _lines(source[tokens[first].start : tokens[end - 1].end], tokens[i])
     while edits and edits[-1][0] >= tokens[first].start:
         edits.pop()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from utils.cuda.common import gpus, toolchain
+from utils.cuda.common.lexer import lines_of
 from utils.cuda.gpu import resources, sass
 from utils.cuda.gpu.facts import facts_file
 from utils.cuda.gpu.nvrtc import built, version
@@ -61,7 +62,7 @@ class Compiled(NamedTuple):
                 text = text.replace(entry, "")
         text = re.sub(rf"^\t// \.(?:globl|weak)\t(?!{re.escape(self.symbol)}$).*\n", "", text, flags=re.MULTILINE)
         own = next(iter(re.findall(r'^\t?\.file\t(\d+) "(?:[^"]*/)?cuda_src"', self._whole(), re.MULTILINE)), "")
-        lines, kept, last = self.source.splitlines(), [], 0
+        lines, kept, last = lines_of(self.source), [], 0
         for row in text.splitlines():
             if place := re.match(r"\t\.loc\t(\d+) (\d+)", row):
                 number = int(place[2])

@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from utils.cuda.common.lexer import lines_of
 from utils.cuda.common.toolchain import disassembler
 from utils.ground.errors import ToolchainError
 from utils.ground.system import short_path
@@ -156,7 +157,7 @@ class Sass(Sequence):
         return groupby(instructions, lambda each: each.line)
 
     def _source_line(self, number):
-        lines = self.source.splitlines()
+        lines = lines_of(self.source)
         if not 0 < number <= len(lines):
             return "     | (no line of the source)"
         return f"{number:4} | {lines[number - 1].strip():.110}"

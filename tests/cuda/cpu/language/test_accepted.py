@@ -88,18 +88,61 @@ __global__ void cases(int* x) {
     }
 }
 
+#include <cuda_fp16.h>
+enum Small { none, one, two };
+__global__ auto overloads(float* x, half* h, long long* w) -> void {
+    x[0] = min(one, two) + max(one, 7) + max(two, none), x[1] = max(h[0], 0.25f) + min(3.0f, h[0]);
+    atomicOr(w, 4ll), atomicXor(w + 1, 1), atomicAnd(w + 2, -2ll);
+    float2 old = atomicAdd((float2*)(x + 2), make_float2(1, 2));
+    float4 all = atomicAdd((float4*)(x + 4), float4{1, 2, 3, 4});
+    x[8] = old.y + all.w;
+    if (x[0] > 0) goto end;
+    x[8] = -1;
+end:
+}
+
+extern __shared__ __align__(16) unsigned char raw[];
+__device__ void put_first(__shared__ float* to, float v) { to[0] = v; }
+__global__ void raw_memory(float* x) {
+    put_first((float*)raw, 5);
+    reinterpret_cast<float2*>(raw)[1].x = 6;
+    x[0] = reinterpret_cast<float*>(raw + 8)[0] + *(float*)raw;
+}
+__global__ void one_value(float* x) {
+    extern __shared__ float value;
+    value = 7;
+    x[0] = value;
+}
+
 __global__ void referring(int* x, const int& n) { x[0] = n; }
 
 __global__ void own_names(int* x, dim3 gridDim) {
     struct { int blockDim; } settings = {5};
     x[0] = gridDim.x + settings.blockDim;
+    x[1] = threadIdx.x + 1;
+    int threadIdx = 9;
+    x[2] = threadIdx;
 }
+
+#ifdef block  // macros with names that the engine uses, from options or from the source
+#define thread 4
+#define start 5
+#define Launch 6
+#define Shared 7
+#define a 8
+__global__ void macros(int* x) {
+    __shared__ int s[2];
+    s[threadIdx.x] = A + block + thread + start + Launch + Shared + a;
+    x[blockIdx.x * blockDim.x + threadIdx.x] = s[threadIdx.x] + gridDim.x;
+}
+void launch_macros(int* x) { macros<<<2>>>(x); }
+#endif
 """
 
 
 def kernel(name):
     names = ["own_lerp", "no_return", "limits", "narrowing", "shared_everywhere", "qualified"]
-    names += ["cases", "referring", "own_names"]
+    names += ["cases", "referring", "own_names", "overloads", "raw_memory", "one_value"]
     return dict(zip(names, compile_kernels(KERNELS, names), strict=True))[name]
 
 
@@ -165,9 +208,67 @@ def test_a_reference_compiles_and_cannot_be_launched():
 
 
 def test_a_kernel_s_own_names_hide_the_built_in_ones():
-    x = torch.zeros(1, dtype=torch.int32)
+    x = torch.zeros(3, dtype=torch.int32)
     kernel("own_names")[1, 1](x, torch.tensor([7, 1, 1], dtype=torch.int32).numpy().tobytes())
-    assert x.item() == 12
+    assert x.tolist() == [12, 1, 9]
+
+
+def test_enums_halves_and_pairs_have_cuda_s_overloads():
+    x, h, w = torch.zeros(12), torch.tensor([1.5], dtype=torch.float16), torch.tensor([1, 3, 7])
+    x[2:8] = torch.arange(6)
+    kernel("overloads")[1, 1](x, h, w)
+    assert x.tolist() == [1 + 7 + 2, 1.5 + 1.5, 1, 3, 3, 5, 7, 9, 1 + 5, 0, 0, 0] and w.tolist() == [5, 2, 6]
+
+
+def test_dynamic_shared_memory_is_cast_wherever_it_is_declared():
+    x = torch.zeros(1)
+    kernel("raw_memory")[1, 1, 16](x)
+    assert x.item() == 11
+    kernel("one_value")[1, 1, 4](x)
+    assert x.item() == 7
+
+
+def test_macros_may_have_the_engine_s_names():
+    x = torch.zeros(4, dtype=torch.int32)
+    (macros,) = compile_kernels(KERNELS, ["macros"], ("-DA=1", "-D", "block=2", "-DNDEBUG"))
+    macros[2, 2](x)
+    assert x.tolist() == [1 + 2 + 4 + 5 + 6 + 7 + 8 + 2] * 4
+
+
+BOUNDED = """
+#define THREADS (32 * 4)
+namespace my { template <int n, class T = float>
+__global__ void __launch_bounds__(n * 32, 2) some(T* x, int = 1) { x[threadIdx.x] = n; } }
+__launch_bounds__(THREADS)
+__global__ void fixed(float* x);
+__global__ void __launch_bounds__(THREADS) fixed(float* x) { x[threadIdx.x] = 4; }
+__global__ void __launch_bounds__(64) same(int* x) {}
+__global__ void same(float* x) { x[threadIdx.x] = 4; }
+torch::Tensor launched(torch::Tensor x, int threads) {
+    fixed<<<1, threads>>>(x.data_ptr<float>());
+    int first = cudaGetLastError();
+    my::some<4><<<1, threads>>>(x.data_ptr<float>());
+    int second = cudaGetLastError();
+    same<<<1, threads>>>(x.data_ptr<float>());
+    return torch::tensor({first, second, (int)cudaGetLastError()});
+}
+"""
+
+
+def test_a_launch_keeps_to_its_launch_bounds():
+    only = BOUNDED[: BOUNDED.index("torch::")]
+    said = r"CUDA error: invalid argument: a block of \(16, 16, 1\) has 256 threads, and .*__launch_bounds__ allows 128"
+    for launched in compile_kernels(only, ["my::some<4>", "fixed"]):
+        x = torch.zeros(256)
+        args = (x, 1) if "some" in launched.name else (x,)
+        launched[1, 128](*args)
+        assert x.sum() == 4 * 128
+        with pytest.raises(RuntimeError, match=said):
+            launched[1, (16, 16)](*args)
+        assert x.sum() == 4 * 128
+    module = load_cuda(BOUNDED, "torch::Tensor launched(torch::Tensor x, int threads);", "launched")
+    assert module.launched(torch.zeros(256), 128).tolist() == [0, 0, 0]
+    assert module.launched(torch.zeros(256), 256).tolist() == [1, 1, 0]
 
 
 def test_the_standard_is_the_one_that_is_asked_for():

@@ -68,6 +68,9 @@ static std::string why_refused(const Launch& l) {
     if (threads > p.block_threads)
         return "a block of " + text(l.block) + " has " + std::to_string(threads) + " threads, and CUDA allows " +
                std::to_string(p.block_threads);
+    if (l.most_threads && threads > l.most_threads)
+        return "a block of " + text(l.block) + " has " + std::to_string(threads) +
+               " threads, and the kernel's __launch_bounds__ allows " + std::to_string(l.most_threads);
     if (l.block.z > p.block_dim[2])
         return "a block has at most " + std::to_string(p.block_dim[2]) + " threads along z, not " +
                std::to_string(l.block.z);

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, fields, replace
 
+from utils.cuda.common.lexer import lines_of
 from utils.cuda.cpu.trace.source import (
     Branch,
     array_dimensions,
@@ -118,7 +119,7 @@ def read(report, source, lines) -> Recorded:
     places = [*sites, *problems, *(p["other"] for p in problems if p.get("other"))]
     positions = list(dict.fromkeys(filter(None, map(_position, places))))
     line_at = dict(zip(positions, lines(positions), strict=True)) if positions else {}
-    texts = dict(enumerate((text.strip() for text in source.splitlines()), 1))
+    texts = dict(enumerate((text.strip() for text in lines_of(source)), 1))
     shapes = {shared["name"]: array_dimensions(shared.get("type") or "") for shared in report.get("shared", ())}
 
     def place(record):

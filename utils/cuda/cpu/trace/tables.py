@@ -5,6 +5,7 @@ import re
 
 import pandas as pd
 
+from utils.cuda.common.lexer import lines_of
 from utils.cuda.cpu.trace.records import accesses
 from utils.cuda.cpu.trace.sentences import counted, shorten
 
@@ -120,7 +121,7 @@ def _unlisted_rows(table):
 
 def _excerpt(problem, source):
     """The lines around a problem as HTML, numbered, its own in bold."""
-    lines = source.splitlines()
+    lines = lines_of(source)
     own = {problem.line, problem.other_line} - {None}
     around = sorted({n for line in own for n in range(line - 1, line + 2) if 1 <= n <= len(lines)})
     rows, before = [], None

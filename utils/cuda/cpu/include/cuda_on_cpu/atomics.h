@@ -50,6 +50,20 @@ CUDA_ON_CPU_OPAQUE T atomic(T* p, T v) {
 }
 
 template <class T>
+CUDA_ON_CPU_OPAQUE T add_each(T* p, T v) {
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic);
+    T all;
+    for (size_t i = 0; i < sizeof(T) / sizeof(float); i++) {
+        float *to = (float*)p + i, old, next;
+        __atomic_load(to, &old, __ATOMIC_RELAXED);
+        do next = old + ((float*)&v)[i];
+        while (!__atomic_compare_exchange(to, &old, &next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+        ((float*)&all)[i] = old;
+    }
+    return all;
+}
+
+template <class T>
 CUDA_ON_CPU_OPAQUE T compare_and_swap(T* p, T expected, T v) {
     CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic);
     if (!__atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) nothing_changed();
@@ -79,22 +93,28 @@ inline constexpr bool can_add = is_one_of<T, int, unsigned int, Wide, float, dou
     CUDA_ON_CPU_ATOMIC(name##_system, change, (allowed), types)
 #define CUDA_ON_CPU_INTEGERS ::cuda_on_cpu::is_one_of<T, int, unsigned int, ::cuda_on_cpu::Wide>
 #define CUDA_ON_CPU_INTEGERS_TEXT "int, unsigned int, unsigned long long"
+#define CUDA_ON_CPU_SIGNED (CUDA_ON_CPU_INTEGERS || std::is_same_v<T, long long>)
+#define CUDA_ON_CPU_SIGNED_TEXT CUDA_ON_CPU_INTEGERS_TEXT ", long long"
 
 CUDA_ON_CPU_ATOMICS(atomicAdd, add, ::cuda_on_cpu::can_add<T>, CUDA_ON_CPU_INTEGERS_TEXT
                     ", float, double; after their #include also __half, __half2, __nv_bfloat16, __nv_bfloat162")
-CUDA_ON_CPU_ATOMICS(atomicMin, min, CUDA_ON_CPU_INTEGERS || (std::is_same_v<T, long long>),
-                    CUDA_ON_CPU_INTEGERS_TEXT ", long long")
-CUDA_ON_CPU_ATOMICS(atomicMax, max, CUDA_ON_CPU_INTEGERS || (std::is_same_v<T, long long>),
-                    CUDA_ON_CPU_INTEGERS_TEXT ", long long")
+CUDA_ON_CPU_ATOMICS(atomicMin, min, CUDA_ON_CPU_SIGNED, CUDA_ON_CPU_SIGNED_TEXT)
+CUDA_ON_CPU_ATOMICS(atomicMax, max, CUDA_ON_CPU_SIGNED, CUDA_ON_CPU_SIGNED_TEXT)
 CUDA_ON_CPU_ATOMICS(atomicExch, exchange, CUDA_ON_CPU_INTEGERS || (std::is_same_v<T, float>),
                     CUDA_ON_CPU_INTEGERS_TEXT ", float")
-CUDA_ON_CPU_ATOMICS(atomicAnd, bit_and, CUDA_ON_CPU_INTEGERS, CUDA_ON_CPU_INTEGERS_TEXT)
-CUDA_ON_CPU_ATOMICS(atomicOr, bit_or, CUDA_ON_CPU_INTEGERS, CUDA_ON_CPU_INTEGERS_TEXT)
-CUDA_ON_CPU_ATOMICS(atomicXor, bit_xor, CUDA_ON_CPU_INTEGERS, CUDA_ON_CPU_INTEGERS_TEXT)
+CUDA_ON_CPU_ATOMICS(atomicAnd, bit_and, CUDA_ON_CPU_SIGNED, CUDA_ON_CPU_SIGNED_TEXT)
+CUDA_ON_CPU_ATOMICS(atomicOr, bit_or, CUDA_ON_CPU_SIGNED, CUDA_ON_CPU_SIGNED_TEXT)
+CUDA_ON_CPU_ATOMICS(atomicXor, bit_xor, CUDA_ON_CPU_SIGNED, CUDA_ON_CPU_SIGNED_TEXT)
 CUDA_ON_CPU_ATOMICS(atomicInc, increment, (std::is_same_v<T, unsigned int>), "unsigned int")
 CUDA_ON_CPU_ATOMICS(atomicDec, decrement, (std::is_same_v<T, unsigned int>), "unsigned int")
 #undef CUDA_ON_CPU_ATOMICS
 #undef CUDA_ON_CPU_ATOMIC
+#undef CUDA_ON_CPU_SIGNED
+#undef CUDA_ON_CPU_SIGNED_TEXT
+
+// One access; each number is atomic by itself. Only compute capability 9.0 has these.
+inline float2 atomicAdd(float2* p, float2 v) { return ::cuda_on_cpu::add_each(p, v); }
+inline float4 atomicAdd(float4* p, float4 v) { return ::cuda_on_cpu::add_each(p, v); }
 
 #define CUDA_ON_CPU_ATOMIC_SUB(name)                                                                             \
     template <class T>                                                                                           \

@@ -10,8 +10,10 @@
 // ---- smallest and largest: of a number and a NaN, the number -------------------------------------------------------
 
 namespace cuda_on_cpu {
+template <class T>  // an enum without `class` counts as a number
+constexpr bool is_number = std::is_arithmetic_v<T> || (std::is_enum_v<T> && std::is_convertible_v<T, int>);
 template <class A, class B>
-using OfNumbers = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>>;
+using OfNumbers = std::enable_if_t<is_number<A> && is_number<B>>;
 }
 template <class A, class B, class = cuda_on_cpu::OfNumbers<A, B>>
 constexpr auto min(A a, B b) -> decltype(a + b) {

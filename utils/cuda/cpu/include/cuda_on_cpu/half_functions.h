@@ -215,6 +215,17 @@ IN_PAIRS_2(__hmax, __hmax2)
 IN_PAIRS_2(__hmin_nan, __hmin2_nan)
 IN_PAIRS_2(__hmax_nan, __hmax2_nan)
 
+#ifndef HALF_NO_CONVERSIONS  // of a number of another type: as that type
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+__forceinline__ T min(HALF a, T b) { return min((T)a.value(), b); }
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+__forceinline__ T min(T a, HALF b) { return min(a, (T)b.value()); }
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+__forceinline__ T max(HALF a, T b) { return max((T)a.value(), b); }
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+__forceinline__ T max(T a, HALF b) { return max(a, (T)b.value()); }
+#endif
+
 // ---- operators ------------------------------------------------------------------------------------------------------
 
 #define OPERATOR(T, op, function)                                                       \

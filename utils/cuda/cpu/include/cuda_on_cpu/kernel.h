@@ -28,37 +28,40 @@ constexpr Parameter parameter() {
 }
 
 template <class... A>
-const char* parameters(void (*)(A...)) {
+const char* parameters_of(void (*)(A...)) {
     static constexpr Parameter all[] = {parameter<A>()..., {}};
     return parameters_text(all, sizeof...(A));
 }
 
-template <auto kernel, class... A, size_t... i>
-void call(void (*)(A...), const char* name, const Launch& launch, void** args, std::index_sequence<i...>) {
+template <auto kernel, class Bounds, class... A, size_t... i>
+void call(void (*)(A...), const char* name, Bounds bounds, const Launch& launch, void** args,
+          std::index_sequence<i...>) {
     (void)args;
-    start(name, launch, CUDA_ON_CPU_CALL(kernel))(*static_cast<std::remove_const_t<std::remove_reference_t<A>>*>(args[i])...);
+    start_kernel(name, launch, CUDA_ON_CPU_CALL(kernel), bounds)(
+        *static_cast<std::remove_const_t<std::remove_reference_t<A>>*>(args[i])...);
 }
 
-template <auto kernel, class... A>
-const char* launch(void (*type)(A...), const char* name, const unsigned grid[3], const unsigned block[3], size_t bytes,
-                   bool cooperative, void** args) {
+template <auto kernel, class Bounds, class... A>
+const char* launch_kernel(void (*type)(A...), const char* name, Bounds bounds, const unsigned grid[3],
+                          const unsigned block[3], size_t bytes, bool cooperative, void** args) {
     Launch launch({grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, bytes);
     launch.cooperative = cooperative;
     launch.any_shared_bytes = true;
-    auto run = [&] { call<kernel>(type, name, launch, args, std::index_sequence_for<A...>()); };
+    auto run = [&] { call<kernel>(type, name, bounds, launch, args, std::index_sequence_for<A...>()); };
     return guarded([](void* data) { (*static_cast<decltype(run)*>(data))(); }, &run);
 }
 
 }  // namespace cuda_on_cpu
 
 // What module.py looks for, a set for each kernel of a library. `address` is in parentheses, since it may hold commas, as
-// the name may: (&matmul_tile<16, 4>), matmul_tile<16, 4>.
-#define CUDA_ON_CPU_KERNEL(number, address, ...)                                                                   \
+// the name may: (&matmul_tile<16, 4>), matmul_tile<16, 4>. `bounds` is CUDA_ON_CPU_BOUNDS, or nullptr.
+#define CUDA_ON_CPU_KERNEL(number, address, bounds, ...)                                                           \
     extern "C" const char* cuda_on_cpu_signature_##number() {                                                      \
         return ::cuda_on_cpu::signature_text(typeid(address));                                                     \
     }                                                                                                              \
-    extern "C" const char* cuda_on_cpu_parameters_##number() { return ::cuda_on_cpu::parameters(address); }        \
-    extern "C" const char* cuda_on_cpu_launch_##number(const unsigned grid[3], const unsigned block[3],            \
-                                                       size_t shared_bytes, int cooperative, void** args) {        \
-        return ::cuda_on_cpu::launch<address>(address, #__VA_ARGS__, grid, block, shared_bytes, cooperative, args); \
+    extern "C" const char* cuda_on_cpu_parameters_##number() { return ::cuda_on_cpu::parameters_of(address); }     \
+    extern "C" const char* cuda_on_cpu_launch_##number(const unsigned grid__[3], const unsigned block__[3],        \
+                                                       size_t bytes__, int cooperative__, void** args__) {         \
+        return ::cuda_on_cpu::launch_kernel<address>(address, #__VA_ARGS__, bounds, grid__, block__, bytes__,      \
+                                                     cooperative__, args__);                                       \
     }

@@ -38,9 +38,11 @@ __attribute__((pure)) uint3 place_of_thread();
 __attribute__((pure)) uint3 place_of_block();
 __attribute__((pure)) dim3 place_of_block_dim();
 __attribute__((pure)) dim3 place_of_grid_dim();
-#define CUDA_ON_CPU_HERE(what) (::cuda_on_cpu::place_of_##what())
 #else
-#define CUDA_ON_CPU_HERE(what) (::cuda_on_cpu::here->what)
+__forceinline__ const uint3& place_of_thread() { return here->thread; }
+__forceinline__ const uint3& place_of_block() { return here->block; }
+__forceinline__ const dim3& place_of_block_dim() { return here->block_dim; }
+__forceinline__ const dim3& place_of_grid_dim() { return here->grid_dim; }
 #endif
 
 bool next_watched_thread();  // in fibers.cpp
@@ -98,9 +100,11 @@ struct Launch {
     const void* kernel = nullptr;   // whose limit of dynamic shared memory holds (cudaFuncSetAttribute), where known
     bool any_shared_bytes = false;  // the launch itself asks for that limit
     bool in_step = false;           // the lanes of a warp touch volatile memory in step
-    Launch(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
+    unsigned int most_threads = 0;  // per block, by the kernel's __launch_bounds__; 0 if it has none
+    Launch(dim3 grid, dim3 block = {}, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
         : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {}
 };
+using Configuration = Launch;
 
 // In launch.cpp: checks the launch as CUDA would, then runs every block. If it is refused, cudaGetLastError says so.
 // Throws std::runtime_error, which becomes Python's, where a thread touches memory that is not there.
@@ -152,12 +156,15 @@ __attribute__((constructor)) static void guard_own_variables() {
 #endif
 
 // kernel<<<grid, block>>>(args) is translated to
-// ::cuda_on_cpu::start("kernel", ::cuda_on_cpu::Launch(grid, block), CUDA_ON_CPU_CALL(kernel))(args)
+// ::cuda_on_cpu::start_kernel("kernel", ::cuda_on_cpu::Configuration(grid, block), CUDA_ON_CPU_CALL(kernel))(args)
 // so that the compiler picks the overload or the template instance, and converts the arguments, as for any call. The
-// second function of CUDA_ON_CPU_CALL gives the kernel's address, where it has one without its arguments.
+// second function of CUDA_ON_CPU_CALL gives the kernel's address, where it has one without its arguments. If the kernel
+// has __launch_bounds__, CUDA_ON_CPU_BOUNDS of its companion follows (launch_bounds.py).
 #define CUDA_ON_CPU_CALL(...)                                  \
-    [=](auto... a) { __VA_ARGS__(a...); },                     \
-        [=](auto address) -> decltype(address(__VA_ARGS__)) { return address(__VA_ARGS__); }
+    [=](auto... cuda_on_cpu_a) { __VA_ARGS__(cuda_on_cpu_a...); }, \
+        [=](auto cuda_on_cpu_a) -> decltype(cuda_on_cpu_a(__VA_ARGS__)) { return cuda_on_cpu_a(__VA_ARGS__); }
+#define CUDA_ON_CPU_BOUNDS(...) \
+    [](auto... cuda_on_cpu_a) -> decltype(__VA_ARGS__(cuda_on_cpu_a...)) { return {}; }
 struct Address {
     template <class... A>
     auto operator()(void (*kernel)(A...)) const { return kernel; }
@@ -176,14 +183,17 @@ extern int captures_under_way;
 bool captured(const char* name, const Launch& launch, void (*run_threads)(void*), void* (*copy)(const void*),
               void (*destroy)(void*), const void* thread);
 
-template <class Kernel>
+template <class Bounds, class Kernel>
 struct Start {
     const char* name;
-    Launch launch;
+    Configuration configuration;
     Kernel kernel;
 
     template <class... Args>
     void operator()(Args&&... args) const {
+        Launch launch = configuration;
+        if constexpr (std::is_invocable_v<Bounds, std::decay_t<Args>...>)
+            launch.most_threads = std::invoke_result_t<Bounds, std::decay_t<Args>...>::value;
         using Thread = Call<Kernel, std::tuple<std::decay_t<Args>...>>;
         Thread thread{kernel, {std::forward<Args>(args)...}};
 #ifdef CUDA_ON_CPU_TRACE
@@ -199,30 +209,30 @@ struct Start {
     }
 };
 // Where the kernel's type is known, its arguments become what it takes before they are copied: 0 a pointer, for one.
-template <class Kernel, class... A>
-struct StartOf : Start<Kernel> {
-    void operator()(A... args) const { Start<Kernel>::operator()(static_cast<A&&>(args)...); }
+template <class Bounds, class Kernel, class... A>
+struct StartOf : Start<Bounds, Kernel> {
+    void operator()(A... args) const { Start<Bounds, Kernel>::operator()(static_cast<A&&>(args)...); }
     template <class... Fewer, class = std::enable_if_t<sizeof...(Fewer) < sizeof...(A)>>
     void operator()(Fewer&&... args) const {  // the others have a default
-        Start<Kernel>::operator()(std::forward<Fewer>(args)...);
+        Start<Bounds, Kernel>::operator()(std::forward<Fewer>(args)...);
     }
 };
-template <class Kernel, class... A>
-StartOf<Kernel, A...> start_of(Start<Kernel> start, void (*)(A...)) {
+template <class Bounds, class Kernel, class... A>
+StartOf<Bounds, Kernel, A...> start_of(Start<Bounds, Kernel> start, void (*)(A...)) {
     return {std::move(start)};
 }
 
-template <class Kernel, class AddressOf>
-auto start(const char* name, Launch launch, Kernel kernel, AddressOf address_of) {
+template <class Kernel, class AddressOf, class Bounds = std::nullptr_t>
+auto start_kernel(const char* name, Launch launch, Kernel kernel, AddressOf address_of, Bounds = {}) {
 #ifdef CUDA_ON_CPU_IN_STEP  // the source says `volatile` (build.py)
     launch.in_step = true;
 #endif
     if constexpr (std::is_invocable_v<AddressOf, Address>) {
         auto address = address_of(Address());
         if (!launch.kernel) launch.kernel = reinterpret_cast<const void*>(address);
-        return start_of(Start<Kernel>{name, launch, kernel}, address);
+        return start_of(Start<Bounds, Kernel>{name, launch, kernel}, address);
     } else {
-        return Start<Kernel>{name, launch, kernel};
+        return Start<Bounds, Kernel>{name, launch, kernel};
     }
 }
 
@@ -277,7 +287,7 @@ int formatted_print(const char* format, ...) __attribute__((format(printf, 1, 2)
 
 // A __shared__ variable: one of these is where it was declared, and every thread asks it for the block's copy.
 // `__shared__ float tile[16][16];` is translated to
-// `typedef float tile__type[16][16]; static ::cuda_on_cpu::Shared<tile__type> tile__shared("tile");
+// `typedef float tile__type[16][16]; static ::cuda_on_cpu::SharedOf<tile__type> tile__shared("tile");
 // auto& tile = tile__shared.of_this_block();` on one line.
 struct SharedVariable {
     const char* name;
@@ -287,10 +297,10 @@ struct SharedVariable {
 void* static_shared(const SharedVariable* variable);
 
 template <class T>
-struct Shared : SharedVariable {
+struct SharedOf : SharedVariable {
     static_assert(sizeof(T) <= 48 * 1024, "a block has 48 KB of static shared memory: this variable is larger");
     using Element = std::remove_all_extents_t<T>;
-    constexpr Shared(const char* name)
+    constexpr SharedOf(const char* name)
         : SharedVariable{name, sizeof(T), alignof(T), sizeof(Element), alignof(Element), &typeid(T)} {}
     T& of_this_block() const { return *static_cast<T*>(static_shared(this)); }
 };
@@ -309,14 +319,17 @@ template <class T>
 struct DynamicShared {
     const char* name;
     operator std::remove_extent_t<T>*() const { return dynamic_shared<T>(name); }
+    template <class P>
+    explicit operator P*() const { return (P*)dynamic_shared<T>(name); }
 };
 
 }  // namespace cuda_on_cpu
 
-#define threadIdx CUDA_ON_CPU_HERE(thread)
-#define blockIdx CUDA_ON_CPU_HERE(block)
-#define blockDim CUDA_ON_CPU_HERE(block_dim)
-#define gridDim CUDA_ON_CPU_HERE(grid_dim)
+// What such a macro, or a translated source, says in the learner's text has names that no macro of the learner's has.
+#define threadIdx (::cuda_on_cpu::place_of_thread())
+#define blockIdx (::cuda_on_cpu::place_of_block())
+#define blockDim (::cuda_on_cpu::place_of_block_dim())
+#define gridDim (::cuda_on_cpu::place_of_grid_dim())
 constexpr int warpSize = 32;
 
 __forceinline__ void __syncthreads() { ::cuda_on_cpu::barrier(); }

@@ -91,7 +91,7 @@ cudaError_t launch(void (*kernel)(A...), Launch how, void** args, std::index_seq
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     cudaError_t before = std::exchange(last_error(), cudaSuccess);
     how.kernel = (const void*)kernel;
-    start(kernel_name(how.kernel), how, CUDA_ON_CPU_CALL(kernel))(*static_cast<std::remove_reference_t<A>*>(args[I])...);
+    start_kernel(kernel_name(how.kernel), how, CUDA_ON_CPU_CALL(kernel))(*static_cast<std::remove_reference_t<A>*>(args[I])...);
     cudaError_t error = last_error();
     if (!error) last_error() = before;
     return error;
