@@ -87,6 +87,41 @@ def test_options_reach_nvcc():
     compile_kernel(source, "k", ("--std=c++20",))
 
 
+WMMA = """#include <mma.h>
+#include <cuda_bf16.h>
+using namespace nvcuda;
+__global__ void k(float* x) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, __nv_bfloat16, wmma::row_major> a;
+    wmma::fill_fragment(a, __nv_bfloat16(1.0f));
+    x[0] = a.x[0];
+}"""
+CP_ASYNC = """__global__ void k(const float* x) {
+    __shared__ float s[32];
+    unsigned to = __cvta_generic_to_shared(s + threadIdx.x);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(x + threadIdx.x));
+}"""
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [(WMMA, "incomplete type|no instance of"), (CP_ASYNC, "'cp.async' requires .target sm_80 or higher")],
+)
+def test_what_a_t4_lacks_is_rejected_in_nvcc_s_words(monkeypatch, source, said):
+    for gpu, message in ("T4", said), ("A100", "needs a GPU"):
+        monkeypatch.setenv("CUDA_COURSE_GPU", gpu)
+        with pytest.raises(CompileError, match=message) as raised:
+            compile_kernel(source, "k")
+        assert ("needs a GPU" in str(raised.value)) == (gpu == "A100")
+
+
+def test_host_functions_are_judged_too():
+    calls = f"__device__ float f(float v) {{ return v; }}\n{RIGHT}\nfloat host() {{ return f(1); }}"
+    with pytest.raises(CompileError, match=r'calling a __device__ function\("f\(float\)"\) from a __host__') as raised:
+        compile_kernel(calls, "k")
+    assert raised.value.line == 3 and not verdict.on_kernels(RIGHT, ["k"]).for_host
+    compile_kernel(calls.replace("float host()", "__host__ __device__ float host()"), "k")
+
+
 def test_host_code_is_left_out_as_nvrtc_leaves_it_out():
     compile_kernel(f"{RIGHT}\n#ifndef __CUDACC_RTC__\nnobody reads this\n#endif\n", "k")
 

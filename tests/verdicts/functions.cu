@@ -263,3 +263,28 @@ __global__ void k(float* x) { x[0] = ops::twice(x[0]); }
 
 template <class... Ts> __device__ float sum(Ts... v) { return (v + ...); }
 __global__ void k(float* x) { x[0] = sum(x[0], 1, 2.0); }
+
+//// host_function_calls_a_device_function
+__device__ float twice(float v) { return 2 * v; }
+__global__ void k(float* x) { x[0] = twice(x[0]); }
+float host(float v) { return twice(v); }
+
+//// host_function_with_a_barrier
+__global__ void k(float* x) { x[0] = 1; }
+void host() { __syncthreads(); }
+
+//// host_function_with_shared_memory
+__global__ void k(float* x) { x[0] = 1; }
+void host() { __shared__ float s[3]; s[0] = 1; }
+
+//// host_function_prints_without_a_header
+__global__ void k(float* x) { x[0] = 1; }
+void host() { printf("host"); }
+
+//// launch_without_threads
+__global__ void k(float* x) { x[0] = 1; }
+void host(float* x) { k<<<1>>>(x); }
+
+//// launch_with_braces
+__global__ void k(float* x) { x[0] = 1; }
+void host(float* x) { k<<<{1, 2}, {3}>>>(x); }

@@ -439,3 +439,16 @@ __global__ void k(float* x, int* j, int n) {
     #pragma unroll 4
     for (int u = 0; u < n; ++u) x[i] += u;
 }
+
+//// label_at_the_end_of_a_block
+__global__ void k(float* x, int n) {
+    if (n < 0) goto end;
+    x[0] = 1;
+    end:
+}
+
+//// kernel_with_a_trailing_void
+__global__ auto k(float* x) -> void { x[0] = 1; }
+
+//// kernel_with_auto
+__global__ auto k(float* x) { x[0] = 1; }

@@ -377,3 +377,29 @@ __global__ void k(float2* f) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     f[i] = make_float2(1);
 }
+
+//// min_enum_int
+enum E { A, B };
+__global__ void k(int* j) { j[0] = min(A, 3) + max(B, j[0]); }
+
+//// min_of_two_enums
+enum E { A, B };
+enum F { C, D };
+__global__ void k(int* j) { j[0] = min(A, B) + max(B, D); }
+
+//// max_enum_float
+enum E { A, B };
+__global__ void k(float* x) { x[0] = max(A, x[0]); }
+
+//// max_half_float
+#include <cuda_fp16.h>
+__global__ void k(half* h, float* x) { x[0] = max(h[0], 0.0f); }
+
+//// atomic_xor_long_long
+__global__ void k(long long* w) { atomicXor(w, 3); }
+
+//// atomic_add_float2
+__global__ void k(float2* v) { atomicAdd(v, make_float2(1, 2)); }
+
+//// atomic_cas_long_long
+__global__ void k(long long* w) { atomicCAS(w, 1ll, 2ll); }

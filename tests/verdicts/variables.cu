@@ -268,3 +268,17 @@ __global__ void k(float* x, int* j, int n) {
     auto v;
     j[i] = v;
 }
+
+//// built_in_name_hidden_later
+__global__ void k(int* j) { j[1] = threadIdx.x; int threadIdx = 3; j[0] = threadIdx; }
+
+//// extern_shared_at_file_scope_is_cast
+extern __shared__ __align__(16) unsigned char raw[];
+__global__ void k(float* x) { float* p = (float*)raw; p[0] = 1; reinterpret_cast<float4*>(raw)[1].x = 2; x[0] = p[0]; }
+
+//// extern_shared_of_one_value
+__global__ void k(float* x) { extern __shared__ float value; value = 1; x[0] = value; }
+
+//// shared_parameter
+__device__ void put(__shared__ float* p) { p[0] = 1; }
+__global__ void k(float* x) { put(x); }

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from utils.cuda.common import cxx, extension, gpus, options, toolchain
 from utils.cuda.common.cache import hashed
-from utils.cuda.common.diagnostics import ACCEPTED, refused
+from utils.cuda.common.diagnostics import ACCEPTED, CompileError, refused
 from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
@@ -87,7 +87,12 @@ class Judge(NamedTuple):
                 return build()
             judging = _nvrtc(self, place / "nvrtc", say)
         with judging as rejection:
-            log = build()
+            try:
+                log = build()
+            except CompileError as error:
+                if error.needs_gpu and (rejected := rejection()):
+                    return rejected  # not every GPU either
+                raise
             rejected = rejection()
         if rejected is None:
             return log

@@ -61,7 +61,7 @@ def test_a_macro_stays_on_its_lines():
     launch, variable = "name_##T##_kernel \\\n <<<1, \\\n 2>>>(x);", "__shared__ \\\n int s;"
     source = f"#define GO(T) \\\n {launch} \\\n {variable} here\nthere"
     translated = translate(source)
-    assert "CUDA_ON_CPU_CALL(name_##T##_kernel" in translated and "Shared<s##__type> s##__shared" in translated
+    assert "CUDA_ON_CPU_CALL(name_##T##_kernel" in translated and "SharedOf<s##__type> s##__shared" in translated
     for word in ("here", "there"):
         assert translated[: translated.index(word)].count("\n") == source[: source.index(word)].count("\n")
     assert translated.count("\\\n") == source.count("\\\n")

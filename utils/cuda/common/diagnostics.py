@@ -27,7 +27,10 @@ class CompileError(CourseError):
 
     `.errors` holds the errors as (source, line, message), where source is 'cuda_src', 'cpp_src' or, for a mistake in
     the name given to compile_kernel, 'name'; `.line` is the first one's; `.log` is the whole log, `.log_file` its path.
+    `.needs_gpu`: the source has what only a GPU can run, and a GPU's compiler may accept it.
     """
+
+    needs_gpu = False
 
     def __init__(self, wrong, errors=(), log="", log_file=None, hint=""):
         super().__init__(wrong, line=errors[0][1] if errors else None)
@@ -264,10 +267,12 @@ _shown = {}  # Python's registries of warnings, by the number of the cell that w
 # ---- errors that no compiler reports --------------------------------------------------------------------------------
 
 
-def refused(which, source, line, message):
+def refused(which, source, line, message, needs_gpu=False):
     """A CompileError about a line that we refuse before any compiler sees it."""
     wrong = f"{which}, line {line}: {message}\n{excerpt(source, line)}"
-    return CompileError(wrong, [(which, line, message)], hint=_hint([(which, line, message)], {which: source}))
+    error = CompileError(wrong, [(which, line, message)], hint=_hint([(which, line, message)], {which: source}))
+    error.needs_gpu = needs_gpu
+    return error
 
 
 def _demangled(symbol):

@@ -164,8 +164,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     code += ["namespace {}", '#line 1 "name"']
     bounded = launch_bounds.bounded(cxx.declared_kernels(source))
     for number, name in enumerate(names):
-        has_bounds = name.partition("<")[0].split("::")[-1].strip() in bounded
-        bounds = f"CUDA_ON_CPU_BOUNDS({launch_bounds.companion(name)})" if has_bounds else "nullptr"
+        bounds = launch_bounds.argument(name, bounded) or "nullptr"
         code.append(f"CUDA_ON_CPU_KERNEL({number}, ({cxx.address(source, name)}), {bounds}, {name})")
     (folder / "cuda.cu").write_text(source)
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
@@ -187,12 +186,12 @@ def _translated(which, source, traced=False, **options):
     """
     __tracebackhide__ = True
     from utils.cuda.cpu.local_arrays import with_marks  # here: loading an earlier build needs none of it
-    from utils.cuda.cpu.translate import TranslationError, translate
+    from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
 
     try:
         return translate(with_marks(source) if traced else source, **options)
     except TranslationError as error:
-        raise refused(which, source, error.line, str(error)) from None
+        raise refused(which, source, error.line, str(error), needs_gpu=isinstance(error, NeedsGPU)) from None
 
 
 class Builder:

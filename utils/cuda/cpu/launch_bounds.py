@@ -10,7 +10,7 @@ It is on the kernel's own line and has the kernel's template parameters, so `sca
 
 from utils.cuda.common import cxx
 
-__all__ = ["bounded", "companion", "edits"]
+__all__ = ["argument", "bounded", "edits"]
 
 _BOUNDS = "__launch_bounds__"
 
@@ -20,7 +20,13 @@ def bounded(kernels) -> set[str]:
     return {kernel.name for kernel in kernels if _most_threads(kernel)}
 
 
-def companion(name) -> str:
+def argument(name, names) -> str:
+    """What a launch of the kernel `name` passes on (launch.h), if it is one of `names`; otherwise empty."""
+    base = name.partition("<")[0].split("::")[-1].strip()
+    return f"CUDA_ON_CPU_BOUNDS({_companion(name)})" if base in names else ""
+
+
+def _companion(name) -> str:
     """`my::scale__bounds<4>` of `my::scale<4>`."""
     base, angle, arguments = name.partition("<")
     return f"{base.rstrip()}__bounds{angle}{arguments}"
@@ -35,7 +41,7 @@ def edits(kernels) -> list[tuple[int, int, str]]:
     for kernel in kernels:
         if kernel.name in names and _is_primary(kernel):
             parameters, most = ", ".join(map(cxx.written, kernel.parameters)), _most_threads(kernel) or "0"
-            declared = f"::std::integral_constant<unsigned, ({most})> {companion(kernel.name)}({parameters}); "
+            declared = f"::std::integral_constant<unsigned, ({most})> {_companion(kernel.name)}({parameters}); "
             at = kernel.tokens[0].start
             found.append((at, at, f"{kernel.template} {declared}".lstrip()))
     return found

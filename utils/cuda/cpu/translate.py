@@ -14,11 +14,15 @@ from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
 from utils.ground.errors import CourseError
 
-__all__ = ["TranslationError", "translate"]
+__all__ = ["NeedsGPU", "TranslationError", "translate"]
 
 
 class TranslationError(CourseError):
     """The source contains something that cannot be translated for the CPU; `.line` is its line, counted from 1."""
+
+
+class NeedsGPU(TranslationError):
+    """It is something that only a GPU can run, if that."""
 
 
 # What asks for the GPU in torch code, and its replacement here, where CPU tensors pass for CUDA tensors.
@@ -65,7 +69,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
             raise _error(token, f"`{token.text}` belongs in cuda_src: nvcc does not compile this text")
         if token.text == "<<<":
             if _is_inside(token, in_kernels):
-                raise _error(token, "a kernel that launches a kernel (dynamic parallelism) needs a GPU")
+                raise _needs_gpu(token, "a kernel that launches a kernel (dynamic parallelism) needs a GPU")
             i = _launch(source, tokens, i, edits, plain, bounded)
         elif token.text == "__shared__":
             inside = token.directive or _is_inside(token, in_bodies)
@@ -83,6 +87,10 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
 
 def _error(token, message):
     return TranslationError(message, line=token.line)
+
+
+def _needs_gpu(token, message):
+    return NeedsGPU(message, line=token.line)
 
 
 def _check_braces(source):
@@ -143,7 +151,7 @@ def _word(tokens, i, edits):
     before = tokens[i - 1].text if i else ""
     after = tokens[i + 1].text if i + 1 < len(tokens) else ""
     if token.text in _NEEDS_GPU:
-        raise _error(token, f"`{token.text}`: {_NEEDS_GPU[token.text]} needs a GPU")
+        raise _needs_gpu(token, f"`{token.text}`: {_NEEDS_GPU[token.text]} needs a GPU")
     if token.text in _TAKES_KERNEL and after == "(":
         cast = _cast_to_void(tokens, i + 2)
         if cast:
@@ -195,8 +203,8 @@ def _launch(source, tokens, i, edits, plain, bounded):
     config = translate(source[tokens[i].end : tokens[launch.closes].start], host=False)
     name = launch.kernel.replace("\\", "\\\\").replace('"', '\\"')
     call = f"CUDA_ON_CPU_CALL({source[begins:ends]}{_lines(source[ends : tokens[i].start], tokens[i])})"
-    if launch.kernel.partition("<")[0].split("::")[-1].strip() in bounded:
-        call += f", CUDA_ON_CPU_BOUNDS({launch_bounds.companion(launch.kernel)})"
+    bounds = launch_bounds.argument(launch.kernel, bounded)
+    call += f", {bounds}" if bounds else ""
     start = f'::cuda_on_cpu::start_kernel("{name}", ::cuda_on_cpu::Configuration({config}), {call})'
     # A name in the kernel's template arguments was already processed as a word; the launch replaces all of it.
     while edits and edits[-1][0] >= begins:
