@@ -1,12 +1,14 @@
 """Recordings of kernels that do more than read and write: atomics, shuffles, copies in flight, half precision, structs,
 called functions, early exits, launches that never end."""
 
+import json
 import math
 import time
 
 import pytest
 import torch
 
+from tests.corpus.cases import CASES, KINDS, MAX_STEPS
 from tests.cuda.cpu.trace.test_recorded import costs, costs_of_trace, of, recorded
 from utils import load_cuda
 from utils.cuda.cpu.trace.problems import KernelProblem
@@ -205,6 +207,38 @@ def test_what_never_ends_is_recorded_until_the_trace_gave_up():
     for problem in recording.problems:
         assert all(recording.steps[k].block == 0 for k in problem.steps)
     assert recording.steps and recording.to_json()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kernel_with_a_bug_can_be_played(kind):
+    case = next(case for case in CASES if case.twin and case.kind == kind)
+    trace = case.launch.trace(max_steps=MAX_STEPS)
+    recording = trace.recording()
+    json.loads(recording.to_json())
+    assert [problem.text for problem in recording.problems] == [problem.message for problem in trace.problems]
+    for problem in recording.problems:
+        at = [recording.steps[k] for k in problem.steps]
+        assert len(at) == len(problem.threads) and bool(at) == (problem.kind != "unwritten")
+        for step, (block, thread) in zip(at, problem.threads, strict=False):
+            assert step.block == block and step.warp == thread // 32 and thread % 32 in step.lanes
+            assert step.line in problem.lines or step.kind == "exit"
+
+
+IN_STEP = """
+__global__ void fold(volatile float* x) {
+    int t = threadIdx.x;
+    if (t < 16) x[t] += x[t + 16];
+    if (t < 8) x[t] += x[t + 8];
+}
+"""
+
+
+def test_lanes_in_step_are_recorded_in_step():
+    x = torch.arange(32.0)
+    _, recording = recorded(IN_STEP, "fold", (1, 32), x)
+    first, second = of(recording, "write", 4)[0], of(recording, "write", 5)[0]
+    half = x[:16] + x[16:]
+    assert first.values == half.tolist() and second.values == (half[:8] + half[8:]).tolist()
 
 
 def test_a_changed_argument_is_named():

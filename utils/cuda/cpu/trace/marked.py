@@ -1,12 +1,13 @@
 """Where in a recording each problem of a trace is: the steps of the threads concerned."""
 
-import itertools
+from collections import Counter
 
 from utils.cuda.player.recording import Marked
 
 __all__ = ["marked"]
 
 _WRITES = ("write", "atomic")
+_OF_NO_THREAD = ("unwritten", "refused_launch")
 
 
 def marked(problems, records, recording) -> list[Marked]:
@@ -19,6 +20,8 @@ def marked(problems, records, recording) -> list[Marked]:
     for problem in problems:
         record = next((r for r in records if r.kind == problem.kind and r.line == problem.line), None)
         sides = [(problem.block, problem.thread, problem.line, record and record.op)]
+        if problem.kind in _OF_NO_THREAD:
+            sides = []
         if problem.other_thread:
             other = record.other if record else None
             sides.insert(0, (problem.other_block, problem.other_thread, problem.other_line, other and other.op))
@@ -42,11 +45,16 @@ def _number(thread, size):
 def _unordered(recording, ones, others):
     """The first step of each side with no barrier of their block between the two, as in a race; if there is no such
     pair, the first of each."""
-    for one, other in itertools.product(ones, others):
-        block = recording.steps[one].block
-        between = recording.steps[min(one, other) : max(one, other)]
-        if one != other and not any(step.kind == "passed" and step.block == block for step in between):
-            return [one, other]
+    passed, at, since = Counter(), [], {}  # `at` has for each step its block, and how often a warp has passed a barrier
+    for step in recording.steps:
+        passed[step.block] += step.kind == "passed"
+        at.append((step.block, passed[step.block]))
+    for other in others:
+        since.setdefault(at[other], []).append(other)
+    for one in ones:
+        for other in since.get(at[one], ()):
+            if other != one:
+                return [one, other]
     return [own[0] for own in (ones, others) if own]
 
 
@@ -63,7 +71,7 @@ def _steps(recording, place, kind, line, op, record):
     if kind in ("divergent_barrier", "undefined_shuffle"):
         waits = [k for k, step in own if step.kind in ("barrier", "shuffle") and step.line == line]
         return waits[-1:] or [own[-1][0]]
-    if kind in ("runaway", "trap", "unwritten", "refused_launch"):
+    if kind in ("runaway", "trap"):
         return [own[-1][0]]
     accesses = [(k, step) for k, step in own if step.memory is not None]
     tests = [

@@ -22,7 +22,10 @@ static bool look(const void* code, void** frame) {
 #define ACCESS(name, bytes, op, is_volatile)                             \
     void __wrap___tsan_##name##bytes(void* p) {                          \
         ARRIVES;                                                         \
-        if (is_volatile) wait_in_step(p, CODE, Op::op == Op::load);      \
+        if (is_volatile) {  /* other threads run meanwhile */            \
+            wait_in_step(p, CODE, Op::op == Op::load);                   \
+            ARRIVES;                                                     \
+        }                                                                \
         if (tracing) tracing->access(p, bytes, Op::op, CODE, is_volatile); \
     }
 #define HOOKS(bytes)                                    \

@@ -352,6 +352,8 @@ def _with_exits_early(steps, source):
             continue
         before = {lane: last.get((step.block, step.warp, lane), -1) for lane in step.lanes}
         latest = max(before.values())
+        if not step.line and latest >= 0:
+            step.line = steps[latest].line  # the trace has ended these
         early = {}
         for lane, at in before.items():
             if at < latest and at >= 0:
