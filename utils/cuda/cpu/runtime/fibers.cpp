@@ -31,8 +31,18 @@ size_t Fiber::guard_bytes() {
     return bytes;
 }
 
+// Whether enough is left for what else a process needs where its address space is limited: the C library ends a process
+// whose new thread finds no room for its variables.
+static bool room_is_left() {
+    constexpr size_t spare = 64 << 20;
+    if (space_is_plentiful()) return true;
+    char* pages = reserve(spare);
+    return pages && munmap(pages, spare) == 0;
+}
+
 Fiber::Fiber() {
     std::lock_guard lock(stacks_mutex);
+    if (!room_is_left()) throw std::bad_alloc();
     char* pages = stacks.take(stack_bytes + 2 * guard_bytes());
     if (!pages) throw std::bad_alloc();
     stack = pages + guard_bytes();
