@@ -32,7 +32,7 @@ def png(recording: Recording, position: int) -> bytes:
     return file.getvalue()
 
 
-def film(recording: Recording, path, *, most=80, milliseconds=600) -> None:
+def film(recording: Recording, path, *, most=80, milliseconds=1000) -> None:
     """Write an animated GIF of at most `most` steps, evenly chosen, `milliseconds` each; the last one stays longer."""
     positions = range(1, len(recording.steps) + 1)
     if len(positions) > most:
@@ -57,14 +57,12 @@ def frame(recording: Recording, position: int):
     how = "as written (-O0)" if recording.language == "cuda" else "simulated in Python"
     canvas.text(WIDTH - MARGIN, MARGIN + 4, f"blocks of {shape} threads · {how}", _font(SMALL), QUIET, anchor="ra")
     top = canvas.paragraph(MARGIN, MARGIN + 38, sentence(recording, position), _font(TEXT), WIDTH - 2 * MARGIN) + GAP
-    problems = [p for p in recording.problems if position - 1 in p.steps]
-    if problems:
-        top = canvas.paragraph(
-            MARGIN, top - 8, "! " + problems[0].text.split("\n")[0], _font(TEXT - 2), WIDTH - 2 * MARGIN, BAD
-        )
-        top += GAP
-    below = _source(canvas, recording, now, top)
-    below = max(below, _threads(canvas, recording, now, top)) + GAP
+    below = _threads(canvas, recording, now, top)
+    problem = next((p for p in recording.problems if position - 1 in p.steps), None)
+    if problem:  # where there is room in any case, so that nothing moves in a film
+        text = "! " + problem.text.split("\n")[0]
+        below = canvas.paragraph(WIDTH // 2, below + 8, text, _font(TEXT - 3), WIDTH // 2 - MARGIN, BAD)
+    below = max(below, _source(canvas, recording, now, top)) + GAP
     bottom = _memories(canvas, recording, now, below)
     return canvas.image.crop((0, 0, WIDTH, bottom + MARGIN))
 
