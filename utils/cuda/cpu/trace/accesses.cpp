@@ -62,7 +62,7 @@ uint16_t Trace::site(size_t bytes, Op op, const void* code, const Region& region
 uint16_t Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region,
                      const Copy* copy) {
     TracedThread& t = b.traced->threads[b.running->number];
-    if (recorder) code = recorder->saw(b, a, bytes, op, region, code);
+    if (recorder) [[unlikely]] code = recorder->saw(b, a, bytes, op, region, code);
     uint16_t counts = site(bytes, op, code, region, copy);
     uint32_t place = reinterpret_cast<uintptr_t>(code) - module_begin;
     t.events.push_back({a + region.shift, copy ? copy->other : 0u, place, counts, uint8_t(bytes),

@@ -76,7 +76,7 @@ void Requests::count(Lane* (&lanes)[32], unsigned int may_go_on, uint64_t block,
             Site& site = sites[one.site];
             const uint64_t sectors = site.sectors, passed = site.wavefronts, least = site.least_wavefronts;
             if (one.site) request(site, address, other, same, block, warp, arena);
-            if (observer)
+            if (observer) [[unlikely]]
                 observer->counted(site, same, block, warp, site.sectors - sectors, site.wavefronts - passed,
                                   site.least_wavefronts - least);
             rest &= ~same;
