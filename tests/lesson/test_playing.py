@@ -67,7 +67,10 @@ def line_of(f, text):
     return next(n for n in range(code.co_firstlineno, len(lines)) if text in lines[n - 1])
 
 
-@pytest.mark.parametrize("make", [torch.tensor, lambda x, dtype=None: np.array(x, np.float32), list], ids=["tensor", "array", "list"])
+MAKERS = {"tensor": torch.tensor, "array": lambda x, dtype=None: np.array(x, np.float32), "list": list}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_run_kernel_reads_and_writes_element_by_element(make):
     x, out = make([0.5 * k for k in range(10)]), make([0.0] * 5)
     found = recording(run_kernel, add_k, 5, x, out, 5)
