@@ -105,6 +105,17 @@ def test_an_index_outside_is_marked_with_its_thread():
     assert problem.text.endswith("in thread (2, 0, 0) of block (1, 0, 0)") and problem.threads == [(1, 2)]
     step = found.steps[problem.steps[0]]
     assert step.elements[-1] is None and step.outside == [(2, "x[6], but x has 6 elements")]
+    assert step.kind == "read"
+
+
+def test_a_write_outside_is_a_write():
+    def beyond(i, out):
+        out[i + 2] = i
+
+    found = recording(run_kernel, beyond, 5, torch.zeros(6))
+    (problem,) = found.problems
+    step = found.steps[problem.steps[0]]
+    assert (step.kind, step.outside) == ("write", [(4, "out[6], but out has 6 elements")])
 
 
 def test_lanes_that_skip_a_part_of_a_loop_wait_for_the_others():

@@ -243,10 +243,10 @@ class _Launch:
             sys.settrace(tracer)
 
     def _accessed(self, thread, kind, memory, elements, values):
-        if kind == "outside":
+        if values is None:
             held, index = self.memories[memory], elements
             text = f"{held.name}[{index}], but {held.name} has {math.prod(held.shape):,} elements"
-            return self._add(thread, "read", memory=memory, elements=[None], values=[None], outside=text)
+            return self._add(thread, kind, memory=memory, elements=[None], values=[None], outside=text)
         for element, value in zip(elements, values, strict=True):
             self._add(thread, kind, memory=memory, elements=[element], values=[number_of(value)])
 

@@ -34,8 +34,8 @@ def number_of(value):
 class View:
     """An array, or a part of one, that calls `report(kind, memory, elements, values)` for each access.
 
-    `kind` is "read", "write" or "outside"; then `elements` is the index as written. Otherwise they are flat indices of
-    the whole array; `places` has them in the shape of this part.
+    `kind` is "read" or "write", and `elements` are flat indices of the whole array; `places` has them in the shape of
+    this part. For an index outside the array, `elements` is the index as written, and `values` is None.
     """
 
     def __init__(self, array, memory, report, places=None):
@@ -43,7 +43,7 @@ class View:
         shape = (len(array),) if isinstance(array, list) else tuple(array.shape)
         self._places = np.arange(int(np.prod(shape))).reshape(shape) if places is None else places
 
-    def _part(self, index):
+    def _part(self, index, kind):
         """The flat indices that an index means, in its shape. Reports one that is outside."""
         plain = index
         if type(index) is not int:
@@ -51,11 +51,11 @@ class View:
         try:
             return plain, self._places[plain]
         except IndexError:
-            self._report("outside", self._memory, plain, [])
+            self._report(kind, self._memory, plain, None)
             return plain, None
 
     def __getitem__(self, index):
-        plain, places = self._part(index)
+        plain, places = self._part(index, "read")
         found = self._array[plain]  # an error is the array's own
         if np.ndim(places):
             return View(found, self._memory, self._report, places)
@@ -63,7 +63,7 @@ class View:
         return found
 
     def __setitem__(self, index, value):
-        plain, places = self._part(index)
+        plain, places = self._part(index, "write")
         self._array[plain] = _unwrapped(value)
         elements = np.atleast_1d(places).reshape(-1)[:_MOST].tolist()
         after = self._array[plain]
