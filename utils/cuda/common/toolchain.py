@@ -129,7 +129,6 @@ def host_compiler(home: Path | None = None) -> str:
     raise ToolchainError(f"nvcc {nvcc_release(home)} does not take {first}{by}: {refusal}", fix)
 
 
-@functools.cache
 def chosen_compiler() -> str | None:
     """The first C++ compiler of $NVCC_CCBIN, $CXX, g++ and clang++ that is there; whether nvcc accepts it is not tried.
 
@@ -139,6 +138,7 @@ def chosen_compiler() -> str | None:
     return next(filter(None, map(shutil.which, filter(None, chosen))), None)
 
 
+@functools.cache
 def _refusal(home: Path, compiler: str) -> str:
     """Why a toolkit's nvcc does not accept this C++ compiler: its message about an empty file. '' if it does."""
     command = [home / "bin" / "nvcc", "-ccbin", compiler, "-E", "-x", "cu", os.devnull]
