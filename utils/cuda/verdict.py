@@ -1,8 +1,8 @@
 """NVIDIA's verdict on every CUDA text that the engine compiles: what nvcc rejects is rejected here, in nvcc's words.
 
 While the engine builds a text with the machine's C++ compiler, nvcc compiles its device code, which needs no GPU and
-takes no longer. If the text has functions of the host, nvcc reads it a second time for the host, as in a real build:
-only then does it notice that one of them calls a `__device__` function. A text that nvcc rejects is not built, so it
+takes no longer. If the text has host functions, nvcc reads it a second time for the host, as in a real build: only then
+does it notice that one of them calls a `__device__` function. A text that nvcc rejects is not built, so it
 never runs, not even in a trace. The verdict is kept with the build: loading an earlier one asks no compiler.
 
 nvcc gets the standard and the macros that the real build would get: for `compile_kernel` its own defaults (C++17), for
@@ -91,7 +91,7 @@ class Judge(NamedTuple):
                 log = build()
             except CompileError as error:
                 if error.needs_gpu and (rejected := rejection()):
-                    return rejected  # not every GPU either
+                    return rejected  # no GPU of this kind could run it either
                 raise
             rejected = rejection()
         if rejected is None:
@@ -201,7 +201,7 @@ def _nvcc(judge, folder, say):
         def start(text):
             source = folder / "judged.cu"
             source.write_text(text, errors="surrogateescape")
-            # For the host nvcc writes C++, which nobody compiles.
+            # For the host, nvcc only writes C++, which is not compiled.
             flags = ["-cuda" if judge.for_host else "-cubin", *judge.flags, "-I."]
             process = _started(source, flags, judge.architecture, folder)
             at_end.callback(_end, process)

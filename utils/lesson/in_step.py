@@ -1,4 +1,4 @@
-"""The threads of a warp put together: each ran by itself, and a GPU would have run them in step."""
+"""Combines the threads of a warp, which ran one by one, into steps: a GPU runs them in step."""
 
 import math
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ __all__ = ["Event", "PythonThread", "in_step", "interleaved"]
 
 @dataclass
 class Event:
-    """What one thread did: `key` is where in the program, so that threads with equal keys are in step."""
+    """What one thread did. `key` is the place in the program: threads with equal keys are in step."""
 
     key: tuple
     line: int
@@ -26,22 +26,22 @@ class Event:
 
 @dataclass
 class PythonThread:
-    """What is known of a kept thread."""
+    """What is recorded of a kept thread."""
 
     events: list = field(default_factory=list)
-    loops: dict = field(default_factory=dict)  # by the loop's line: where it was entered, and its iteration
+    loops: dict = field(default_factory=dict)  # by first line: where the loop was entered, and its iteration
     line: int = 0
-    times: int = 0  # accesses in this visit of the line
-    cut: bool = False  # it did more than was kept
-    barriers: int = 0  # that it has passed
+    times: int = 0  # events so far in this visit of the line
+    cut: bool = False  # it did more than is kept
+    barriers: int = 0  # how many it has passed
     frame: object = None
 
 
 def in_step(block, warp, lanes, memories) -> tuple[list[Step], bool]:
-    """The steps of a warp, from its threads by lane; and whether none of them was cut.
+    """The steps of a warp, from its threads by lane; and whether none of these was cut.
 
-    Of all places where threads are, the one that comes first in the program is next, and all threads that are there
-    make one step. So the two branches of an `if` come one after the other, and a thread that has left a loop waits.
+    Each step is at the place that comes first in the program among those that threads have reached, for all threads at
+    that place. So the two branches of an `if` come one after the other, and a thread that has left a loop waits.
     """
     at, known, steps = dict.fromkeys(lanes, 0), {}, []
     while True:
@@ -86,7 +86,7 @@ def _together(event):
 
 
 def interleaved(warps):
-    """The steps of a block's warps: all that come before a barrier, before any that come after it."""
+    """The steps of a block's warps: all those before a barrier, then those after it."""
     parts = [_between_barriers(steps) for steps in warps]
     together = [list(chain.from_iterable(part)) for part in zip_longest(*parts, fillvalue=[])]
     return [step for part in together for step in sorted(part, key=lambda step: step.kind != "passed")]

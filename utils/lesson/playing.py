@@ -1,4 +1,4 @@
-"""play: step through a kernel written in Python, thread by thread, in the player that shows CUDA kernels too."""
+"""play: step through a kernel written in Python, thread by thread, in the player that also shows CUDA kernels."""
 
 import ast
 import inspect
@@ -27,8 +27,8 @@ def play(run, f, *launch, blocks=None, steps=3000, save=None) -> Player:
     `blk_kernel2d(f, blocks, threads, *args)` on copies of the arrays among `args`, and shows what every thread does.
 
     `run` is `run_kernel`, `blk_kernel`, `blk_kernel2d`, `blk_kernel2d_shared`, or your own version of one. `blocks` are
-    the blocks to keep, each a number or a tuple (x, y, z), by default the first two; `steps` is how many steps of warps
-    are kept at most. `save` is the path of a page to write as well. A notebook shows what this returns.
+    the blocks to keep, each a number or a tuple (x, y, z), by default the first two. At most `steps` steps of warps are
+    kept. With `save`, a path, this also writes a page. A notebook shows the result.
     """
     __tracebackhide__ = True
     player = Player([recording(run, f, *launch, blocks=blocks, steps=steps)])
@@ -47,7 +47,7 @@ def recording(run, f, *launch, blocks=None, steps=3000) -> Recording:
 
 
 class _Cut(BaseException):
-    """Ends a thread of which enough is known."""
+    """Ends a thread once enough of it is recorded."""
 
 
 class _Launch:
@@ -58,12 +58,12 @@ class _Launch:
         self.names = list(inspect.signature(f).parameters)
         self.current, self.threads, self.problems = threading.local(), {}, []
         self.memories, self.before, self.shared = [], [], {}
-        self.last_barrier = {}  # by block, where nothing more is kept of any thread
+        self.last_barrier = {}  # by block, once no thread's events are kept any more
         self._size(launch)
         indices = block_indices(range(min(_FIRST, math.prod(self.grid))) if blocks is None else blocks, self.grid)
         self.kept = {number: k for k, number in enumerate(indices)}
         sizes = [min(self.block_threads, self.threads_in_all - k * self.block_threads) for k in self.kept]
-        self.to_come = sum(sizes)  # threads that are kept and have not ended
+        self.to_come = sum(sizes)  # kept threads that have not ended
         self.launch = [
             *launch[: self.given],
             *map(self._watched, launch[self.given :], self.names[self.given - len(launch) :]),
@@ -71,8 +71,8 @@ class _Launch:
         self.share = max(20, steps // max(1, len(self.kept) * math.ceil(self.block_threads / _WARP)))
 
     def _size(self, launch):
-        """The sizes of the grid and of a block. A launch without blocks has those of 1024 threads."""
-        more = len(self.names) - len(launch)  # run_kernel: none; blk_kernel: one; blk_kernel2d_shared: two
+        """Set the sizes of the grid and of a block. A launch without blocks gets blocks of 1024 threads."""
+        more = len(self.names) - len(launch)  # run_kernel: 0; blk_kernel: 1; blk_kernel2d_shared: 2
         if more not in (0, 1, 2):
             raise TypeError(
                 f"{self.f.__name__} takes {len(self.names)} arguments ({', '.join(self.names)}), and the launch gives "
@@ -125,7 +125,7 @@ class _Launch:
             block, number = _number(_as_dim3(args[0]), self.grid), _number(_as_dim3(args[1]), _as_dim3(args[2]))
         if block not in self.kept:
             if self.to_come == 0 and threading.current_thread() is self.caller:
-                raise _Cut  # all that is kept is known
+                raise _Cut  # everything to keep is recorded
             if self.to_come and block < max(self.kept):
                 self.f(*args)
             return
@@ -158,7 +158,7 @@ class _Launch:
         return View(array, self.shared[block][1], self._report)
 
     def _calls(self, frame, event, _):
-        """For sys.settrace: a function is called."""
+        """For sys.settrace, when a function is called."""
         thread = self.current.thread
         if thread is None:
             return None
@@ -171,7 +171,7 @@ class _Launch:
         return None
 
     def _lines(self, frame, event, _):
-        """For sys.settrace: the kernel begins a line."""
+        """For sys.settrace, when the kernel begins a line."""
         thread = self.current.thread
         if event == "line" and thread is not None and not thread.cut:
             thread.line, thread.times = frame.f_lineno, 0
@@ -184,7 +184,7 @@ class _Launch:
         return self._lines
 
     def _passes(self, frame, event, _):
-        """For sys.settrace: a barrier returns."""
+        """For sys.settrace, when a barrier returns."""
         thread = self.current.thread
         if event == "return" and thread is not None:
             thread.barriers += 1
@@ -194,7 +194,7 @@ class _Launch:
         return self._passes
 
     def _key(self, thread, line, inside=False):
-        """Where a thread is in the loops around a line: each with its iteration."""
+        """The loops around a line, each with the thread's iteration."""
         key = []
         for first, last in self.loops:
             if first < line <= last or (inside and first == line):
@@ -225,7 +225,7 @@ class _Launch:
         thread.events.append(Event(key, thread.line, kind, variables=variables, **more))
 
     def _end_block(self, thread):
-        """If all threads of a block are cut, the next barrier is their last: all of them leave there together."""
+        """If all threads of a block are cut, the next barrier is their last: they all end there."""
         block = self.current.place[0]
         own = [other for (number, _), other in self.threads.items() if number == block]
         if len(own) == self.block_threads and all(other.cut for other in own):
@@ -236,7 +236,7 @@ class _Launch:
         if thread is None:
             return
         tracer = sys.gettrace()
-        sys.settrace(None)  # not of what follows
+        sys.settrace(None)  # do not trace the following
         try:
             self._accessed(thread, kind, memory, elements, values)
         finally:
@@ -257,7 +257,7 @@ class _Launch:
     # ---- afterwards -------------------------------------------------------------------------------------------------
 
     def recording(self) -> Recording:
-        """The steps of all warps, in the order of barriers."""
+        """The `Recording`: the steps of all warps, ordered by barriers."""
         steps, cut = [], False
         for block in range(len(self.kept)):
             warps = []
@@ -274,7 +274,7 @@ class _Launch:
             own = [k for k, s in enumerate(steps) if (s.block, s.warp) == (block, warp) and lane in s.lanes]
             outside = [k for k in own if any(place == lane for place, _ in steps[k].outside)]
             problem.steps = (outside or own)[-1:]
-        for number, (memory, before) in enumerate(zip(self.memories, self.before, strict=False)):  # no shared one
+        for number, (memory, before) in enumerate(zip(self.memories, self.before, strict=False)):  # none is shared
             memory.window = window(steps, number, math.prod(memory.shape))
             first, count = memory.window or (0, len(before))
             memory.values = [number_of(item) for item in before[first : first + count]]
@@ -296,7 +296,7 @@ class _Launch:
 
 
 def _loops(lines, first):
-    """The first and the last line of each loop in a function, from the outside in."""
+    """The first and last line of each loop in a function, outer loops first."""
     tree = ast.parse(textwrap.dedent("".join(lines)))
     found = [
         (node.lineno + first - 1, node.end_lineno + first - 1)

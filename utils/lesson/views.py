@@ -44,7 +44,7 @@ class View:
         self._places = np.arange(int(np.prod(shape))).reshape(shape) if places is None else places
 
     def _part(self, index, kind):
-        """The flat indices that an index means, in its shape. Reports one that is outside."""
+        """The index as NumPy takes it, and the flat indices that it selects. Reports one that is outside."""
         plain = index
         if type(index) is not int:
             plain = tuple(map(_plain, index)) if isinstance(index, tuple) else _plain(index)
@@ -56,7 +56,7 @@ class View:
 
     def __getitem__(self, index):
         plain, places = self._part(index, "read")
-        found = self._array[plain]  # an error is the array's own
+        found = self._array[plain]  # the array raises its own error
         if np.ndim(places):
             return View(found, self._memory, self._report, places)
         self._report("read", self._memory, [int(places)], [found])

@@ -90,7 +90,7 @@ _CALLED = {
     **dict.fromkeys(["int64", "i64"], "`long long`"),
     **dict.fromkeys(["uint8", "u8"], "`unsigned char`"),
 }
-# What older versions of CUDA had: what there is now.
+# Names from older versions of CUDA, and what to write now.
 _REMOVED = {
     "cudaThreadSynchronize": "cudaDeviceSynchronize()",
     "cudaThreadExit": "cudaDeviceReset()",

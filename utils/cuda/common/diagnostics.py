@@ -27,7 +27,7 @@ class CompileError(CourseError):
 
     `.errors` holds the errors as (source, line, message), where source is 'cuda_src', 'cpp_src' or, for a mistake in
     the name given to compile_kernel, 'name'; `.line` is the first one's; `.log` is the whole log, `.log_file` its path.
-    `.needs_gpu`: the source has what only a GPU can run, and a GPU's compiler may accept it.
+    `.needs_gpu` is True if the source has something that only a GPU can run; a GPU's compiler may accept it.
     """
 
     needs_gpu = False

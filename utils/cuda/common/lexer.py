@@ -103,8 +103,8 @@ _ANGLES = {"<": 1, ">": -1, ">>>": -3}
 
 
 def lines_of(source) -> list[str]:
-    """The lines of a source as compilers count them: only a newline ends one. `str.splitlines` knows ten more ends, a
-    form feed for instance."""
+    """The lines of a source as compilers count them: only a newline ends one. `str.splitlines` knows more, such
+    as a form feed."""
     return source.removesuffix("\n").split("\n")
 
 

@@ -30,10 +30,10 @@ def preprocessor_options(options) -> list[str]:
 
 
 def own_macros(options) -> tuple[list[str], list[str]]:
-    """The macros of `options` (as from preprocessor_options) that are a source's own, as lines to put before it, and
-    the other options: `-DA=1` must not reach a header that comes before the source and has a name A.
+    """The source's own macros among `options` (as from preprocessor_options), as lines to put before it, and the other
+    options: `-DA=1` must not reach a header that comes before the source and uses a name A.
 
-    What a header may ask for stays an option: a name that begins with `_`, and NDEBUG.
+    NDEBUG and names that begin with `_`, which a header may test, stay options.
     """
     lines, others = [], []
     for option in options:

@@ -130,9 +130,9 @@ def host_compiler(home: Path | None = None) -> str:
 
 
 def chosen_compiler() -> str | None:
-    """The first C++ compiler of $NVCC_CCBIN, $CXX, g++ and clang++ that is there; whether nvcc accepts it is not tried.
+    """The first of $NVCC_CCBIN, $CXX, g++ and clang++ that exists; does not test whether nvcc accepts it.
 
-    nvcc needs no more than that to compile device code: the C++ compiler then only preprocesses.
+    That is enough for nvcc to compile device code, for which the C++ compiler only preprocesses.
     """
     chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX"), "g++", "clang++"
     return next(filter(None, map(shutil.which, filter(None, chosen))), None)

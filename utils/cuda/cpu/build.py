@@ -267,7 +267,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     return extension.compiled(build, say, [cuda_src, cpp_src])
 
 
-# NVIDIA's libraries whose functions are in the engine's runtime, as far as it has them.
+# NVIDIA's libraries whose functions the engine's runtime provides, as far as it has them.
 _IN_RUNTIME = re.compile(r"cuda|cudart(_static)?|cudadevrt|cublas|cublasLt|nvToolsExt")
 # What makes a header part of the device code, so that it must be translated.
 _IN_DEVICE_CODE = {"__global__", "__device__", "__shared__", "__constant__", "<<<"}

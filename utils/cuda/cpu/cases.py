@@ -1,4 +1,4 @@
-"""Labels that nvcc accepts and C++ compilers refuse.
+"""Labels that nvcc accepts and C++ compilers reject.
 
 A `case` may jump over a variable with an initial value. So what comes between two labels is put into braces, unless a
 later part of the `switch` uses what it declares. A label may be the last thing in a block: it gets a `;`.

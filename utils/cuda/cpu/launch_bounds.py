@@ -1,11 +1,11 @@
 """`__launch_bounds__(128)`: a launch with more threads per block is refused, as on a GPU.
 
-A C++ compiler drops the qualifier, which is a macro without a value. So the number is kept in the type that a companion
-of the kernel returns, which nobody defines or calls:
+For a C++ compiler, the qualifier is an empty macro. So the number is kept in the return type of a companion function,
+which is declared but never defined or called:
 
     ::std::integral_constant<unsigned, (128)> scale__bounds(float* x); __global__ void __launch_bounds__(128) scale(...)
 
-It is on the kernel's own line and has the kernel's template parameters, so `scale<4>` has `scale__bounds<4>`.
+It is on the kernel's own line and shares its template parameters, so `scale<4>` has `scale__bounds<4>`.
 """
 
 from utils.cuda.common import cxx
@@ -16,12 +16,12 @@ _BOUNDS = "__launch_bounds__"
 
 
 def bounded(kernels) -> set[str]:
-    """The names of those kernels (cxx.declared_kernels) that have bounds."""
+    """The names of the kernels (cxx.declared_kernels) that have bounds."""
     return {kernel.name for kernel in kernels if _most_threads(kernel)}
 
 
 def argument(name, names) -> str:
-    """What a launch of the kernel `name` passes on (launch.h), if it is one of `names`; otherwise empty."""
+    """What a launch of the kernel `name` passes to launch.h if the kernel is one of `names`; otherwise empty."""
     base = name.partition("<")[0].split("::")[-1].strip()
     return f"CUDA_ON_CPU_BOUNDS({_companion(name)})" if base in names else ""
 
@@ -35,7 +35,7 @@ def _companion(name) -> str:
 def edits(kernels) -> list[tuple[int, int, str]]:
     """What translate() inserts before each declaration of a kernel that has bounds.
 
-    Others of the same name, in another namespace or with other parameters, get 0.
+    Kernels without bounds that have the same name, in another namespace or with other parameters, get 0.
     """
     found, names = [], bounded(kernels)
     for kernel in kernels:
@@ -48,7 +48,7 @@ def edits(kernels) -> list[tuple[int, int, str]]:
 
 
 def _most_threads(kernel) -> str:
-    """The first number of the kernel's bounds, as written; empty if it has none, or if only a macro has them."""
+    """The first number of the kernel's bounds, as written; empty if it has none, or if they come from a macro."""
     head = kernel.tokens[: kernel.head]
     at = next((k for k, token in enumerate(head) if token.text == _BOUNDS), None)
     closes = cxx.matching(head, at + 1) if at is not None and cxx.text_at(head, at + 1) == "(" else None
@@ -56,7 +56,7 @@ def _most_threads(kernel) -> str:
 
 
 def _is_primary(kernel):
-    """Whether it is neither made by a macro nor a special case or an instance of a template."""
+    """Whether the kernel is written out, not by a macro, and is no specialization or instance of a template."""
     head = kernel.tokens[: kernel.head]
     special = head[0].text == "template" and kernel.template.replace(" ", "") in ("", "template<>")
     return not special and not any(token.directive for token in head)

@@ -1,4 +1,4 @@
-"""What of CUDA the engine does not have: what a compiler's "no such file" or "not declared" means to a reader."""
+"""The parts of CUDA that the engine lacks: explains a compiler's "no such file" or "not declared" to the reader."""
 
 import re
 from typing import NamedTuple
@@ -9,7 +9,7 @@ __all__ = ["explained_missing", "without_missing_headers"]
 
 
 class _Missing(NamedTuple):
-    """A part of CUDA that is not here: the forms of its headers' and of its functions' and types' names."""
+    """A missing part of CUDA: the patterns of its headers, and of the names of its functions and types."""
 
     headers: str
     names: str
@@ -86,9 +86,9 @@ _UNDECLARED = re.compile(
 
 
 def without_missing_headers(source) -> str:
-    """The source without `#include`s of libraries that the engine lacks: many sources include what they do not use.
+    """The source without `#include`s of libraries that the engine lacks: many sources do not use all they include.
 
-    The first use of such a library is an error, which `explained_missing` explains.
+    If the source does use such a library, that is an error, which `explained_missing` explains.
     """
     for line in reversed(cxx.directives(source)):
         name = cxx.included(line)
@@ -98,7 +98,7 @@ def without_missing_headers(source) -> str:
 
 
 def explained_missing(log) -> str:
-    """The compilers' log; if the engine lacks what the source needs, only the errors that say so, each part once."""
+    """The compilers' log; if the engine lacks what the source needs, only an error for each missing part."""
     lacking = {}
     for line in log.splitlines():
         header, name = _HEADER.search(line), _UNDECLARED.search(line)

@@ -1,6 +1,6 @@
-"""How device code is built for a player: as written, every variable in its place in memory, frames that can be walked.
+"""How device code is built for a player: without optimization, so variables stay in memory and frames can be walked.
 
-What such a module calls by certain names comes to trace/recorder_hooks.cpp first, which then does as always.
+Certain calls of such a module reach trace/recorder_hooks.cpp first, which passes them on.
 """
 
 __all__ = ["WRAPS", "recorded_flags"]
@@ -27,6 +27,6 @@ WRAPS = [f"-Wl,--wrap={name}" for name in (*_ACCESSES, *_PLACES, *(f"_ZN11cuda_o
 
 
 def recorded_flags(traced) -> list[str]:
-    """The compiler's flags, from those for a trace: not optimized, where variables are, a hook at each comparison."""
+    """The compiler's flags, from those for a trace: no optimization, debug information, a hook at each comparison."""
     kept = [flag for flag in traced if flag not in ("-O2", "-g1")]
     return ["-O0", "-g", *kept, "-fno-omit-frame-pointer", "-fsanitize-coverage=trace-cmp"]

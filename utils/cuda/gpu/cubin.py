@@ -1,6 +1,6 @@
-"""A kernel compiled by nvcc, where NVRTC refuses the text: it has neither the C++ library nor the host's functions.
+"""Compiles kernels with nvcc if NVRTC rejects the source: NVRTC has neither the C++ library nor host functions.
 
-It takes some five times as long as NVRTC. So NVRTC tries first, and what nvcc accepts runs on a GPU either way.
+nvcc takes some five times as long. So NVRTC tries first, and what nvcc accepts runs on a GPU either way.
 """
 
 import os
@@ -19,14 +19,14 @@ __all__ = ["NO_HEADER", "build", "fingerprint", "without_rtc"]
 #: pip's wheels do not have all of CUDA's headers, and NVRTC has none of the C++ library's.
 NO_HEADER = re.compile(r"(?:could not|cannot) open source file|fatal error: .*(?:No such file|file not found)")
 
-# Options of NVRTC that nvcc has under the same name, and those that are read or left out elsewhere.
+# NVRTC's options that nvcc has under the same name, and those that are handled elsewhere.
 _SHARED = re.compile(
     r"-lineinfo|--generate-line-info|-G|--device-debug|-w|--disable-warnings|--?(?:use_fast_math|restrict)"
     r"|--?extra-device-vectorization|--?(?:ftz|prec-sqrt|prec-div|fmad|maxrregcount)=\w+|--ptxas-options=.*"
 )
 _ELSEWHERE = re.compile(r"-(?:D|U|I).*|--?(?:std|gpu-architecture|arch|no-cache)\b.*")
 
-# Each kernel's name is read off the mangled name of one more kernel, for which it is a template argument.
+# Each kernel is a template argument of one more kernel, whose mangled name gives the kernel's name.
 _NAMED = """#line {line} "name"
 template __global__ void {signature}();
 template __global__ void cuda_course_name<{address}, {number}>();
@@ -34,10 +34,10 @@ template __global__ void cuda_course_name<{address}, {number}>();
 
 
 def without_rtc(source) -> tuple[str, str]:
-    """A text for nvcc that leaves out what NVRTC would, and the macro to define.
+    """The source for nvcc, without what it leaves out for NVRTC, and the macro to define.
 
-    NVRTC defines __CUDACC_RTC__, and sources leave out their host code by it. nvcc's own headers would not compile with
-    it, so nvcc reads another name instead.
+    NVRTC defines __CUDACC_RTC__, which sources use to leave out host code. nvcc's own headers do not compile with it,
+    so nvcc gets the source with another name.
     """
     return re.sub(r"\b__CUDACC_RTC__\b", "CUDA_COURSE_RTC", source), "-DCUDA_COURSE_RTC"
 
@@ -52,8 +52,8 @@ def fingerprint() -> str:
 def build(source, names, folder, given, refusal) -> str:
     """Compile the kernels `names` into `folder`, as nvrtc.build does with the same options `given`.
 
-    `refusal` is NVRTC's log. Returns the compiler's log, empty on success: `refusal` itself where nvcc is missing, does
-    not find a header, or does not know an option.
+    `refusal` is NVRTC's log. Returns nvcc's log, empty on success; or `refusal`, if nvcc is missing, does not
+    find a header, or lacks an option.
     """
     home = toolchain.cuda_home()
     if not home or not toolchain.nvcc_candidates() or not _known(given):
@@ -83,7 +83,7 @@ def _known(given):
 
 
 def _compiled(home, source, names, work, given):
-    """nvcc's command and its log, None if it accepts the text; leaves `cuda.ptx` and `cuda.cubin` in `work`."""
+    """nvcc's command and its log, None if it accepts the source; leaves `cuda.ptx` and `cuda.cubin` in `work`."""
     text, macro = without_rtc(source)
     lines = ['#line 1 "cuda_src"', text, facts.AFTER, "template <auto, int> __global__ void cuda_course_name() {}"]
     for number, name in enumerate(names):
@@ -110,7 +110,7 @@ def _compiled(home, source, names, work, given):
 
 
 def _write_facts(symbols, count, folder):
-    """Write down the facts about the learner's `count` kernels, given the mangled names of all kernels compiled."""
+    """Write the facts about the learner's `count` kernels, given the mangled names of all compiled kernels."""
     readable = {facts.demangled(symbol): symbol for symbol in symbols}
 
     def argument(template, number):
@@ -119,8 +119,8 @@ def _write_facts(symbols, count, folder):
         return next(found for found in map(form.fullmatch, readable) if found)
 
     for number in range(count):
-        # '&(void scaled<3>(float*))'; '&outer::inner', without parameters, if these are clear; '&(plain(int))' of what
-        # is extern "C", whose own name has no parameters.
+        # '&(void scaled<3>(float*))'; '&outer::inner', without parameters, if it is not overloaded; '&(plain(int))' for
+        # extern "C", where the kernel's own name has no parameters.
         name = re.fullmatch(r"&\(?(.*?)\)?", argument("cuda_course_name", number)[1])[1]
         forms = {name, name.partition("(")[0]}
         symbol = next(s for text, s in readable.items() if text in forms or text.startswith(f"{name}("))

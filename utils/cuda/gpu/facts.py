@@ -1,7 +1,7 @@
 """What a launch needs to know about a compiled kernel: its mangled name, its signature and its parameters' sizes.
 
-A compiler gives them away in the mangled name of a further kernel, whose template arguments are the type of the
-learner's kernel and the sizes of its parameters.
+They are read from the mangled name of one more kernel, whose template arguments are the type of the learner's kernel
+and the sizes of its parameters.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ from pathlib import Path
 
 __all__ = ["AFTER", "SIGNATURE", "demangled", "facts_file", "write_facts"]
 
-#: Behind the learner's source.
+#: Follows the learner's source.
 AFTER = """
 namespace {}  // what the source lacks at its end, a `;` for instance, is missed here
 #line 1 "behind"
@@ -21,7 +21,7 @@ __host__ __device__ cuda_course_kernel<void (*)(A...), sizeof(A)...> cuda_course
 template <class, int> __global__ void cuda_course_signature() {}
 #line 1 "name"
 """
-#: The further kernel for kernel `number`, whose address is the C++ expression `address`.
+#: The additional kernel for kernel `number`, whose address is the C++ expression `address`.
 SIGNATURE = "cuda_course_signature<decltype(cuda_course_of({address})), {number}>"
 
 
@@ -31,7 +31,7 @@ def facts_file(folder, number) -> Path:
 
 
 def write_facts(folder, number, name, symbol):
-    """Write down the facts about kernel `number`, whose mangled name is `name`; `symbol` is that of its SIGNATURE."""
+    """Write the facts about kernel `number`, whose mangled name is `name`; `symbol` is that of its SIGNATURE."""
     kind, sizes = re.fullmatch(
         r"void cuda_course_signature<cuda_course_kernel<(.*\))((?:, \d+ull)*)>, \d+>\(\)", demangled(symbol)
     ).groups()
@@ -40,9 +40,9 @@ def write_facts(folder, number, name, symbol):
 
 
 def demangled(symbol) -> str:
-    """A C++ name in readable form, by the C++ ABI's function, which every C++ library has (Itanium ABI, 3.4).
+    """A C++ name in readable form, from the C++ ABI's function that every C++ library has (Itanium ABI, 3.4).
 
-    A name that is not mangled, being extern "C", is returned as it is.
+    A name that is not mangled, because it is extern "C", is returned as it is.
     """
     demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
     demangle.restype = ctypes.c_void_p

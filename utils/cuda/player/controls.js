@@ -1,4 +1,4 @@
-// Puts a player together: what can be clicked and typed, and the panels that show the result.
+// Assembles a player: the controls, the keys and the panels.
 
 const KEYS = [
   ["← →", "one access back, on"],
@@ -193,7 +193,7 @@ function choosers(choices, chosen) {
   });
 }
 
-/** Light or dark: what the notebook says, otherwise what the system says. */
+/** Light or dark, as in the notebook, otherwise as in the system. */
 function followTheme(root) {
   const look = () => {
     const { body, documentElement: html } = document;
@@ -210,7 +210,7 @@ function followTheme(root) {
   for (const node of [document.body, document.documentElement]) observer.observe(node, { attributes: true });
 }
 
-/** Replace the picture in `host` by a player. `packed` is base64 of gzipped JSON: { choices, runs }. */
+/** Replace the picture in `host` with a player. `packed` is base64 of gzipped JSON: { choices, runs }. */
 async function mount(host, packed, css) {
   host.dataset.mounted = "yes";
   const { choices, runs } = JSON.parse(await unzipped(packed));

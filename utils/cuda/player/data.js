@@ -1,4 +1,4 @@
-// A recording as the player uses it: unpacked from what Recording.to_json wrote, with the shape and names of elements.
+// Unpacks what Recording.to_json wrote into a recording for the player; lays out memories, and names elements.
 
 const LANES = 32;
 const SECTOR = 32; // bytes
@@ -11,7 +11,7 @@ async function unzipped(base64) {
   return new Response(stream).text();
 }
 
-/** A list in which [first, stride, count] is `count` numbers at equal distances; with stride 0, equal items. */
+/** Expand a list in which [first, stride, count] is `count` numbers at equal distances; with stride 0, equal items. */
 function unpacked(items) {
   if (!items) return null;
   const all = [];
@@ -22,7 +22,7 @@ function unpacked(items) {
   return all;
 }
 
-/** A recording with whole lists: what `Recording` in recording.py describes, and for each memory how it is laid out. */
+/** A recording with expanded lists, as recording.py describes it, and the layout of each memory. */
 function decoded(raw) {
   const memories = raw.memories.map((memory) => ({
     ...memory,
@@ -47,7 +47,7 @@ function decoded(raw) {
   return { ...raw, memories, steps, problems };
 }
 
-/** A problem whose sides (step, thread and line) are in the order in which they are played. */
+/** A problem with its sides (step, thread and line) in playing order. */
 function inOrder(problem) {
   const sides = problem.steps.map((step, k) => ({ step, thread: problem.threads[k], line: problem.lines[k] ?? problem.line }));
   sides.sort((a, b) => a.step - b.step);
@@ -70,7 +70,7 @@ const writes = (step) => step.kind === "write" || step.kind === "atomic" || step
 const sectorOf = (memory, element) => Math.floor((memory.offset + element * memory.itemsize) / SECTOR);
 const wordOf = (memory, element) => Math.floor((memory.offset + element * memory.itemsize) / 4);
 
-/** Rows and columns in which a memory is shown: the last side across; a flat one in rows of `across`. */
+/** The rows and columns that show a memory: its last dimension across; a flat one in rows of `across`. */
 function sides(memory, across) {
   const last = memory.shape.length > 1 ? memory.shape[memory.shape.length - 1] : Math.min(across, memory.size);
   return { columns: Math.max(1, last), rows: Math.ceil(memory.size / Math.max(1, last)) };
@@ -88,7 +88,7 @@ function nameOf(memory, element) {
   return memory.name + [rest, ...indices].map((index) => `[${index}]`).join("");
 }
 
-/** A number in at most `most` letters, or as many as a whole number needs. */
+/** A number in at most `most` characters, or in as many as a whole number needs. */
 function short(value, most = 6) {
   if (value === null || value === undefined) return "";
   if (typeof value !== "number" || Number.isInteger(value)) return String(value);

@@ -1,7 +1,7 @@
 // Draws one moment of a recording. Each panel is built once and brought up to date by `update(view)`.
 // `view` is { recording, player, step, state, block, warp, pinned, hovered, numbers }; threads are numbers in the block.
 
-/** An element with attributes, listeners (on...) and children; null children are left out. */
+/** An element with attributes, listeners (on...) and children; null children are skipped. */
 function make(tag, attributes = {}, ...children) {
   const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -14,7 +14,7 @@ function make(tag, attributes = {}, ...children) {
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "g", "rect", "line", "path", "text", "title"]);
 
-/** Set an attribute only where it changes: most of a page stays as it is from step to step. */
+/** Set an attribute only if it changes: from step to step, most of a page stays the same. */
 function set(node, name, value) {
   const text = value === null || value === undefined ? null : String(value);
   if (node.getAttribute(name) === text) return;
@@ -33,7 +33,7 @@ const ORDER = ["①", "②"]; // the two threads of a race
 function sourcePanel(recording) {
   const rows = recording.source.map((text, at) => {
     const number = recording.first_line + at;
-    const indent = text.length - text.trimStart().length + 4; // where a line goes on that is too long for its row
+    const indent = text.length - text.trimStart().length + 4; // where a line that is too long for its row continues
     const code = make("code", { style: `padding-left: ${indent}ch; text-indent: -${indent}ch` }, ...coloured(text, recording.language));
     const row = make("li", { "data-line": number }, make("span", { class: "number" }, number), code);
     row.where = make("span", { class: "where" });
@@ -70,7 +70,7 @@ function sourcePanel(recording) {
   return { node: list, update };
 }
 
-/** Code with its comments, words of the language and strings marked. */
+/** Code with its comments, keywords and strings marked. */
 function coloured(text, language) {
   const [comment, words] =
     language === "python"
@@ -85,7 +85,7 @@ function coloured(text, language) {
 /** Bring a row into view without moving the page. */
 function scrollWithin(list, row) {
   if (!row) return;
-  const [above, below] = [row.offsetTop, row.offsetTop + row.offsetHeight]; // the list is what they are relative to
+  const [above, below] = [row.offsetTop, row.offsetTop + row.offsetHeight]; // relative to the list
   if (above < list.scrollTop) list.scrollTop = above;
   else if (below > list.scrollTop + list.clientHeight) list.scrollTop = below - list.clientHeight;
 }

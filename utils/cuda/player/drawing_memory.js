@@ -2,7 +2,7 @@
 
 const SECTOR_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** Sectors that a step touches in global memory, in order: sector -> its place. */
+/** The sectors that a step touches in global memory, in order: sector -> its place. */
 function sectorsOf(recording, step) {
   const memory = step && recording.memories[step.memory];
   const sectors = new Set();
@@ -15,7 +15,7 @@ function sectorsOf(recording, step) {
   return new Map([...sectors].sort((a, b) => a - b).map((sector, place) => [sector, place]));
 }
 
-/** Lanes of a step by what they touch, told apart by `key(element)`. */
+/** The lanes of a step by `key(element)` of what they touch. */
 function lanesBy(step, key) {
   const found = new Map();
   forEachElement(step, (lane, element) => {
@@ -88,7 +88,7 @@ function memoryPanel(recording, index) {
     range.replaceChildren(...(whole ? [] : [minimap(columns, rows, across, down)]));
   }
 
-  /** Where in the whole memory the cells shown are. */
+  /** Where the cells shown are in the whole memory. */
   function minimap(columns, rows, across, down) {
     const [left, top] = [across[0], down[0]];
     const box = { x: left, y: top, width: across[across.length - 1] + 1 - left, height: down[down.length - 1] + 1 - top };
@@ -114,7 +114,7 @@ function memoryPanel(recording, index) {
     built = key;
     const lanes = mine ? lanesBy(mine, (element) => element) : new Map();
     const sectors = sectorsOf(recording, mine);
-    const read = new Map(); // element -> a value that a lane reads and that is not there when steps are played
+    const read = new Map(); // element -> a value that a lane reads and that differs from what memory holds
     if (mine?.kind === "read") {
       forEachElement(mine, (_, element, value) => {
         if (value !== state.held[index][element - memory.first]) read.set(element, value);
@@ -148,8 +148,8 @@ function memoryPanel(recording, index) {
   return { node, update };
 }
 
-/** The part of `side` rows or columns to show: all up to `whole`, otherwise at most `most`, in pages, with all that are
- * touched; null: those are too many. */
+/** The part of `side` rows or columns to show: all up to `whole`, otherwise at most `most`, in pages, with all those
+ * touched; null: these are too many. */
 function part(side, whole, most, page, touched) {
   const range = (from, to) => Array.from({ length: Math.min(side, to) - from }, (_, k) => from + k);
   if (side <= whole) return range(0, side);
@@ -190,7 +190,7 @@ function requestPanel(recording) {
   return { node: make("section", { class: "panel" }, title, body), update };
 }
 
-/** The sectors of a request, each with its elements and the lanes that want them. */
+/** The sectors of a request, each with its elements and the lanes that request them. */
 function sectorStrips(recording, memory, step) {
   const wanted = lanesBy(step, (element) => element);
   const strips = [...sectorsOf(recording, step)].map(([sector, place]) => {
@@ -234,7 +234,7 @@ function banks(memory, step) {
   }, drawn, axis);
 }
 
-/** Arrows from the lanes that give to the lanes that get. */
+/** Arrows from the lanes that give a value to the lanes that get it. */
 function shuffleArrows(step) {
   const at = (lane) => lane * 20 + 10;
   const boxes = (lanes, y) => lanes.map((lane) =>

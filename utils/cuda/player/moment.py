@@ -1,11 +1,11 @@
-"""`Moment`: what has happened after the first steps of a recording, for pictures and for the page's tests."""
+"""`Moment`: the state after the first steps of a recording, for pictures and for the page's tests."""
 
 from dataclasses import dataclass
 
 from utils.cuda.player.recording import Recording, Step, Value
 
 LANES = 32
-#: What lanes do in a step of each kind: one lane, several.
+#: What one lane does in a step of each kind, and what several do.
 VERBS = {
     "read": ("reads", "read"),
     "write": ("writes", "write"),
@@ -21,9 +21,9 @@ VERBS = {
 
 @dataclass
 class Moment:
-    """After `position` steps: what memories hold, which threads wait (and where) or have exited, their variables.
+    """The state after `position` steps: memories, threads that wait (and where) or have exited, and variables.
 
-    Threads are keys (kept block, number in the block); elements of `held` are None where nothing was written.
+    Threads are keys (kept block, number in the block); an element of `held` that was never written is None.
     """
 
     position: int
@@ -73,7 +73,7 @@ def elements(step: Step) -> list[tuple[int, int, Value]]:
 
 
 def telling_position(recording: Recording) -> int:
-    """The position that a single picture shows: at the first problem's last step, otherwise at an access midway."""
+    """The position for a single picture: after the first problem's last step, otherwise after a middle access."""
     if recording.problems and recording.problems[0].steps:
         return max(recording.problems[0].steps) + 1
     accesses = [k + 1 for k, step in enumerate(recording.steps) if step.memory is not None]
@@ -102,7 +102,7 @@ def sentence(recording: Recording, position: int) -> str:
 
 
 def lanes_text(lanes: list[int]) -> str:
-    """`lanes 0-7, 16`."""
+    """Lanes in words: `lanes 0-7, 16`."""
     parts, k = [], 0
     while k < len(lanes):
         first = k

@@ -1,17 +1,17 @@
-"""Floating-point numbers in the fewest digits that mean the same number of their type: 0.1, not 0.10000000149."""
+"""Floating-point numbers in the fewest digits that still mean the same number of their type: 0.1, not 0.10000000149."""
 
 import functools
 import struct
 
 __all__ = ["shortest"]
 
-_FEWEST = {"f4": 6, "f2": 3, "bf16": 2}  # digits that always survive
+_FEWEST = {"f4": 6, "f2": 3, "bf16": 2}  # decimal digits that the type always preserves
 
 
 @functools.lru_cache(65536)
 def shortest(x, kind) -> float:
-    """The double with the fewest decimal digits that rounds to `x`, a number of a kind: 'f4', 'f2' or 'bf16'; for any
-    other kind `x` itself."""
+    """The double with the fewest decimal digits that rounds to `x`, a number of kind 'f4', 'f2' or 'bf16'; for any
+    other kind, `x` itself."""
     if kind not in _FEWEST or x != x or x in (float("inf"), float("-inf")) or (x.is_integer() and abs(x) < 2**24):
         return x
     for digits in range(_FEWEST[kind], 10):

@@ -1,4 +1,4 @@
-"""The order in which steps are played, and which of them show nothing new."""
+"""Puts steps into the order in which they are played, and drops those that show nothing new."""
 
 from collections import deque
 
@@ -8,8 +8,8 @@ __all__ = ["passed_together", "without_repeated_lines"]
 
 
 def without_repeated_lines(steps) -> list[Step]:
-    """Without the "line" steps whose lanes go on in the same line in their warp's next step, which gets what has
-    changed."""
+    """The steps without those "line" steps whose lanes stay in the same line in their warp's next step. That step takes
+    over the changed variables."""
     found, ahead = [], {}
     for step in reversed(steps):
         after = ahead.get((step.block, step.warp))
@@ -22,7 +22,7 @@ def without_repeated_lines(steps) -> list[Step]:
 
 
 def passed_together(steps) -> list[Step]:
-    """All warps that wait at a barrier go on when it opens, not each when its turn comes."""
+    """The steps reordered so that all warps that wait at a barrier go on as soon as it opens."""
     to_come, found, moved = {}, [], set()
     for k, step in enumerate(steps):
         to_come.setdefault(step.block, {}).setdefault(step.warp, deque()).append(k)

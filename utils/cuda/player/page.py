@@ -1,4 +1,4 @@
-"""Shows recordings: as a cell's output, as a page of its own, as a film. No server, no network."""
+"""Shows recordings as a cell's output, a page or a film. Needs no server and no network."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SCRIPTS = ("data.js", "state.js", "drawing.js", "drawing_memory.js", "controls.j
 class Player:
     """One recording, or several that the reader chooses among; a notebook shows it as a cell's output.
 
-    `choices` are the names and values of what the runs differ in, {"stride": [1, 2, 8]}. `runs` has a recording for
-    each combination, the last name running fastest; without choices there is one.
+    `choices` names what the runs differ in, with its values: {"stride": [1, 2, 8]}. `runs` has a recording for each
+    combination, the last name varying fastest; without choices there is one.
     """
 
     runs: list[Recording]
@@ -41,23 +41,22 @@ class Player:
 
     @property
     def recording(self) -> Recording:
-        """The first run's, which the static picture shows."""
+        """The first run's recording, which the static picture shows."""
         return self.runs[0]
 
     @cached_property
     def _packed(self) -> str:
-        """Base64 of gzipped JSON. The same runs give the same text: no time of day is in it."""
+        """Base64 of gzipped JSON. The same runs give the same text: it contains no time of day."""
         runs = ",".join(recording.to_json() for recording in self.runs)
         names = {name: name.replace("_", " ") for name in self.choices}
         choices = json.dumps({names[name]: [str(value) for value in values] for name, values in self.choices.items()})
         return base64.b64encode(gzip.compress(f'{{"choices":{choices},"runs":[{runs}]}}'.encode(), 9, mtime=0)).decode()
 
     def fragment(self) -> str:
-        """HTML for a cell's output: a picture, which the script replaces by the player where scripts may run.
+        """HTML for a cell's output: a picture, which a script replaces with the player where scripts may run.
 
-        The player is in a shadow tree, so that styles of the page and of the player do not meet. JupyterLab's
-        shortcuts are switched off while the player has the focus. Nothing is written with innerHTML, which VS Code's
-        notebooks forbid.
+        The player is in a shadow tree, which keeps its styles and the page's apart. JupyterLab's shortcuts are off
+        while the player has the focus. Nothing uses innerHTML, which VS Code's notebooks forbid.
         """
         script = "\n".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
         css = json.dumps((FILES / "player.css").read_text(encoding="utf-8"))
@@ -76,7 +75,7 @@ class Player:
         )
 
     def page(self) -> str:
-        """A page of its own, self-contained."""
+        """A self-contained HTML page."""
         title = html.escape(f"{self.recording.kernel}, step by step")
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -90,7 +89,7 @@ class Player:
         Path(path).write_text(self.page(), encoding="utf-8")
 
     def png(self) -> bytes:
-        """A picture of one telling step: where the first problem shows, otherwise an access in the middle."""
+        """A picture of one telling step: one that shows the first problem, otherwise a middle access."""
         return picture.png(self.recording, picture.telling_position(self.recording))
 
     def film(self, path, **options) -> None:

@@ -1,6 +1,6 @@
 """Draws one moment of a recording with Pillow: the static picture of a player, and the frames of a film.
 
-Legible without colour: letters say who reads (r) and writes (w), bars who waits, crosses who has exited.
+Legible without colour: letters mark who reads (r) and writes (w), bars who waits, crosses who has exited.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from utils.cuda.player.recording import Memory, Recording
 __all__ = ["film", "frame", "png", "sentence", "telling_position"]
 
 WIDTH, MARGIN, GAP = 1200, 24, 16  # pixels
-CODE, TEXT, SMALL = 17, 19, 14  # sizes of letters
+CODE, TEXT, SMALL = 17, 19, 14  # font sizes
 INK, QUIET, LINE, FAINT, PAPER = "#1b1f24", "#555c66", "#8a8f98", "#d9dce1", "#ffffff"
 CURRENT, BAD = "#fff3c4", "#b2182b"
 FILLS = {"read": "#d6e6fb", "write": "#fde0c9", "atomic": "#eddcf5", "copy": "#fde0c9", "shuffle": "#eddcf5"}
@@ -33,7 +33,7 @@ def png(recording: Recording, position: int) -> bytes:
 
 
 def film(recording: Recording, path, *, most=80, milliseconds=1000) -> None:
-    """Write an animated GIF of at most `most` steps, evenly chosen, `milliseconds` each; the last one stays longer."""
+    """Write an animated GIF of at most `most` evenly chosen steps, `milliseconds` each; the last one stays longer."""
     positions = range(1, len(recording.steps) + 1)
     if len(positions) > most:
         positions = sorted({round(1 + k * (len(positions) - 1) / (most - 1)) for k in range(most)})
@@ -59,7 +59,7 @@ def frame(recording: Recording, position: int):
     top = canvas.paragraph(MARGIN, MARGIN + 38, sentence(recording, position), _font(TEXT), WIDTH - 2 * MARGIN) + GAP
     below = _threads(canvas, recording, now, top)
     problem = next((p for p in recording.problems if position - 1 in p.steps), None)
-    if problem:  # where there is room in any case, so that nothing moves in a film
+    if problem:  # where there is always room, so that nothing moves in a film
         text = "! " + problem.text.split("\n")[0]
         below = canvas.paragraph(WIDTH // 2, below + 8, text, _font(TEXT - 3), WIDTH // 2 - MARGIN, BAD)
     below = max(below, _source(canvas, recording, now, top)) + GAP
@@ -71,7 +71,7 @@ def frame(recording: Recording, position: int):
 
 
 def _source(canvas, recording, now, top):
-    """The lines around the current one, in the left half; returns where they end."""
+    """Draw the lines around the current one in the left half; returns where they end."""
     lines, height = recording.source, 24
     at = (now.step.line if now.step else recording.first_line) - recording.first_line
     first = max(0, min(at - MOST_LINES // 2, len(lines) - MOST_LINES))
@@ -87,7 +87,7 @@ def _source(canvas, recording, now, top):
 
 
 def _threads(canvas, recording, now, top):
-    """The warps and lanes of the step's block, in the right half; returns where they end."""
+    """Draw the warps and lanes of the step's block in the right half; returns where they end."""
     block = now.step.block if now.step else 0
     threads = recording.blocks[block].threads
     warps = -(-threads // LANES)
@@ -117,7 +117,7 @@ def _threads(canvas, recording, now, top):
 
 
 def _memories(canvas, recording, now, top):
-    """The cells of the memories of the step's block, side by side; returns where they end."""
+    """Draw the memories of the step's block as cells, side by side; returns where they end."""
     block = now.step.block if now.step else 0
     shown = [k for k, memory in enumerate(recording.memories) if memory.block in (None, block)]
     x, y, bottom = MARGIN, top, top
@@ -181,7 +181,7 @@ def _memory(canvas, recording, now, index, rows, columns, place):
 
 
 def _window(recording, index, block, now):
-    """The rows and columns to draw: all, or those around what was touched last."""
+    """The rows and columns to draw: all, or those around the last elements touched."""
     memory = recording.memories[index]
     across = _columns(memory)
     down = -(-_size(memory) // across)
@@ -213,7 +213,7 @@ def _size(memory: Memory) -> int:
 
 
 def _short(value) -> str:
-    """A value in six letters or so."""
+    """A value in about six characters."""
     if not isinstance(value, float) or value != value or abs(value) == float("inf"):
         return str(value)
     return next((text for text in (f"{value:.3g}", f"{value:.2g}") if len(text) <= 5), f"{value:.1g}")
@@ -223,14 +223,14 @@ def _short(value) -> str:
 
 
 def _Image():
-    from PIL import Image  # takes a tenth of a second: only those who draw wait for it
+    from PIL import Image  # takes a tenth of a second, so only drawing imports it
 
     return Image
 
 
 @lru_cache
 def _font(size, kind="sans"):
-    """DejaVu, which matplotlib brings: the same letters on every machine."""
+    """DejaVu, which comes with matplotlib: the same letters on every machine."""
     import matplotlib
     from PIL import ImageFont
 
@@ -249,7 +249,7 @@ class _Canvas:
         self.draw.text((x, y), text, font=font, fill=fill, anchor=anchor)
 
     def paragraph(self, x, y, text, font, width, fill=INK):
-        """Text in lines that fit; returns where it ends."""
+        """Draw text in lines that fit; returns where it ends."""
         line = ""
         for word in text.split(" "):
             longer = f"{line} {word}".strip()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 
 __all__ = ["KINDS", "Block", "Marked", "Memory", "Recording", "Step", "kept_sentence", "window"]
 
-#: What a step can be. "line": only variables change. "passed": lanes that waited at a barrier go on.
+#: The kinds of steps. "line": only variables change. "passed": lanes that waited at a barrier go on.
 KINDS = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line")
 
 Number = int | float
@@ -15,17 +15,17 @@ Value = Number | str | None
 
 @dataclass
 class Memory:
-    """A tensor, or an array that a block shares.
+    """A tensor, or an array in shared memory.
 
-    `values` are those before the launch, flat; None: never written. With `window` (first, count), only that part of
-    them. `block` is the number of the kept block that a shared array belongs to. `offset` is where element 0 begins:
-    for global memory in bytes after a multiple of 512, for shared memory in bytes from where the block's begins. So
-    element i is in sector (offset + i * itemsize) // 32, and in bank (offset + i * itemsize) // 4 % 32.
+    `values` are those before the launch, flat; None: never written. With `window` (first, count), they are only that
+    part. `block` is the number of the kept block that a shared array belongs to. `offset` is where element 0 begins, in
+    bytes: in global memory after a multiple of 512, in shared memory after the start of the block's. So element i
+    is in sector (offset + i * itemsize) // 32, and in bank (offset + i * itemsize) // 4 % 32.
     """
 
     name: str
     space: str  # "global", "shared" or "constant"
-    type: str  # of an element, as the source says it: "float"
+    type: str  # of an element, as in the source: "float"
     itemsize: int
     shape: tuple[int, ...]
     values: list[Value]
@@ -46,10 +46,10 @@ class Block:
 class Step:
     """What one warp of a kept block does at once: one access of one line, or one event.
 
-    All lists have an item per active lane, in the order of `lanes`; `values` has `width` of them, which are adjacent
-    elements. `elements` are flat indices, None where a lane is outside. An atomic's values are those that memory holds
-    afterwards. `variables` holds those that have changed in any of the lanes since that lane's last step; an item is
-    None where the lane has no such variable now.
+    Lists have one item per active lane, in the order of `lanes`; `values` has `width` per lane, for adjacent elements.
+    `elements` are flat indices; None: the lane is outside. An atomic's values are those in memory afterwards.
+    `variables` are those that have changed in any of the lanes since its last step; None: the lane has no such variable
+    now.
     """
 
     block: int
@@ -61,19 +61,19 @@ class Step:
     elements: list[int | None] | None = None
     width: int = 1
     values: list[Value] | None = None
-    sectors: int | None = None  # of a request to global memory, and the fewest that so many bytes need
+    sectors: int | None = None  # of a request to global memory; then the fewest for so many bytes
     least_sectors: int | None = None
-    wavefronts: int | None = None  # of a request to shared memory, and those that it takes without a bank conflict
+    wavefronts: int | None = None  # of a request to shared memory; then those without a bank conflict
     least_wavefronts: int | None = None
     variables: dict[str, list[Value]] = field(default_factory=dict)
     outside: list[tuple[int, str]] = field(default_factory=list)  # lane, and where its address points
-    source_lanes: list[int | None] | None = None  # of a shuffle: from which lane each active lane gets its value
+    source_lanes: list[int | None] | None = None  # of a shuffle: the lane that each active lane reads
     barrier: str | None = None  # of "barrier" and "passed": what the lanes wait at
 
 
 @dataclass
 class Marked:
-    """A problem, with the steps concerned: one, or two for a race. A thread is (kept block, number in the block)."""
+    """A problem, with the steps that show it: one, or two for a race. A thread is (kept block, number in the block)."""
 
     kind: str
     text: str
@@ -85,9 +85,9 @@ class Marked:
 
 @dataclass
 class Recording:
-    """What the kept blocks of one launch did. `kept` says in a sentence which blocks and steps those are.
+    """What the kept blocks of one launch did. `kept` is a sentence that says which blocks and steps.
 
-    Floating-point numbers are the shortest decimals that mean the same number of their type: a float32 is 0.1, not
+    Floating-point numbers are the shortest decimals for the same number of their type: a float32 is 0.1, not
     0.10000000149.
     """
 
@@ -106,11 +106,11 @@ class Recording:
     def to_json(self) -> str:
         """The recording as compact JSON.
 
-        Memories, blocks and problems are objects. A step is a row: `step_fields` names its columns, and what is left
-        out at its end is null. `kind` is a number in `kinds`, and `lanes` a mask, bit i for lane i. In lists of
-        items, [first, stride, count] is `count` of them. Special values are "nan", "inf" and "-inf"; a whole number
-        that a double cannot hold is text. A read's values are null where they are what memory holds according to the
-        steps before it.
+        Memories, blocks and problems are objects. A step is a row: `step_fields` names its columns, and columns left
+        out at its end are null. `kind` is an index into `kinds`, and `lanes` a mask, bit i for lane i. In lists,
+        [first, stride, count] stands for `count` items. Special values are "nan", "inf" and "-inf"; a whole number
+        that a double cannot hold is text. A read's values are null if memory holds them according to the steps before
+        it.
         """
         names = [each.name for each in fields(Step)]
         replayed = _Replay(self.memories)
@@ -136,12 +136,12 @@ class Recording:
         return json.dumps(whole, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-_SMALL = 4096  # elements of a tensor that is kept whole
+_SMALL = 4096  # elements; a tensor of at most so many is kept whole
 _LARGEST_WINDOW = 2**18  # elements
 
 
 def window(steps, memory, count) -> tuple[int, int] | None:
-    """The part (first, count) of a memory of `count` elements that steps touch; None if it is small enough to be kept
+    """The part (first, count) of a memory of `count` elements that the steps touch; None if it is small enough to keep
     whole. `memory` is its number in the steps."""
     if count <= _SMALL:
         return None
@@ -152,7 +152,7 @@ def window(steps, memory, count) -> tuple[int, int] | None:
 
 
 def kept_sentence(indices, grid, steps, cut) -> str:
-    """What a recording has kept: blocks with these `indices`, and so many steps; `cut` says that there were more."""
+    """A sentence on what a recording keeps: these blocks, and so many steps; `cut` says that there were more."""
     names = ["(" + ",".join(map(str, index)) + ")" for index in indices]
     listed = ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
     count = f"the first {steps:,}" if cut else f"all {steps:,}"
@@ -160,14 +160,14 @@ def kept_sentence(indices, grid, steps, cut) -> str:
 
 
 class _Replay:
-    """What memories hold while steps are played: so a page need not be given what it can know."""
+    """What memories hold while steps are played, so that the JSON can leave out what the page can work out."""
 
     def __init__(self, memories):
         self.first = [memory.window[0] if memory.window else 0 for memory in memories]
         self.held = [list(memory.values) for memory in memories]
 
     def _each(self, step):
-        """(values, index, number in step.values) of every element of a step that is not outside."""
+        """(values, index, number in step.values) of each element of a step that is not outside."""
         held, first = self.held[step.memory], self.first[step.memory]
         for number, element in enumerate(step.elements):
             for k in range(step.width if element is not None else 0):
@@ -193,7 +193,7 @@ def _same(a, b):
 
 
 def runs(items) -> list | None:
-    """`items` as JSON has them, with [first, stride, count] for three or more whole numbers at equal distances, and
+    """`items` for JSON, with [first, stride, count] for three or more whole numbers at equal distances, and
     [value, 0, count] for three or more equal items."""
     if items is None:
         return None

@@ -1,4 +1,4 @@
-// What has happened after the first `position` steps of a recording, and how to move through them.
+// The state after the first `position` steps of a recording, and how to move through them.
 
 const FRAME = 256; // steps between key frames
 
@@ -19,7 +19,7 @@ class State {
     return same;
   }
 
-  /** Do one step. A read that was written without values reads what memory holds: it is given them. */
+  /** Do one step. A read that came without values gets those that memory holds. */
   apply(step, number, memories) {
     const first = step.warp * LANES;
     const { block } = step;
@@ -59,7 +59,7 @@ class Player {
     this.frames = [];
     this.block = null; // the kept block to follow, null: all
     this.warp = null; // the warp to follow, null: all
-    this.problem = null; // the problem that is looked at
+    this.problem = null; // the selected problem
     const state = new State(recording);
     recording.steps.forEach((step, number) => {
       if (number % FRAME === 0) this.frames.push(state.copy());
@@ -70,7 +70,7 @@ class Player {
     this.state = new State(recording);
   }
 
-  /** The step that has just been done, null at the start. */
+  /** The last step done, null at the start. */
   get step() {
     return this.position ? this.recording.steps[this.position - 1] : null;
   }
@@ -140,7 +140,7 @@ class Player {
   }
 }
 
-/** What lanes do in a step of each kind; of one lane, of several. */
+/** What one lane does in a step of each kind, and what several do. */
 const VERBS = {
   read: ["reads", "read"],
   write: ["writes", "write"],

@@ -69,13 +69,13 @@ static bool is_kernels(const void* context) {
     return b.worker->in_kernel || (b.running && b.running->around(stack_of_code(context)));
 }
 
-// Whether an extension's host code went wrong: by itself, or in a function such as memset, or what is no function, whose
-// return address is still on top of the stack.
+// Whether an extension's host code caused the fault: itself, or by calling a function such as memset, or an address
+// that is no function. In a call, the return address is still on top of the stack.
 static bool by_host(const char* address, const void* context) {
     if (!in_host_call()) return false;
     const char* stack = stack_of_code(context);
     const void* place = place_of_code(context);
-    if (stack && address > stack - 4096 && address < stack + 4096)  // it overflows, perhaps in a compiler's hook
+    if (stack && address > stack - 4096 && address < stack + 4096)  // a stack overflow, perhaps in a compiler's hook
         return is_host_code(place) || is_runtime_code(place);
     return is_host_code(place) || (stack && is_host_code(*reinterpret_cast<const void* const*>(stack)));
 }

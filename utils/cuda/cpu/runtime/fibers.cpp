@@ -31,8 +31,8 @@ size_t Fiber::guard_bytes() {
     return bytes;
 }
 
-// Whether enough is left for what else a process needs where its address space is limited: the C library ends a process
-// whose new thread finds no room for its variables.
+// Whether a limited address space has enough room left for the rest of the process: the C library ends a process when a
+// new thread finds no room for its variables.
 static bool room_is_left() {
     constexpr size_t spare = 64 << 20;
     if (space_is_plentiful()) return true;

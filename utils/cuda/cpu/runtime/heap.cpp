@@ -25,7 +25,7 @@ GuardedMemory& kernels_heap() {
     return *all;
 }
 
-// Beyond the number of guarded pieces, many share one: no overrun reaches Python's heap.
+// Beyond the number of guarded pieces, many share one, so that no overrun reaches Python's heap.
 class SharedPieces {
 public:
     void* take(size_t bytes) {

@@ -1,8 +1,8 @@
-// A call of an extension's function from Python. What the function does wrong in its own code ends the call, and not
-// Python: a null pointer, a division by zero, an endless recursion, `abort`, a failed assertion, `exit`. What it had on
-// its stack is abandoned, not destroyed, so some memory stays in use.
+// A call of an extension's function from Python. A fault in the function's own code ends the call, not Python: a null
+// pointer, a division by zero, an endless recursion, `abort`, a failed assertion, `exit`. The objects on its stack are
+// abandoned, not destroyed, so some memory stays in use.
 //
-// A fault within another library is left to Python's own handlers: nobody knows what that library was changing.
+// Python's own handlers get a fault inside another library, since nobody knows what that library was changing.
 #include <dlfcn.h>
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace cuda_on_cpu {
 
-// A call that a CPU thread is in. Calls may be nested.
+// The current call of a CPU thread. Calls may be nested.
 struct HostCall {
     const char* function;
     const void* code;  // of the extension

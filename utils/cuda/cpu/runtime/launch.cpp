@@ -35,7 +35,7 @@ static std::unique_ptr<Worker> take_worker() {
 }
 
 static void give_back(std::unique_ptr<Worker> worker) {
-    if (!space_is_plentiful()) return;  // Python itself needs what the stacks take
+    if (!space_is_plentiful()) return;  // Python itself needs the room that stacks take
     std::lock_guard lock(workers_mutex);
     idle_workers.push_back(std::move(worker));
 }
@@ -129,7 +129,7 @@ const char* refusal_text() {
 const char* guarded(void (*run)(void*), void* data) {
     static thread_local std::string error;
     error.clear();
-    const cudaError_t before = cudaGetLastError();  // of an extension that has not asked for it
+    const cudaError_t before = cudaGetLastError();  // an error that the extension has not asked for
     try {
         run(data);
         if (last_error() != cudaSuccess)
@@ -253,7 +253,7 @@ void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
     }
 }
 
-// There is no room for a worker, or for what it needs.
+// Reports that there is no room for a worker or for what it needs.
 void Grid::give_up(const std::exception& error) {
     over = true;
     std::lock_guard lock(output_mutex);

@@ -312,7 +312,7 @@ std::string damage_message(const char* kernel);        // about a write beside a
 bool in_host_call();                     // this CPU thread runs an extension's function, and no kernel
 bool is_host_code(const void* code);     // the same, and the code is the extension's
 bool is_runtime_code(const void* code);
-[[noreturn]] void leave_host_call(const std::string& what);  // ends the call: what its function did, empty if stopped
+[[noreturn]] void leave_host_call(const std::string& what);  // ends the call; `what` its function did, empty if stopped
 
 class GuardedMemory;
 GuardedMemory& kernels_heap();  // by malloc and new in kernels: heap.cpp

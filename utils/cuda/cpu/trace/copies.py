@@ -1,4 +1,4 @@
-"""The copies of tensors that a trace works on, and the library of traced code that gives them their memory."""
+"""The copies of tensors that a trace works on; their memory comes from the library of traced code."""
 
 import ctypes
 

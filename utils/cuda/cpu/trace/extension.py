@@ -87,8 +87,8 @@ class TracedModule:
         return call
 
     def _record(self, name, args, kwargs, checksums, trace, blocks, steps):
-        """Call a function again, built as written, and record the first launch of the kernel with the first problem, or
-        the first of all: `Trace.recording`."""
+        """Call a function again, built as written, and record the first launch of the kernel with the first problem;
+        without a problem, the first of all: `Trace.recording`."""
         __tracebackhide__ = True
         from utils.cuda.cpu.trace.recorder import Recorder
 

@@ -1,4 +1,4 @@
-"""Where in a recording each problem of a trace is: the steps of the threads concerned."""
+"""Finds each problem of a trace in a recording: the steps of the threads concerned."""
 
 from collections import Counter
 
@@ -11,9 +11,9 @@ _OF_NO_THREAD = ("unwritten", "refused_launch")
 
 
 def marked(problems, records, recording) -> list[Marked]:
-    """Each problem of a trace with the steps of `recording` that show it; none where no kept step does.
+    """Each problem of a trace with the steps of `recording` that show it, if any were kept.
 
-    `records` are what the problems were made of (records.py): they know which element it is about.
+    `records` are what the problems were made from (records.py): they know which element each is about.
     """
     blocks = {block.index: k for k, block in enumerate(recording.blocks)}
     found = []
@@ -43,9 +43,9 @@ def _number(thread, size):
 
 
 def _unordered(recording, ones, others):
-    """The first step of each side with no barrier of their block between the two, as in a race; if there is no such
-    pair, the first of each."""
-    passed, at, since = Counter(), [], {}  # `at` has for each step its block, and how often a warp has passed a barrier
+    """The first pair of steps, one of each side, with no barrier of their block between them, as in a race;
+    without such a pair, the first step of each side."""
+    passed, at, since = Counter(), [], {}  # at: for each step its block, and the block's "passed" steps so far
     for step in recording.steps:
         passed[step.block] += step.kind == "passed"
         at.append((step.block, passed[step.block]))
@@ -59,7 +59,7 @@ def _unordered(recording, ones, others):
 
 
 def _steps(recording, place, kind, line, op, record):
-    """The numbers of the steps in which a thread, (kept block, number), does what a problem is about."""
+    """The numbers of the steps in which a thread, (kept block, number), does what the problem describes."""
     warp, lane = divmod(place[1], 32)
     own = [
         (k, step)

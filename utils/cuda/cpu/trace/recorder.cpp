@@ -1,4 +1,4 @@
-// Keeps what the threads of a few blocks do, for a player (recorder.h).
+// Records what the threads of a few blocks do, for a player (recorder.h).
 #include "recorder.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace cuda_on_cpu {
 
-static constexpr unsigned char unset = 0xFE;  // as the compiler fills a variable that has no value (build.py)
+static constexpr unsigned char unset = 0xFE;  // fills variables without a value, as the compiler does (build.py)
 
 // ---- where the running thread is ------------------------------------------------------------------------------------
 
@@ -23,8 +23,8 @@ const OwnFunction* Recorder::function_at(const void* code) const {
     return after != functions.begin() && pc < (after - 1)->end ? &*(after - 1) : nullptr;
 }
 
-// Frames of code that is not optimized begin with the address of their caller's frame and where they return to. What
-// DWARF calls a frame's address is behind these two.
+// In unoptimized code, a frame begins with the address of its caller's frame and the return address. What DWARF calls
+// the frame's address comes right after these two.
 bool Recorder::arrives(const void* code, void** frame) {
     Thread* t = running();
     if (!t) return false;
@@ -63,7 +63,7 @@ void Recorder::enters(const void* code, void** frame) {
         if (!s->is_parameter) memset(address + s->offset, unset, s->bytes);
 }
 
-// ---- what it does ---------------------------------------------------------------------------------------------------
+// ---- what the thread does -------------------------------------------------------------------------------------------
 
 void Recorder::note(Thread& t, Seen s) {
     s.frame = place.frame;
@@ -72,7 +72,7 @@ void Recorder::note(Thread& t, Seen s) {
     seen.push_back(s);
 }
 
-// The value of a store can be seen when its thread does the next thing.
+// A store's value is in memory by its thread's next event.
 void Recorder::settle(Thread& t) {
     if (t.store < 0) return;
     Seen& s = seen[t.store];
@@ -81,8 +81,8 @@ void Recorder::settle(Thread& t) {
     t.store = -1;
 }
 
-// The trace has found which memory an access goes to. Returns the place in the code that made it: in the module, also
-// where one of the runtime's functions makes the access.
+// The trace has found which memory an access goes to. Returns the place in the module that caused the access, even if
+// one of the runtime's functions makes it.
 const void* Recorder::saw(Block& b, uintptr_t a, size_t size, Op op, const Region& region, const void* code) {
     Thread* t = running();
     if (!t) return code;
@@ -198,7 +198,7 @@ void Recorder::thread_ends(Block& b, unsigned int thread) {
     Thread& t = found->second[thread];
     settle(t);
     if (t.left) return;
-    place.frames = 0;  // the trace has ended it, somewhere on its way
+    place.frames = 0;  // the trace ended it before it returned
     place.code = reinterpret_cast<const void*>(module_begin + 1);
     did(Did::exit);
 }
@@ -230,7 +230,7 @@ using namespace cuda_on_cpu;
 
 static thread_local std::shared_ptr<Recorder> recorded;
 
-// The trace that has begun records, too. `base`: where the module begins in memory.
+// Makes the trace that has begun record, too. `base`: where the module begins in memory.
 extern "C" void cuda_on_cpu_record_begin(uintptr_t base, const std::array<uint64_t, 4>* blocks, size_t block_count,
                                          size_t most_steps, const char* kernel, const OwnFunction* functions,
                                          size_t function_count, const Slot* slots, size_t slot_count) {
@@ -255,10 +255,10 @@ struct RecordedArrays {
     size_t step_count, order_count, seen_count, frame_count, byte_count, memory_count;
     const char* kernel;
     uint32_t grid[3], block[3];
-    uint64_t cut;  // whether a block did more than was kept
+    uint64_t cut;  // whether a block did more than is kept
 };
 
-// What was recorded, until cuda_on_cpu_record_end.
+// The result, which is valid until cuda_on_cpu_record_end.
 extern "C" void cuda_on_cpu_record_read(RecordedArrays* out) {
     const Recorder& r = *recorded;
     *out = {r.steps.data(),   r.order.data(),  r.seen.data(),  r.frames.data(),   r.bytes.data(), r.memories.data(),

@@ -1,9 +1,9 @@
 // What a player shows: each access of the threads of a few blocks, with its value and the variables of the thread.
 //
-// The launch is run again, compiled without optimization, and linked so that the compiler's hooks and the runtime's
-// functions at which threads wait come to recorder_hooks.cpp first. It notes where the thread is in the learner's own
-// functions; the trace then does what it always does, and the recorder keeps what a thread does (`saw`, `did`) until
-// requests.cpp has put the lanes of a warp together (`counted`).
+// The launch runs again, compiled without optimization, and linked so that calls of the compiler's hooks, and of the
+// runtime's functions in which threads wait, reach recorder_hooks.cpp first. It notes where the thread is in the
+// learner's own functions, and the trace goes on as usual. The recorder keeps each event of a thread (`saw`, `did`)
+// until requests.cpp has grouped the lanes of a warp into a step (`counted`).
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@
 
 namespace cuda_on_cpu {
 
-// What a lane did. recorder.py reads this and the following structs as they are.
+// What a lane did. recorder.py reads this and the following structs byte by byte, so keep both alike.
 enum class Did : uint8_t { read, write, atomic, copy, barrier, passed, shuffle, exit, line };
 
-// A step of a warp: `lanes` did the same. The first one's `Seen` is number `order[first]`, and so on.
+// A step of a warp: `lanes` did the same. The first lane's `Seen` is number order[first], the next order[first + 1].
 struct RecordedStep {
     uint64_t block;
     uint32_t warp, lanes, first;
@@ -34,7 +34,7 @@ struct RecordedStep {
 // One lane's side of a step.
 struct Seen {
     uint64_t address, value[2];
-    const char* function;  // at which it waits; nullptr elsewhere
+    const char* function;  // in which it waits; nullptr otherwise
     uint32_t frame;  // the number of its innermost frame in one of the learner's functions; the kernel's is the last
     uint16_t memory;
     uint8_t frames, did, has_value, source, size;  // source: the lane that a shuffle reads; size: of an access
@@ -43,18 +43,18 @@ struct Seen {
 // A frame of one of the learner's functions: where it is, and the bytes of its variables.
 struct SeenFrame {
     uint32_t pc, function;  // pc: a return address, from where the module begins
-    uint64_t bytes;         // where in all bytes
+    uint64_t bytes;         // where they begin in Recorder::bytes
 };
 
 struct RecordedMemory {
-    const char *name, *type;  // the type is that of a shared variable, empty elsewhere
+    const char *name, *type;  // type: of a shared variable; otherwise empty
     uint64_t begin, bytes, element, offset;
     int64_t block;  // of a shared variable, otherwise -1
     uint64_t space;
     const void* before;  // its bytes when a kept block first touched it
 };
 
-// From Python: one of the learner's functions, and where its variables are in its frame.
+// From Python: one of the learner's functions, and its variables' places in the frame.
 struct OwnFunction {
     uint64_t begin, end;  // in the module
     uint32_t first, count;  // of its slots
@@ -67,15 +67,15 @@ struct Slot {
 
 class Recorder : public Requests::Observer {
 public:
-    // What was asked for.
+    // The request.
     uintptr_t module_begin = 0;
     std::vector<std::array<uint64_t, 4>> wanted;  // blocks: number, or ~0 and index
-    std::string wanted_kernel;                    // whose first launch is recorded; empty: any kernel
+    std::string wanted_kernel;                    // its first launch is recorded; empty: of any kernel
     size_t most_steps = 0;  // of a block
-    std::vector<OwnFunction> functions;  // by where they begin
+    std::vector<OwnFunction> functions;  // sorted by where they begin
     std::vector<Slot> slots;
 
-    // What was recorded.
+    // The result.
     std::vector<RecordedStep> steps;
     std::vector<uint32_t> order;
     std::vector<Seen> seen;
@@ -85,16 +85,16 @@ public:
     std::string kernel;
     std::unordered_set<uint64_t> kept;  // numbers of blocks
     dim3 grid_size, block_size;
-    bool copying = false;  // the running thread begins an asynchronous copy
-    bool cut = false;  // whether a block did more than was kept
+    bool copying = false;  // whether the running thread is starting an asynchronous copy
+    bool cut = false;  // whether a block did more than is kept
 
-    // From the hooks. `frame` is the address of the hook's own frame, where it keeps its caller's.
-    bool arrives(const void* code, void** frame);  // whether a kept thread is at work; its last store is done now
+    // From the hooks. `frame` is the address of the hook's own frame, which holds its caller's.
+    bool arrives(const void* code, void** frame);  // whether a kept thread is running; its last store is done by now
     void enters(const void* code, void** frame);   // a function begins: its variables have no values yet
-    bool in_own_function() const { return direct; }  // the hook was called by one of the learner's
+    bool in_own_function() const { return direct; }  // one of the learner's functions called the hook
     bool in_kernel() const { return direct && direct->is_kernel; }
     void did(Did what, const char* function = nullptr, uint64_t value = 0, uint8_t source = 0);
-    void got(uint64_t value);  // what a shuffle gave
+    void got(uint64_t value);  // the result of a shuffle
 
     // From the trace.
     void launch_begins(const char* name, const Launch& launch);
@@ -110,8 +110,8 @@ public:
 
 private:
     struct Thread {
-        std::deque<uint32_t> waiting;  // numbers of what it did, not counted yet
-        int64_t store = -1, shuffle = -1;  // numbers of its last ones, whose values are not known yet
+        std::deque<uint32_t> waiting;  // numbers of its events that are not counted yet
+        int64_t store = -1, shuffle = -1;  // numbers of the last of each, if its value is not known yet
         bool left = false;
     };
     struct Place {  // of the running thread
@@ -119,11 +119,11 @@ private:
         uint32_t frame = 0;
         uint8_t frames = 0;
     } place;
-    const OwnFunction* direct = nullptr;  // that has called the hook
+    const OwnFunction* direct = nullptr;  // the one that called the hook
     bool active = false, over = false;
-    size_t ended = 0;  // kept blocks
-    std::unordered_map<uint64_t, size_t> counts;  // of a block's steps
-    std::unordered_map<uint64_t, std::vector<Thread>> threads;  // of kept blocks
+    size_t ended = 0;  // number of kept blocks that are done
+    std::unordered_map<uint64_t, size_t> counts;  // of steps, by block
+    std::unordered_map<uint64_t, std::vector<Thread>> threads;  // by kept block
     std::map<std::tuple<int64_t, uintptr_t, uintptr_t>, uint16_t> known;  // memories by block, begin and end
     std::deque<std::vector<unsigned char>> before;
     std::deque<std::string> names;
@@ -133,7 +133,7 @@ private:
     void settle(Thread& t);
     uint16_t memory_of(Block& b, const Region& region);
     void note(Thread& t, Seen s);
-    void uncounted(Block& b);  // what was noted is no access to be counted
+    void uncounted(Block& b);  // adds an event that is not an access to the trace's list
     void forget(uint64_t number);
 };
 

@@ -1,4 +1,4 @@
-"""Recording a launch: the runtime keeps what the threads of a few blocks do (recorder.h), here taken over as arrays."""
+"""Recording a launch: the runtime records what the threads of a few blocks do (recorder.h); this reads it as arrays."""
 
 import ctypes
 import itertools
@@ -19,8 +19,8 @@ except ModuleNotFoundError as missing:
 
 __all__ = ["Recorder"]
 
-_FIRST = 2  # blocks that are kept unless others are asked for
-_MOST = 4  # blocks, with those that have problems
+_FIRST = 2  # blocks that are kept by default
+_MOST = 4  # blocks, including those with problems
 _STEP = np.dtype(
     [("block", "u8"), *[(n, "u4") for n in ("warp", "lanes", "first", "sectors", "wavefronts", "least_wavefronts")]]
     + [(name, "u1") for name in ("did", "bytes", "space", "from_copy")]
@@ -60,12 +60,12 @@ class _Slot(ctypes.Structure):
 
 
 class Recorder:
-    """Records one launch of a library at `path` that was built to be recorded: `begin` and `end` around it.
+    """Records one launch of the library at `path`, which was built to be recorded: call `begin` before, `end` after.
 
-    `trace` is the trace that the launch repeats, `address` a function of the library. `blocks` and `steps` are those of
-    `Trace.recording`. `kernel` is the name of the kernel whose first launch is recorded, by default of any. `named`
-    gives the name of a memory in the source. `tensors` are those of the launch, by the addresses where they are, and
-    `changed` lists the arguments that have changed since the trace.
+    `trace` is the trace that the launch repeats, `address` that of a function of the library. `blocks` and `steps` are
+    those of `Trace.recording`. `kernel` names the kernel whose first launch is recorded; by default, any kernel's.
+    `named` gives a memory's name in the source. `tensors` are the launch's, by address, and `changed` lists the
+    arguments that have changed since the trace.
     """
 
     def __init__(self, path, library, address, trace, blocks, steps, kernel="", named=lambda name: name):
@@ -78,7 +78,7 @@ class Recorder:
         self._base = load_address(address)
 
     def begin(self):
-        """To be called when a trace has begun."""
+        """Call this after a trace has begun."""
         functions, slots = [], []
         for f in self._debug.functions:
             functions.append(_OwnFunction(f.begin, f.end, len(slots), len(f.slots), f.is_kernel, f.bytes))
@@ -88,7 +88,7 @@ class Recorder:
             ctypes.c_void_p(self._base),
             (ctypes.c_uint64 * (4 * len(blocks)))(*itertools.chain.from_iterable(blocks)),
             ctypes.c_size_t(len(blocks)),
-            ctypes.c_size_t(2 * self.steps),  # some of them will be left out
+            ctypes.c_size_t(2 * self.steps),  # some show nothing new and are left out later
             self._kernel.encode(),
             (_OwnFunction * max(1, len(functions)))(*functions),
             ctypes.c_size_t(len(functions)),
@@ -97,7 +97,7 @@ class Recorder:
         )
 
     def end(self):
-        """To be called before that trace ends: takes what was recorded."""
+        """Call this before that trace ends: copies what was recorded."""
         arrays = _Arrays()
         self.library.cuda_on_cpu_record_read(ctypes.byref(arrays))
         self._made = Made(
@@ -114,7 +114,7 @@ class Recorder:
         self.library.cuda_on_cpu_record_end()
 
     def recording(self):
-        """What was recorded, as a `Recording`.
+        """The launch as a `Recording`.
 
         Raises ValueError for a block that is not in the grid, CourseError if there was no launch.
         """
@@ -133,12 +133,12 @@ class Recorder:
 
 
 def _array(address, count, kind):
-    """A copy of an array of the runtime's."""
+    """A copy of one of the runtime's arrays."""
     return np.frombuffer(ctypes.string_at(address, count * kind.itemsize) if count else b"", kind)
 
 
 def _memory(memory):
-    """A memory of the runtime's as a dictionary, with its bytes when a kept block first touched it."""
+    """One of the runtime's memories as a dictionary, with its bytes from before a kept block touched it."""
     found = {name: getattr(memory, name) for name, _ in _Memory._fields_}
     found["before"] = ctypes.string_at(memory.before, memory.bytes)
     return found | {"name": memory.name.decode(), "type": memory.type.decode()}
@@ -152,7 +152,7 @@ def _positive(steps) -> int:
 
 
 def _listed(blocks) -> list:
-    """Blocks as a list of numbers and of (x, y, z)."""
+    """Blocks as a list of numbers and (x, y, z) tuples."""
     __tracebackhide__ = True
     asked = [blocks] if isinstance(blocks, int) else list(blocks)
     numbers = [block if isinstance(block, int) else (*block, 0, 0)[:3] for block in asked]

@@ -1,7 +1,7 @@
-// Where a module that is recorded comes first. It is linked with --wrap (build.py): what it calls by these names comes
-// here, and goes on as in any other trace. Nothing else calls them.
+// The hooks of a recorded module. It is linked with --wrap (recorded.py), so its calls of these names come here first
+// and then go on as in any other trace. Nothing else calls them.
 //
-// Such a module is not optimized, so each of its frames holds the address of the one before.
+// Such a module is not optimized, so each of its frames holds the address of its caller's frame.
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "recorder.h"
 
@@ -11,7 +11,7 @@ using namespace cuda_on_cpu;
 #define FRAME static_cast<void**>(__builtin_frame_address(0))
 #define ARRIVES (tracing && tracing->recorder && look(CODE, FRAME))
 
-// Whether a kept thread is at work. The launch ends when all is recorded that was asked for.
+// Whether a kept thread is running. Ends the launch once everything requested is recorded.
 static bool look(const void* code, void** frame) {
     Recorder& recorder = *tracing->recorder;
     const bool kept = recorder.arrives(code, frame);
@@ -22,7 +22,7 @@ static bool look(const void* code, void** frame) {
 #define ACCESS(name, bytes, op, is_volatile)                             \
     void __wrap___tsan_##name##bytes(void* p) {                          \
         ARRIVES;                                                         \
-        if (is_volatile) {  /* other threads run meanwhile */            \
+        if (is_volatile) {  /* lets other threads run */                \
             wait_in_step(p, CODE, Op::op == Op::load);                   \
             ARRIVES;                                                     \
         }                                                                \
@@ -73,7 +73,7 @@ void __wrap___sanitizer_cov_trace_pc() {
     step_in_step(CODE);
 }
 
-// The source compares: an `if`, or a loop asks whether to go on.
+// A comparison: of an `if`, or of a loop's condition.
 COMPARED(__sanitizer_cov_trace_cmp1, uint8_t)
 COMPARED(__sanitizer_cov_trace_cmp2, uint16_t)
 COMPARED(__sanitizer_cov_trace_cmp4, uint32_t)

@@ -48,7 +48,7 @@ struct Site {
 
 class Requests {
 public:
-    // Learns of every step of a warp: what its lanes did together, and what that cost.
+    // Is notified of every step of a warp: what its lanes did together, and what that cost.
     struct Observer {
         virtual ~Observer() = default;
         virtual void counted(const Site& site, unsigned int lanes, uint64_t block, unsigned int warp, uint64_t sectors,

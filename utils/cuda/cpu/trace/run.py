@@ -29,20 +29,20 @@ _OTHER_POISON = 0xCBCBCBCBCBCBCBCB  # for lanes that have not come, as different
 
 @dataclass(eq=False)
 class _Launch:
-    """A launch that can be made again, from its arguments as they are then."""
+    """A launch that can be repeated, with its arguments as they are at that time."""
 
     kernel: object  # a Tracer (kernel.py)
     sizes: tuple  # blocks, threads, and bytes of dynamic shared memory
     args: tuple
     wanted: list  # the kernel's parameters
     tensors: dict  # by the numbers of their arguments
-    written: set  # numbers of those that the kernel must write in full
+    written: set  # numbers of the arguments that the kernel must write in full
     order: int  # as the runtime encodes it
     limits: list
     checksums: dict = field(default_factory=dict)  # of the tensors' bytes, at the first launch
 
     def made(self, compiled, what, absent=None, recorder=None):
-        """Run it on new copies of the tensors: the runtime's report, and the copies after the run, by argument."""
+        """Run it on new copies of the tensors; returns the runtime's report, and these copies, by argument."""
         __tracebackhide__ = True
         library, name = declared(compiled.library), self.kernel.name
         elements = [tensor.element_size() for tensor in self.tensors.values() if tensor.nbytes]
@@ -96,7 +96,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
 
 
 def _record(launch, gpu, trace, blocks, steps):
-    """Make a launch again as its trace did, built as written, and record it: `Trace.recording`."""
+    """Repeat a traced launch, built as written, and record it: `Trace.recording`."""
     __tracebackhide__ = True
     from utils.cuda.cpu.trace.recorder import Recorder
 

@@ -150,7 +150,7 @@ public:
     bool over = false;     // the launch is to end
     uint64_t absent = poison;  // what a shuffle gets from a lane that has not come
     bool silent = false;
-    std::shared_ptr<Recorder> recorder;  // of what a player shows; none as a rule
+    std::shared_ptr<Recorder> recorder;  // for a player; usually none
     dim3 grid;  // of the last launch
     const void* last_code = nullptr;  // of the last access or step
     Region local;                     // what left_local has found

@@ -1,4 +1,4 @@
-"""What the runtime recorded as a `Recording`: the steps of warps, with values, variables, costs and problems."""
+"""Turns what the runtime recorded into a `Recording`: steps of warps, with values, variables, costs and problems."""
 
 import ctypes
 import re
@@ -34,11 +34,11 @@ class Made:
 
 
 def recording(recorder, made, debug) -> Recording:
-    """The `Recording` of what a Recorder (recorder.py) made, at most `recorder.steps` steps of it."""
+    """The `Recording` of what a Recorder (recorder.py) made, with at most `recorder.steps` steps."""
     places = [_Place(memory, recorder) for memory in made.memories]
     numbers = {number: k for k, number in enumerate(sorted(recorder.kept))}
     reader = _Reader(made, debug, places, numbers)
-    raws = _fair(made.steps, 2 * recorder.steps, made.steps["block"])  # some of them show nothing new
+    raws = _fair(made.steps, 2 * recorder.steps, made.steps["block"])  # some show nothing new
     steps = [step for raw in raws for step in reader.steps(raw)]
     steps = without_repeated_lines(passed_together(_with_exits_early(steps, recorder.trace.source)))
     kept = _fair(steps, recorder.steps, [step.block for step in steps])
@@ -66,8 +66,8 @@ def recording(recorder, made, debug) -> Recording:
 
 
 def _in_order(steps, memories, source, debug):
-    """The memories that steps touch, as the signature has them and then as the source declares them; numbers in `steps`
-    become those of the result."""
+    """The memories that steps touch: parameters in the signature's order, then the others in the source's. Renumbers
+    the memories in `steps` to match."""
     kernels = [function for function in debug.functions if function.is_kernel]
     parameters = [v.name for kernel in kernels for v in kernel.variables if v.is_parameter]
 
@@ -89,7 +89,7 @@ def _in_order(steps, memories, source, debug):
 
 
 class _Place:
-    """A memory of the runtime's: what its elements are, and where an address is in it."""
+    """One of the runtime's memories: what its elements are, and where an address is in it."""
 
     def __init__(self, memory, recorder):
         self.raw, self.begin, self.size = memory, memory["begin"], memory["bytes"]
@@ -119,11 +119,11 @@ class _Place:
         self.count = max(0, self.size // self.itemsize)
 
     def values(self, raw) -> list:
-        """The elements that bytes hold."""
+        """The elements that these bytes hold."""
         return decoded(raw, self.kind, self.itemsize)
 
     def where(self, address, size) -> str:
-        """In words, where an address outside is."""
+        """Where an address outside the memory is, in words."""
         before = self.begin - address
         if before > 0:
             return f"{before:,} bytes before the start of {self.name}"
@@ -133,7 +133,7 @@ class _Place:
         return f"{past:,} bytes past the end of {self.name}" if past > 0 else f"across the end of {self.name}"
 
     def as_memory(self, steps, number) -> Memory:
-        """The memory as a Recording has it; of a large one what the steps touch."""
+        """The memory as a Recording has it; of a large one, the part that the steps touch."""
         part = window(steps, number, self.count)
         begin, count = part or (0, self.count)
         if self.space == "shared":
@@ -148,7 +148,7 @@ class _Place:
 
 
 def _declared_type(source, name) -> str:
-    """The type of the elements of `extern __shared__ type name[]`; empty if there is none."""
+    """The element type of `extern __shared__ type name[]`; empty if the source does not declare it."""
     found = re.search(rf"extern\s+__shared__\s+([\w\s:]+?)\s*\b{re.escape(name)}\s*\[", source)
     return re.sub(r"__align__\s*\(\d+\)", "", found[1]).strip() if found else ""
 
@@ -157,19 +157,19 @@ def _declared_type(source, name) -> str:
 
 
 class _Reader:
-    """Makes steps of the runtime's."""
+    """Turns the runtime's steps into those of a Recording."""
 
     def __init__(self, made, debug, places, numbers):
         self.made, self.debug, self.places, self.numbers = made, debug, places, numbers
         self._last_frame = max(0, len(made.frames) - 1)
         if not len(made.frames):
             made.frames = np.zeros(1, made.frames.dtype)
-        self.known = {}  # by block and warp: what its lanes' variables were last
+        self.known = {}  # by block and warp: the last values of its lanes' variables
         for place in places:
             place.block_number = numbers.get(place.block)
 
     def steps(self, raw):
-        """The step, or several where its lanes touch several memories or are in several lines."""
+        """The step, or several if its lanes touch several memories or are in several lines."""
         lanes = np.flatnonzero(np.unpackbits(np.array([raw["lanes"]], "<u4").view(np.uint8), bitorder="little"))
         seen = self.made.seen[self.made.order[raw["first"] : raw["first"] + len(lanes)]]
         groups = {}
@@ -196,7 +196,7 @@ class _Reader:
             yield step
 
     def _alike(self, seen):
-        """The lanes that touch the same memory from the same place: for each group one of them, and their numbers."""
+        """Groups of lanes that touch the same memory from the same place: of each, one lane and all their numbers."""
         keys = seen["memory"].astype("u8") << 8 | np.minimum(seen["size"], 1)
         places = np.where(seen["frames"] > 0, self.made.frames["pc"][np.minimum(seen["frame"], self._last_frame)], 0)
         keys = keys << 32 | places
@@ -209,7 +209,7 @@ class _Reader:
         return ctypes.string_at(int(one["function"])).decode() if one["function"] else ""
 
     def _exchanged(self, part):
-        """What lanes get by a shuffle, None where its type is not known or larger than one exchange."""
+        """What lanes get from a shuffle; None if its type is unknown or larger than one exchange."""
         place = self._innermost(part[0])
         _, kind, count = kind_of(self.debug.exchanged(*place)) if place else ("", "", 0)
         if not kind or count > 1:
@@ -239,7 +239,7 @@ class _Reader:
         elements = (offsets // place.itemsize).tolist()
         step.elements = [e if ok else None for e, ok in zip(elements, inside.tolist(), strict=True)]
         step.outside = [(step.lanes[k], place.where(int(part[k]["address"]), size)) for k in np.flatnonzero(~inside)]
-        if step.kind == "copy" and not part["has_value"].any():  # it only begins
+        if step.kind == "copy" and not part["has_value"].any():  # it only starts here
             step.values = None
         else:
             step.values = self._values(part, place, size, step.width)
@@ -293,7 +293,7 @@ class _Reader:
         return {name: values for name, values in found.items() if values is not None}
 
     def _stacks(self, part):
-        """The lanes that are at the same place of the same calls: (function, pc) from the inside out, and numbers."""
+        """Groups of lanes with the same call stack: (function, pc) from the innermost out, and the lanes' numbers."""
         counts = part["frames"]
         if (counts == counts[0]).all():
             rows = self.made.frames[part["frame"][:, None].astype(int) + np.arange(counts[0])]
@@ -317,7 +317,7 @@ class _Reader:
         return [value if ok else None for value, ok in zip(values, valid[lanes], strict=True)]
 
     def _pointer(self, address, name):
-        """Where a pointer points; None for the start of what has the pointer's own name, and for what is not known."""
+        """Where a pointer points; None for the start of the memory with its own name, and for an unknown address."""
         if address == 0:
             return "nullptr"
         for place in self.places:
@@ -330,7 +330,7 @@ class _Reader:
 
 
 def _distinct(addresses, size) -> int:
-    """How many bytes a request touches."""
+    """How many distinct bytes a request touches."""
     starts = np.unique(addresses)
     gaps = np.diff(starts)
     return int(np.minimum(gaps, size).sum()) + size if len(starts) else 0
@@ -340,7 +340,7 @@ def _distinct(addresses, size) -> int:
 
 
 def _with_exits_early(steps, source):
-    """Lanes that left early leave after the last thing they did: they did not wait for the others of their warp."""
+    """Lanes that return early exit right after their last step: they do not wait for the others of their warp."""
     lines, last, found = source.splitlines(), {}, []
     for k, step in enumerate(steps):
         if step.kind != "exit":
@@ -353,7 +353,7 @@ def _with_exits_early(steps, source):
         before = {lane: last.get((step.block, step.warp, lane), -1) for lane in step.lanes}
         latest = max(before.values())
         if not step.line and latest >= 0:
-            step.line = steps[latest].line  # the trace has ended these
+            step.line = steps[latest].line  # the trace ended these
         early = {}
         for lane, at in before.items():
             if at < latest and at >= 0:
@@ -374,7 +374,7 @@ def _with_exits_early(steps, source):
 
 
 def _fair(steps, most, blocks):
-    """At most so many steps, where no block takes what another needs: each keeps its first ones. `blocks` has the block
+    """At most `most` steps, shared fairly among the blocks, each of which keeps its first ones. `blocks` has the block
     of each step."""
     counts = Counter(map(int, blocks))
     left, allowed = most, {}

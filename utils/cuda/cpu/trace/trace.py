@@ -32,7 +32,7 @@ class Trace:
     source: str
     recorded: Recorded
     args: Sequence = ()
-    record: Callable | None = None  # makes the same launch again: (trace, blocks, steps) -> Recording
+    record: Callable | None = None  # repeats the launch: (trace, blocks, steps) -> Recording
 
     @cached_property
     def problems(self) -> list[Problem]:
@@ -75,13 +75,13 @@ class Trace:
         return picture(self.kernel_name, self.recorded, line)
 
     def recording(self, blocks=None, steps=3000) -> Recording:
-        """Make the same launch again and record it: what every thread of a few blocks reads, writes and waits for, and
-        the values of its variables at each step.
+        """Repeat the launch and record it: what every thread of a few blocks reads, writes and waits for, and the
+        values of its variables at each step.
 
-        The launch starts from the arguments as they are now; `kept` of the result says which have changed since the
+        The launch starts from the arguments as they are now; the result's `kept` says which have changed since the
         trace. The kernel is compiled as written, without optimization. `blocks` are the blocks to keep, each a number
-        or a tuple (x, y, z): by default the first two, and those with problems. `steps` is how many steps of warps are
-        kept at most. Raises ValueError for a block that the grid does not have.
+        or a tuple (x, y, z): by default the first two, and those with problems. At most `steps` steps of warps are
+        kept. Raises ValueError for a block that the grid does not have.
         """
         __tracebackhide__ = True
         return self.record(self, blocks, steps)

@@ -1,4 +1,4 @@
-"""Bytes of memory as the numbers that they mean, for a recording."""
+"""Bytes of memory as numbers, for a recording."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from utils.cuda.player.numbers import shortest
 
 __all__ = ["KINDS", "decoded", "kind_of"]
 
-#: The kinds of numbers in memory, by the types of C++ and of torch; what is not here is shown as hexadecimal digits.
+#: The kinds of numbers in memory, by the types of C++ and torch; other types are shown as hexadecimal digits.
 KINDS = {
     "float": "f4", "double": "f8", "__half": "f2", "__nv_bfloat16": "bf16", "bool": "u1",
     "char": "i1", "signed char": "i1", "unsigned char": "u1", "short": "i2", "unsigned short": "u2",
@@ -23,9 +23,9 @@ _PAIRS = {"__half2": "__half", "__nv_bfloat162": "__nv_bfloat16"}
 
 
 def kind_of(type_name) -> tuple[str, str, int]:
-    """How a type of C++ is shown: the type of its numbers, their kind, and how many of them one has.
+    """How a C++ type is shown: the type of its numbers, their kind, and how many it has.
 
-    float4 is ('float', 'f4', 4). The kind of what is not made of numbers is empty.
+    float4 is ('float', 'f4', 4). A type that is not made of numbers has an empty kind.
     """
     name = type_name.strip()
     if name in KINDS:
@@ -41,7 +41,7 @@ def kind_of(type_name) -> tuple[str, str, int]:
 def decoded(raw, kind, size) -> list:
     """The numbers in `raw`, a NumPy array of bytes, `size` bytes each: whole numbers as int, others as float.
 
-    A float is the shortest decimal that means the same number of its type. Without a kind: hexadecimal digits.
+    A float is the shortest decimal for the same number of its type. Without a kind: hexadecimal digits.
     """
     raw = np.ascontiguousarray(raw, np.uint8).reshape(-1)
     if not kind:

@@ -1,7 +1,7 @@
-"""Where the variables of the learner's functions are while a kernel runs that was compiled as written (-O0, DWARF 4).
+"""Where the variables of the learner's functions are while a kernel that was compiled as written runs (-O0, DWARF 4).
 
-Each variable is at a fixed distance from its function's frame. So the recorder (recorder.h) copies those bytes whenever
-a thread does something, and `Function.visible` says which variables the source then has, and what the bytes mean.
+Each variable is at a fixed distance from its function's frame. So the recorder (recorder.h) copies those bytes at each
+event of a thread, and `Debug.visible` says which variables exist there, and what the bytes mean.
 """
 
 import re
@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 __all__ = ["Debug", "Function", "Scalar"]
 
 _FBREG, _FRAME_ADDRESS, _FRAME_POINTER = 0x91, 0x9C, 0x56  # DW_OP_fbreg, DW_OP_call_frame_cfa, DW_OP_reg6
-_MOST_ELEMENTS = 8  # of a local array that is shown
+_MOST_ELEMENTS = 8  # a larger local array is not shown
 _NUMBERS = {  # by DW_ATE_...: boolean, float, signed, signed_char, unsigned, unsigned_char
     (2, 1): "u1", (4, 4): "f4", (4, 8): "f8",
     **{(5, n): f"i{n}" for n in (1, 2, 4, 8)}, **{(7, n): f"u{n}" for n in (1, 2, 4, 8)}, (6, 1): "i1", (8, 1): "u1",
@@ -48,7 +48,7 @@ class _Variable:
 
 @dataclass
 class Function:
-    """One of the learner's functions. `slots` are (offset from the frame's address, bytes, whether a parameter)."""
+    """One of the learner's functions. `slots` are (offset from the frame's address, bytes, is a parameter)."""
 
     name: str
     begin: int
@@ -56,7 +56,7 @@ class Function:
     is_kernel: bool
     slots: list = field(default_factory=list)
     variables: list = field(default_factory=list)
-    calls: list = field(default_factory=list)  # (begin, end, line, column) of what was inlined and is not the learner's
+    calls: list = field(default_factory=list)  # (begin, end, line, column) of inlined code that is not the learner's
     exchanged: list = field(default_factory=list)  # (begin, end, type) of shuffles
 
     @property
@@ -66,8 +66,8 @@ class Function:
 
 
 class Debug:
-    """The debug information of a library: its functions that the source `cuda_src` defines, and the place of each
-    position in them. `kernels` are the names of the kernels among them."""
+    """The debug information of a library: the functions that the source `cuda_src` defines, and the source line and
+    column of each address in them. `kernels` are the names of the kernels among them."""
 
     def __init__(self, library, source, kernels):
         self._text = source.splitlines()
@@ -88,13 +88,13 @@ class Debug:
         self._file.close()
 
     def place(self, function, pc) -> tuple[int, int] | None:
-        """Line and column of the source at a return address in `function`; None where it is not of the source."""
+        """Line and column in the source of a return address in `function`; None if it is not from the source."""
         if (function.begin, pc) not in self._places:
             self._places[function.begin, pc] = self._look_up(function, pc - 1)
         return self._places[function.begin, pc]
 
     def is_own(self, function, pc) -> bool:
-        """Whether the code at a return address in `function` is the learner's, not that of what it calls inline."""
+        """Whether the code at a return address in `function` is the learner's own, not that of an inlined call."""
         return not any(begin <= pc - 1 < end for begin, end, *_ in function.calls)
 
     def exchanged(self, function, pc) -> str:
@@ -102,7 +102,7 @@ class Debug:
         return next((name for begin, end, name in function.exchanged if begin <= pc - 1 < end), "")
 
     def visible(self, function, pc) -> list[Scalar]:
-        """The variables that the source has at a return address in `function`, by what they are called there."""
+        """The variables in scope at a return address in `function`, by their names there."""
         key = function.begin, pc
         if key not in self._visible:
             place, found = self.place(function, pc), {}
@@ -114,7 +114,7 @@ class Debug:
         return self._visible[key]
 
     def _is_declared(self, variable, place) -> bool:
-        """Whether the declaration of a variable has ended before a place: a `;` is between them."""
+        """Whether a variable's declaration ends before a place: whether a `;` is between them."""
         if place is None or not variable.line:
             return True
         first, last = (variable.line, variable.column), place
@@ -178,7 +178,7 @@ class Debug:
         return [entry for entry in entries if hasattr(entry, "get_decoded") and "initial_location" in entry.header]
 
     def _is_plain(self, begin, end):
-        """Whether a function's frame is 16 bytes below what DWARF calls its address, as most are: not where a variable
+        """Whether a function's frame is 16 bytes below what DWARF calls its address. Most are, but not if a variable
         asks for an alignment of its own."""
         for entry in self._frames:
             if entry.header["initial_location"] == begin:
@@ -202,7 +202,7 @@ class Debug:
                     self._exchanges(child, made)
 
     def _exchanges(self, die, made):
-        """Notes what `from_lane<T>` (warp.h) is for, the engine's function behind every shuffle."""
+        """Note the type T of each `from_lane<T>` (warp.h), the engine's function behind every shuffle."""
         if name := re.fullmatch(r"from_lane<(.*)>", _name(die)):
             made.exchanged += [(begin, end, name[1]) for begin, end in _ranges(die, self._dwarf)]
         for child in die.iter_children():
@@ -224,7 +224,7 @@ class Debug:
 
 
 def _attribute(die, name):
-    """An attribute of a DIE or of what it is an instance of; None if there is none."""
+    """An attribute of a DIE, or of the one that it is an instance of; None if there is none."""
     for _ in range(4):
         if name in die.attributes:
             return die.attributes[name].value
@@ -254,7 +254,7 @@ def _ranges(die, dwarf):
 
 
 def _type(die):
-    """The type of a variable or member, without its name and `const`; None for void."""
+    """The type of a variable or member, without typedefs and qualifiers such as `const`; None for void."""
     for _ in range(16):
         source = die
         while "DW_AT_type" not in source.attributes and "DW_AT_abstract_origin" in source.attributes:
@@ -289,7 +289,7 @@ def _count(array) -> int:
 
 
 def _scalars(name, kind, at, depth=0):
-    """The numbers and pointers that a variable of a type consists of; none for what is not shown."""
+    """The numbers and pointers that a variable of a type consists of; nothing for a type that is not shown."""
     if kind is None or depth > 3:
         return
     size = _size(kind)

@@ -1,5 +1,5 @@
-// An extension's function as it is called from Python. Where a builder has <cuda_course/guarded_call.h>, that ends the
-// call if the function's own code goes wrong: the error becomes an exception.
+// An extension's function as Python calls it. If a builder has <cuda_course/guarded_call.h>, a fault in the function's
+// own code ends the call and becomes an exception.
 #pragma once
 
 #include <Python.h>
@@ -51,7 +51,7 @@ struct Called<function> {
                 throw;
             } catch (abi::__forced_unwind&) {  // Python ends this CPU thread
                 throw;
-            } catch (...) {  // Python would not know what it is
+            } catch (...) {  // Python could not translate it
                 throw std::runtime_error(std::string(name) + " throws what is not a std::exception");
             }
         };

@@ -1,11 +1,11 @@
-// How Python calls an extension's function on the CPU (runtime/host_call.cpp): what goes wrong in the function's own code
-// ends the call. torch_headers/cuda_course/extension.h includes this where it finds it.
+// How Python calls an extension's function on the CPU (runtime/host_call.cpp): a fault in the function's own code ends
+// the call. torch_headers/cuda_course/called.h includes this where it finds it.
 #pragma once
 
 namespace cuda_on_cpu {
 
-// Calls `run(data)` for the function of this name, whose library holds `code`. nullptr, or what went wrong; empty if the
-// learner has stopped it. Exceptions pass through.
+// Calls `run(data)` for the function of this name, whose library holds `code`. Returns nullptr, or what went wrong,
+// which is empty if the learner has stopped it. Exceptions pass through.
 const char* called_from_python(const char* function, const void* code, void (*run)(void*), void* data);
 
 }  // namespace cuda_on_cpu

@@ -325,7 +325,7 @@ struct DynamicShared {
 
 }  // namespace cuda_on_cpu
 
-// What such a macro, or a translated source, says in the learner's text has names that no macro of the learner's has.
+// Such macros and translated sources use names in the learner's text that no macro of the learner's has.
 #define threadIdx (::cuda_on_cpu::place_of_thread())
 #define blockIdx (::cuda_on_cpu::place_of_block())
 #define blockDim (::cuda_on_cpu::place_of_block_dim())

@@ -1,4 +1,4 @@
-// Stands in for NVTX's header of this name when a source is compiled for the CPU: names for a profiler that is not there.
+// Stands in for NVTX's header when a source is compiled for the CPU: names for a profiler that is not there.
 #pragma once
 #include "../cuda_runtime.h"
 #include "../nvToolsExt.h"
