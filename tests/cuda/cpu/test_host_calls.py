@@ -1,6 +1,7 @@
 """What goes wrong in an extension's host code ends the call, and not Python."""
 
 import os
+import resource
 import subprocess
 
 import pytest
@@ -72,6 +73,19 @@ def test_host_code_that_goes_wrong_is_an_exception(host):
         with pytest.raises(RuntimeError, match=told):
             host(x, kind, i)
         assert host(x, -1, 0) == 4 and x.sum() == 4
+
+
+def test_an_endless_recursion_ends_where_the_stack_has_no_limit(host):
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    if hard != resource.RLIM_INFINITY:
+        pytest.skip("the stack's limit cannot be lifted here")
+    resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
+    try:
+        with pytest.raises(RuntimeError, match="host needs more stack than there is"):
+            host(torch.zeros(4), 2, 0)
+        assert resource.getrlimit(resource.RLIMIT_STACK) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
 
 
 def test_the_stop_button_ends_a_loop_of_host_code(host):

@@ -4,6 +4,7 @@
 //
 // Python's own handlers get a fault inside another library, since nobody knows what that library was changing.
 #include <dlfcn.h>
+#include <sys/resource.h>
 
 #include <string>
 
@@ -42,11 +43,29 @@ void leave_host_call(const std::string& what) {
     _longjmp(host_call->place, 1);
 }
 
+// Where the main thread's stack has no limit (GNU make lifts it for what it starts), an endless recursion would take all
+// of the machine's memory before it ends. So it has one during a call.
+class StackLimit {
+    static constexpr rlim_t most = 64 << 20;
+    rlimit before{};
+
+   public:
+    StackLimit() {
+        getrlimit(RLIMIT_STACK, &before);
+        if (before.rlim_cur > most) set({most, before.rlim_max});
+    }
+    ~StackLimit() {
+        if (before.rlim_cur > most) set(before);
+    }
+    static void set(const rlimit& limit) { setrlimit(RLIMIT_STACK, &limit); }
+};
+
 const char* called_from_python(const char* function, const void* code, void (*run)(void*), void* data) {
     static thread_local std::string error;
     static thread_local const std::unique_ptr<char[]> signal_stack(new char[SignalStack::bytes]);
     HostCall call{function, code, here, host_call, "", {}};
     Handlers handlers;
+    StackLimit limit;
     SignalStack stack(signal_stack.get());
     struct Current {
         explicit Current(HostCall& call) { host_call = &call; }
