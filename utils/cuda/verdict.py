@@ -42,6 +42,8 @@ _WITH_TORCH = """algorithm array atomic cassert cfloat climits cmath cstdint cst
 limits map memory mutex numeric optional sstream stdexcept string tuple type_traits unordered_map utility vector
 """.split()
 
+_OURS = re.compile(r"^(?:cuda_src|name)[(:]", re.MULTILINE)  # a message about a line of the learner's
+
 # What NVIDIA's compilers say of a name that is not there.
 _MISSING = re.compile(
     r'identifier "(?:\w+::)*(\w+)" is undefined|namespace "(\w+)" has no member'
@@ -90,7 +92,7 @@ class Judge(NamedTuple):
             try:
                 log = build()
             except CompileError as error:
-                if error.needs_gpu and (rejected := rejection()):
+                if error.needs_gpu and _OURS.search(rejected := rejection() or ""):  # ptxas, for one, names no line
                     return rejected  # no GPU of this kind could run it either
                 raise
             rejected = rejection()
@@ -263,7 +265,7 @@ def _nvcc_rejection(process, judge, folder, start) -> str | None:
         return ""
     if NO_HEADER.search(log) or judge.cut & _missing(log) or re.search(r"^instances[(]", log, re.MULTILINE):
         return None
-    if not re.search(r"^(?:cuda_src|name)[(:]", log, re.MULTILINE) and not answer(start(""))[0]:
+    if not _OURS.search(log) and not answer(start(""))[0]:
         return None  # a compiler that rejects an empty text, too, is no judge
     return log
 
