@@ -1,9 +1,9 @@
 """NVIDIA's verdict on every CUDA text that the engine compiles: what nvcc rejects is rejected here, in nvcc's words.
 
 While the engine builds a text with the machine's C++ compiler, nvcc compiles its device code, which needs no GPU and
-takes no longer. If the text has host functions, nvcc reads it a second time for the host, as in a real build: only then
-does it notice that one of them calls a `__device__` function. A text that nvcc rejects is not built, so it
-never runs, not even in a trace. The verdict is kept with the build: loading an earlier one asks no compiler.
+takes no longer. If a host function uses what only the device may, nvcc also reads the text for the host, as in a real
+build: only then does it notice. A text that nvcc rejects is not built, so it never runs, not even in a trace. The
+verdict is kept with the build: loading an earlier one asks no compiler.
 
 nvcc gets the standard and the macros that the real build would get: for `compile_kernel` its own defaults (C++17), for
 `load_cuda` what torch passes. Of a text with torch in it, nvcc gets the device code (gpu/split.py).
@@ -42,7 +42,10 @@ _WITH_TORCH = """algorithm array atomic cassert cfloat climits cmath cstdint cst
 limits map memory mutex numeric optional sstream stdexcept string tuple type_traits unordered_map utility vector
 """.split()
 
-_OURS = re.compile(r"^(?:cuda_src|name)[(:]", re.MULTILINE)  # a message about a line of the learner's
+_PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (.*)$", re.MULTILINE)  # it names no line of the source
+
+# What the host has not, or not without a header, among what CUDA has built in.
+_OF_DEVICE = re.compile(r"__\w+|atomic[A-Z]\w*|threadIdx|blockIdx|blockDim|gridDim|warpSize|printf|assert")
 
 # What NVIDIA's compilers say of a name that is not there.
 _MISSING = re.compile(
@@ -69,9 +72,16 @@ class Judge(NamedTuple):
 
     @property
     def for_host(self) -> bool:
-        """Whether the text has functions that run on the host alone."""
-        marks = {"__device__", "__global__"}
-        return any(function.defined and not marks & set(function.words) for function in cxx.functions(self.text))
+        """Whether a function of the host uses what only the device may have: nvcc notices if it reads for the host.
+
+        That takes 0.1 s more, and most functions of the host only launch kernels.
+        """
+        functions = cxx.functions(self.text)
+        of_device = {f.name for f in functions if "__device__" in f.words and "__host__" not in f.words}
+        bodies = (
+            f.tokens[f.head :] for f in functions if f.defined and not {"__device__", "__global__"} & set(f.words)
+        )
+        return any(t.text in of_device or _OF_DEVICE.fullmatch(t.text) for body in bodies for t in body)
 
     def beside(self, build: Callable[[], str], place: Path, say) -> str:
         """The log of `build()`, with NVIDIA's compiler judging the text meanwhile, in `place`: its log if it rejects.
@@ -92,8 +102,8 @@ class Judge(NamedTuple):
             try:
                 log = build()
             except CompileError as error:
-                if error.needs_gpu and _OURS.search(rejected := rejection() or ""):  # ptxas, for one, names no line
-                    return rejected  # no GPU of this kind could run it either
+                if error.needs_gpu and (rejected := rejection()):  # no GPU of this kind could run it either
+                    return _PTXAS.sub(rf"cuda_src({error.line}): error: \1", rejected)
                 raise
             rejected = rejection()
         if rejected is None:
@@ -265,7 +275,7 @@ def _nvcc_rejection(process, judge, folder, start) -> str | None:
         return ""
     if NO_HEADER.search(log) or judge.cut & _missing(log) or re.search(r"^instances[(]", log, re.MULTILINE):
         return None
-    if not _OURS.search(log) and not answer(start(""))[0]:
+    if not re.search(r"^(?:cuda_src|name)[(:]", log, re.MULTILINE) and not answer(start(""))[0]:
         return None  # a compiler that rejects an empty text, too, is no judge
     return log
 
