@@ -62,8 +62,10 @@ function sourcePanel(recording) {
     missing.remove();
     if (problem?.kind === "race" && problem.lines.length > 1) {
       const [first, second] = problem.lines;
-      write(missing, first === second ? `no barrier between two visits` : `no barrier from line ${first} to line ${second}`);
-      rows[first - recording.first_line]?.after(missing);
+      const between = /between lines (\d+) and (\d+)/.exec(problem.text); // where its hint wants the barrier
+      const lines = between ? `between lines ${between[1]} and ${between[2]}` : `from line ${first} to line ${second}`;
+      write(missing, first === second ? "no barrier between two visits" : `no barrier ${lines}`);
+      rows[Number(between?.[1] ?? first) - recording.first_line]?.after(missing);
     }
     scrollWithin(list, rows[(step?.line ?? 0) - recording.first_line]);
   }

@@ -193,7 +193,7 @@ def test_a_race_marks_both_sides():
         assert block == 0 and step.warp == thread // 32 and recording.memories[step.memory].name == "tile"
         touched.append(step.elements[step.lanes.index(thread % 32)])
     assert touched[0] == touched[1] and f"tile[{touched[0]}]" in race.text
-    assert race.text == next(p.message for p in trace.problems if p.kind == "race")
+    assert race.text == next(str(p) for p in trace.problems if p.kind == "race")
 
 
 BEYOND = """

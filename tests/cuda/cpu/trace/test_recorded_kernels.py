@@ -215,7 +215,7 @@ def test_a_kernel_with_a_bug_can_be_played(kind):
     trace = case.launch.trace(max_steps=MAX_STEPS)
     recording = trace.recording()
     json.loads(recording.to_json())
-    assert [problem.text for problem in recording.problems] == [problem.message for problem in trace.problems]
+    assert [problem.text for problem in recording.problems] == [str(problem) for problem in trace.problems]
     for problem in recording.problems:
         at = [recording.steps[k] for k in problem.steps]
         assert len(at) == len(problem.threads) and bool(at) == (problem.kind != "unwritten")

@@ -34,7 +34,7 @@ def marked(problems, records, recording) -> list[Marked]:
             candidates.append(_steps(recording, place, problem.kind, line, op, record))
         steps = _unordered(recording, *candidates) if len(candidates) == 2 else [own[0] for own in candidates if own]
         lines = list(dict.fromkeys(line for _, _, line, _ in sides if line))
-        found.append(Marked(problem.kind, problem.message, problem.line, steps, threads, lines))
+        found.append(Marked(problem.kind, str(problem), problem.line, steps, threads, lines))
     return found
 
 
