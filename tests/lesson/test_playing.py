@@ -183,8 +183,21 @@ def test_a_launch_that_does_not_fit_the_kernel_is_explained():
         recording(blk_kernel, square_bk, 2, 32, torch.zeros(3))
     with pytest.raises(ValueError, match="block 7 is not in the grid"):
         recording(blk_kernel, square_bk, 2, 32, torch.zeros(3), torch.zeros(3), 3, blocks=[7])
+    for blocks in ("3", [1.5], [(0, 1, 2, 3)]):
+        with pytest.raises(TypeError, match="a block is a whole number or a tuple"):
+            recording(blk_kernel, square_bk, 2, 32, torch.zeros(3), torch.zeros(3), 3, blocks=blocks)
 
 
 def test_play_shows_and_saves_a_page(tmp_path):
     player = play(run_kernel, add_k, 3, [1, 2, 3, 4, 5, 6], [0, 0, 0], 3, save=tmp_path / "add.html")
     assert player.recording.kernel == "add_k" and "add_k" in (tmp_path / "add.html").read_text()
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_kernel_runs(tmp_path):
+    out = [0, 0, 0]
+
+    def never(*_):
+        raise AssertionError("the kernel ran")
+
+    with pytest.raises(ValueError, match="there is no folder"):
+        play(never, add_k, 3, [1, 2, 3, 4, 5, 6], out, 3, save=tmp_path / "nowhere" / "add.html")

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from utils.cuda.common import cxx, extension, gpus, options, toolchain
 from utils.cuda.common.cache import hashed
-from utils.cuda.common.diagnostics import ACCEPTED, CompileError, refused
+from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError, refused
 from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
@@ -42,9 +42,7 @@ _WITH_TORCH = """algorithm array atomic cassert cfloat climits cmath cstdint cst
 limits map memory mutex numeric optional sstream stdexcept string tuple type_traits unordered_map utility vector
 """.split()
 
-_PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (.*)$", re.MULTILINE)  # it names no line of the source
-
-# What the host has not, or not without a header, among what CUDA has built in.
+# CUDA's built-in names that the host lacks, or has only with a header.
 _OF_DEVICE = re.compile(r"__\w+|atomic[A-Z]\w*|threadIdx|blockIdx|blockDim|gridDim|warpSize|printf|assert")
 
 # What NVIDIA's compilers say of a name that is not there.
@@ -103,7 +101,7 @@ class Judge(NamedTuple):
                 log = build()
             except CompileError as error:
                 if error.needs_gpu and (rejected := rejection()):  # no GPU of this kind could run it either
-                    return _PTXAS.sub(rf"cuda_src({error.line}): error: \1", rejected)
+                    return PTXAS.sub(rf"cuda_src({error.line}): error: \1", rejected)
                 raise
             rejected = rejection()
         if rejected is None:

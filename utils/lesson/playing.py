@@ -10,7 +10,7 @@ import threading
 import torch
 
 from utils.cuda.common.grid import block_indices, dim3, launch_sizes, whole_number
-from utils.cuda.player.page import Player
+from utils.cuda.player.page import Player, output
 from utils.cuda.player.recording import Block, Marked, Memory, Recording, kept_sentence, window
 from utils.ground.progress import waiting
 from utils.lesson.in_step import Event, PythonThread, in_step, interleaved
@@ -31,6 +31,8 @@ def play(run, f, *launch, blocks=None, steps=3000, save=None) -> Player:
     kept. With `save`, a path, this also writes a page. A notebook shows the result.
     """
     __tracebackhide__ = True
+    if save:
+        output(save, ".html")  # before the recording, which takes longer
     player = Player([recording(run, f, *launch, blocks=blocks, steps=steps)])
     if save:
         player.save(save)

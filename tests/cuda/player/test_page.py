@@ -12,7 +12,7 @@ from PIL import Image
 from tests.cuda.player.recordings import by_hand
 from tests.imports import ROOT
 from utils.cuda.player import picture
-from utils.cuda.player.page import SCRIPTS, Player, play_each
+from utils.cuda.player.page import SCRIPTS, Player, output, play_each
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +114,21 @@ def test_every_file_of_the_player_is_installed():
     patterns = re.search(r"^utils = (\[.*\])", (ROOT / "pyproject.toml").read_text(), re.M)[1]
     packaged = {path.name for pattern in json.loads(patterns) for path in (ROOT / "utils").glob(pattern)}
     assert beside <= packaged
+
+
+@pytest.mark.parametrize(
+    "path, said",
+    [
+        ("kernel.mp4", "'kernel.mp4' must end in .gif"),
+        ("kernel", "'kernel' must end in .gif"),
+        ("nowhere/kernel.gif", "there is no folder 'nowhere' to write 'kernel.gif' to"),
+        ("folder.gif", "'folder.gif' is a folder"),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_explained(player, tmp_path, monkeypatch, path, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.gif").mkdir()
+    with pytest.raises(ValueError, match=re.escape(said)):
+        output(path, ".gif")
+    with pytest.raises(ValueError, match=re.escape(said)):
+        player.film(path)

@@ -14,8 +14,8 @@ from utils.cuda.common.lexer import lines_of
 from utils.ground.errors import CourseError
 from utils.ground.system import short_path
 
-__all__ = ["ACCEPTED", "CompileError", "CompileWarning", "excerpt", "explained", "note_warnings", "refused", "shorten"]
-__all__ += ["show_warnings"]
+__all__ = ["ACCEPTED", "PTXAS", "CompileError", "CompileWarning", "excerpt", "explained", "note_warnings", "refused"]
+__all__ += ["shorten", "show_warnings"]
 
 #: In the log of a text that only the CPU engine rejects.
 ACCEPTED = "NVIDIA's compiler accepts this source: it is the CPU engine that does not compile it."
@@ -90,7 +90,8 @@ _IN_DEVICE_CODE = "is undefined in device code"
 _OPEN_END = re.compile(r'^At end of source: (error: .*)\n(\S+\(\d+\)): note.*?: (to match this "."$)', re.MULTILINE)
 _ASSERTION = re.compile(r"^static assertion failed: |^static_assert failed due to requirement .* (?=\"[^\"]*\"$)")
 _NOT_CONSTANT = re.compile(r"variably modified|variable length array|constant value|constant expression")
-_PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
+#: An error of ptxas; it names no line of the source.
+PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
 _TOO_MUCH_SHARED = re.compile(r"Entry function '(\w+)' uses too much shared data \((\w+) bytes, (\w+) max\)")
 _UNDEFINED = re.compile(
     r"undefined reference to [`'](.*)'|(?:undefined symbol:|Undefined reference to|Unresolved extern function) '?(\w+)"
@@ -123,7 +124,7 @@ def explained(log, sources, folder):
     if not parts:
         parts = [f"{file}, line {line}: {text}" for file, line, text in errors[:3]]
     if not parts:
-        refusals = [said for said in _PTXAS.findall(log) if "aborted" not in said]
+        refusals = [said for said in PTXAS.findall(log) if "aborted" not in said]
         parts = [f"ptxas, which makes machine code of what nvcc compiled: {said}" for said in dict.fromkeys(refusals)]
     parts = parts or log.replace(ACCEPTED, "").strip().splitlines()[-5:]
     parts += [ACCEPTED] if ACCEPTED in log else []

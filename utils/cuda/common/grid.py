@@ -47,10 +47,13 @@ def launch_sizes(blocks, threads) -> tuple[dim3, dim3]:
 def block_indices(blocks, grid) -> dict[int, dim3]:
     """The indices of some blocks by their numbers in the grid, x first. Each is given as a number or as (x, y, z).
 
-    Raises ValueError for a block that the grid does not have.
+    Raises ValueError for a block that the grid does not have, TypeError for what is not a block.
     """
     found = {}
-    for block in [blocks] if isinstance(blocks, int) else blocks:
+    for block in [blocks] if isinstance(blocks, (int, str)) else blocks:
+        sides = block if isinstance(block, tuple) else (block,)
+        if not all(isinstance(side, int) for side in sides) or not 1 <= len(sides) <= 3:
+            raise TypeError(f"a block is a whole number or a tuple (x, y, z) of them, but got {block!r}")
         number = block
         if not isinstance(block, int):
             x, y, z = (*block, 0, 0)[:3]

@@ -17,7 +17,7 @@ from pathlib import Path
 from utils.cuda.player import picture
 from utils.cuda.player.recording import Recording
 
-__all__ = ["Player", "play_each"]
+__all__ = ["Player", "output", "play_each"]
 
 FILES = Path(__file__).parent
 SCRIPTS = ("data.js", "state.js", "drawing.js", "drawing_memory.js", "controls.js")
@@ -85,16 +85,16 @@ class Player:
         )
 
     def save(self, path) -> None:
-        """Write a page that any browser opens."""
-        Path(path).write_text(self.page(), encoding="utf-8")
+        """Write a page that any browser opens. Raises ValueError as `output` does."""
+        output(path, ".html").write_text(self.page(), encoding="utf-8")
 
     def png(self) -> bytes:
         """A picture of one telling step: one that shows the first problem, otherwise a middle access."""
         return picture.png(self.recording, picture.telling_position(self.recording))
 
     def film(self, path, **options) -> None:
-        """Write an animated GIF; `picture.film` describes the options."""
-        picture.film(self.recording, path, **options)
+        """Write an animated GIF; `picture.film` describes the options. Raises ValueError as `output` does."""
+        picture.film(self.recording, output(path, ".gif"), **options)
 
     def description(self) -> str:
         """The picture in words."""
@@ -103,6 +103,18 @@ class Player:
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         return {"text/html": self.fragment(), "image/png": self.png(), "text/plain": self.description()}
+
+
+def output(path, suffix) -> Path:
+    """The path of a file to write. Raises ValueError if it does not end in `suffix`, or its folder does not exist."""
+    path = Path(path)
+    if path.suffix.lower() != suffix:
+        raise ValueError(f"{str(path)!r} must end in {suffix}: that is the kind of file that is written")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to: make it first")
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder: name a file in it")
+    return path
 
 
 def play_each(played: Callable, **choices) -> Player:

@@ -94,8 +94,10 @@ class Trace:
         page to write as well: an HTML file that needs nothing else.
         """
         __tracebackhide__ = True
-        from utils.cuda.player.page import Player
+        from utils.cuda.player.page import Player, output
 
+        if save:
+            output(save, ".html")  # before the recording, which takes longer
         player = Player([self.recording(blocks, steps)])
         if save:
             player.save(save)
@@ -104,6 +106,9 @@ class Trace:
     def film(self, path, blocks=None, steps=3000):
         """Write what `play` shows as a short film, a GIF, to `path`."""
         __tracebackhide__ = True
+        from utils.cuda.player.page import output
+
+        output(path, ".gif")
         self.play(blocks, steps).film(path)
 
     def __repr__(self):
