@@ -1,6 +1,15 @@
 """Every exercise: the stub is not solved yet, the solution passes, wrong answers get the verdict that they should.
 
-The solution is in the notebook, folded, and nowhere else. A wrong answer is the solution with one thing changed.
+The solution is in the notebook, folded, and nowhere else. Other answers are in lesson_NN.py beside this file:
+
+    RIGHT = {"02-guard": [(old, new), ...]}             the solution with `old` replaced by `new` is right, too
+    WRONG = {"02-guard": [(verdict, old, new), ...]}    ... gets this verdict
+
+Where `old` is "", `new` is the whole answer's code: what defines the name that the cell hands to check. A verdict is
+one of KINDS, or the beginning of what is printed: "wrong: your function returned nothing".
+
+A lesson's file sets `READY = True` once it has as many as FEWEST asks for. Until then,
+`pytest -rx tests/exercises/test_exercises.py -k enough` prints what is missing.
 """
 
 import ast
@@ -22,6 +31,7 @@ from utils.exercises.verdicts import KINDS
 from utils.lesson.simulator import blk_kernel, blk_kernel2d_shared, cdiv
 
 ROOT = Path(lessons.__file__).parents[2]
+FEWEST = {"exercises": 4, "wrong answers": 5, "right answers": 2}
 _CHECK = re.compile(r'^check\("(\d\d-[\w-]+)", (.+)\)$', re.MULTILINE)
 _FOLDED = re.compile(r"<details><summary>([^<]+)</summary>\n(.*?)</details>", re.DOTALL)
 
@@ -83,12 +93,13 @@ def found_in(lesson):
 
 
 ALL = [found for lesson in LESSONS for found in found_in(lesson)]
-WRONG, RIGHT = {}, {}
+WRONG, RIGHT, READY = {}, {}, set()
 for _lesson in LESSONS:
     if (Path(__file__).parent / f"lesson_{_lesson}.py").exists():
         _answers = importlib.import_module(f"tests.exercises.lesson_{_lesson}")
         WRONG |= _answers.WRONG
         RIGHT |= getattr(_answers, "RIGHT", {})
+        READY |= {_lesson} if getattr(_answers, "READY", False) else set()
 
 
 def answers(listed):
@@ -146,18 +157,45 @@ def test_there_are_wrong_answers(found):
     assert len(WRONG.get(found.name, ())) >= 3
 
 
+@pytest.mark.parametrize("lesson", [lesson for lesson in LESSONS if lesson <= "06"])
+def test_there_are_enough_exercises_and_answers(lesson):
+    lacking, exercises = [], exercises_of(lesson)
+    if len(exercises) < FEWEST["exercises"]:
+        lacking.append(f"it has {len(exercises)} exercises of {FEWEST['exercises']}")
+    if lesson >= "02" and not any(isinstance(exercise, Kernel) for exercise in exercises):
+        lacking.append("no exercise asks for a kernel")
+    for what, listed in (("wrong answers", WRONG), ("right answers", RIGHT)):
+        for exercise in exercises:
+            count = len(set(listed.get(exercise.name, ())))
+            if count < FEWEST[what]:
+                lacking.append(f"{exercise.name} has {count} {what} of {FEWEST[what]}")
+    if lacking and lesson not in READY:
+        pytest.xfail("; ".join(lacking))
+    assert lacking == []
+
+
+@pytest.mark.parametrize("name", {**WRONG, **RIGHT})
+def test_other_answers_are_to_exercises_that_there_are(name):
+    assert name in [found.name for found in ALL]
+
+
+def changed(solution, old, new):
+    """The solution with `new` in the place of `old`, which must be there; with no `old`, `new` alone."""
+    assert old in solution, f"the solution has no {old!r}"
+    return solution.replace(old, new) if old else new
+
+
 @pytest.mark.parametrize("found, old, new", answers(RIGHT))
 def test_another_right_answer_is_right(found, old, new, said):
-    assert old in found.solution
-    assert said(found.name, found.answered(found.solution.replace(old, new))) == "right\n"
+    assert said(found.name, found.answered(changed(found.solution, old, new))) == "right\n"
 
 
 @pytest.mark.parametrize("found, verdict, old, new", answers(WRONG))
 def test_a_wrong_answer_gets_its_verdict(found, verdict, old, new, said):
-    assert old in found.solution
-    text = said(found.name, found.answered(found.solution.replace(old, new)))
-    assert text.startswith(f"{verdict}:" if verdict != "not yet" else "not yet\n"), text
-    assert verdict in KINDS and len(text) < 2000 and str(ROOT) not in text
+    text = said(found.name, found.answered(changed(found.solution, old, new)))
+    begins = verdict if ":" in verdict else "not yet\n" if verdict == "not yet" else f"{verdict}:"
+    assert text.startswith(begins), text
+    assert verdict.split(":")[0] in KINDS and verdict != "right" and len(text) < 2000 and str(ROOT) not in text
 
 
 # ---------------------------------------------------------------- check itself, on a small exercise
