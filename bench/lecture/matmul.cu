@@ -11,13 +11,13 @@
 inline unsigned int cdiv(size_t a, size_t b) { return (unsigned int)((a + b - 1) / b); }
 
 __global__ void matmul_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out,
-                              size_t h, size_t w, size_t k) {
+                              size_t h, size_t w, int k) {
     size_t r = size_t(blockIdx.y) * blockDim.y + threadIdx.y;
     size_t c = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (r >= h || c >= w) return;  // guard
 
     float o = 0.0f;
-    for (size_t i = 0; i < k; ++i) o += m[r * k + i] * n[i * w + c];
+    for (int i = 0; i < k; ++i) o += m[r * k + i] * n[i * w + c];
     out[r * w + c] = o;
 }
 
@@ -31,6 +31,7 @@ torch::Tensor matmul(torch::Tensor m, torch::Tensor n) {
     int64_t h = m.size(0), k = m.size(1), w = n.size(1);
     TORCH_CHECK(k == n.size(0), "inner sizes differ: m is ", h, " x ", k, ", n is ", n.size(0), " x ", w);
     TORCH_CHECK(m.device() == n.device(), "m is on ", m.device(), ", n is on ", n.device());
+    TORCH_CHECK(k <= 2147483647, "at most 2147483647 columns, but m has ", k);  // the loop counter is an int
     TORCH_CHECK(h <= 65535 * 16, "at most ", 65535 * 16, " rows, but m has ", h);  // the most blocks in y
 
     torch::Tensor out = torch::empty({h, w}, m.options());

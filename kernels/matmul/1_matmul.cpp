@@ -1,9 +1,9 @@
 // The torch side of 1_matmul.cu.
 #include "product.h"
 
-void launch_matmul_uncoalesced(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_uncoalesced(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                                cudaStream_t stream);
-void launch_matmul(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, cudaStream_t stream);
+void launch_matmul(const float* m, const float* n, float* out, size_t h, size_t w, int k, cudaStream_t stream);
 
 // float32 (h, k) @ float32 (k, w) -> float32 (h, w), one element per thread, a warp in a column.
 at::Tensor matmul_uncoalesced(const at::Tensor& m, const at::Tensor& n) {

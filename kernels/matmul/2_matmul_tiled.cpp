@@ -1,11 +1,11 @@
 // The torch side of 2_matmul_tiled.cu.
 #include "product.h"
 
-void launch_matmul_tiled(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_tiled(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                          cudaStream_t stream);
-void launch_matmul_dynamic(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, int tile,
+void launch_matmul_dynamic(const float* m, const float* n, float* out, size_t h, size_t w, int k, int tile,
                            cudaStream_t stream);
-void launch_matmul_template(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, int tile,
+void launch_matmul_template(const float* m, const float* n, float* out, size_t h, size_t w, int k, int tile,
                             cudaStream_t stream);
 
 // float32 (h, k) @ float32 (k, w) -> float32 (h, w), tiles of 16 x 16 in shared memory.

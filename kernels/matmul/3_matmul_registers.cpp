@@ -1,14 +1,14 @@
 // The torch side of 3_matmul_registers.cu.
 #include "product.h"
 
-void launch_matmul_column(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_column(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                           cudaStream_t stream);
-void launch_matmul_square(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_square(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                           cudaStream_t stream);
-void launch_matmul_vector(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_vector(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                           cudaStream_t stream);
-void launch_matmul_banks(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, cudaStream_t stream);
-void launch_matmul_warp(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, cudaStream_t stream);
+void launch_matmul_banks(const float* m, const float* n, float* out, size_t h, size_t w, int k, cudaStream_t stream);
+void launch_matmul_warp(const float* m, const float* n, float* out, size_t h, size_t w, int k, cudaStream_t stream);
 
 // float32 (h, k) @ float32 (k, w) -> float32 (h, w), 8 elements of a column per thread.
 at::Tensor matmul_column(const at::Tensor& m, const at::Tensor& n) { return product(m, n, 64, launch_matmul_column); }

@@ -11,14 +11,14 @@
 // reads of shared memory for TH products, not 2 * TH.
 template <int BH, int BW, int BK, int TH>
 __global__ void matmul_column_kernel(const float* __restrict__ m, const float* __restrict__ n,
-                                     float* __restrict__ out, size_t h, size_t w, size_t k) {
+                                     float* __restrict__ out, size_t h, size_t w, int k) {
     __shared__ float m_tile[BH][BK], n_tile[BK][BW];
     const int THREADS = BH / TH * BW;
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
     int tr = threadIdx.x / BW * TH, tc = threadIdx.x % BW;
 
     float sums[TH] = {};
-    for (size_t start = 0; start < k; start += BK) {
+    for (int start = 0; start < k; start += BK) {
         load_tile<THREADS>(m_tile, m, r0, start, h, k);
         load_tile<THREADS>(n_tile, n, start, c0, k, w);
         __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
@@ -37,14 +37,14 @@ __global__ void matmul_column_kernel(const float* __restrict__ m, const float* _
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_square_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
-                         size_t w, size_t k) {
+                         size_t w, int k) {
     __shared__ float m_tile[BH][BK], n_tile[BK][BW];
     const int THREADS = BH / TH * (BW / TW);
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
     int tr = threadIdx.x / (BW / TW) * TH, tc = threadIdx.x % (BW / TW) * TW;
 
     float sums[TH][TW] = {};
-    for (size_t start = 0; start < k; start += BK) {
+    for (int start = 0; start < k; start += BK) {
         load_tile<THREADS>(m_tile, m, r0, start, h, k);
         load_tile<THREADS>(n_tile, n, start, c0, k, w);
         __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
@@ -67,14 +67,14 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_vector_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
-                         size_t w, size_t k) {
+                         size_t w, int k) {
     __shared__ __align__(16) float m_tile[BK][BH], n_tile[BK][BW];
     const int THREADS = BH / TH * (BW / TW);
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
     int tr = threadIdx.x / (BW / TW) * TH, tc = threadIdx.x % (BW / TW) * TW;
 
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
-    for (size_t start = 0; start < k; start += BK) {
+    for (int start = 0; start < k; start += BK) {
         load_tiles<THREADS, BH>(m_tile, n_tile, m, n, r0, c0, start, h, w, k);
         __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
 #pragma unroll
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_banks_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
-                        size_t w, size_t k) {
+                        size_t w, int k) {
     __shared__ __align__(16) float m_tile[BK][BH + 4], n_tile[BK][BW];
     const int THREADS = BH / TH * (BW / TW);
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     int tr = threadIdx.x / (BW / TW) * TH, tc = threadIdx.x % (BW / TW) * 4;
 
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
-    for (size_t start = 0; start < k; start += BK) {
+    for (int start = 0; start < k; start += BK) {
         load_tiles<THREADS, BH>(m_tile, n_tile, m, n, r0, c0, start, h, w, k);
         __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
 #pragma unroll
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
     matmul_warp_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
-                       size_t w, size_t k) {
+                       size_t w, int k) {
     __shared__ __align__(16) float m_tile[BK][BH + 4], n_tile[BK][BW];
     const int THREADS = BH / TH * (BW / TW);
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     int tr = warp / across * 8 * TH + lane_r * 4, tc = warp % across * 4 * TW + lane_c * 4;
 
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
-    for (size_t start = 0; start < k; start += BK) {
+    for (int start = 0; start < k; start += BK) {
         load_tiles<THREADS, BH>(m_tile, n_tile, m, n, r0, c0, start, h, w, k);
         __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
 #pragma unroll
@@ -153,31 +153,31 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
 #ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone
 #include <cuda_runtime.h>
 
-void launch_matmul_column(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_column(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                           cudaStream_t stream) {
     dim3 blocks(cdiv(w, 64), cdiv(h, 64));
     matmul_column_kernel<64, 64, 8, 8><<<blocks, 512, 0, stream>>>(m, n, out, h, w, k);
 }
 
-void launch_matmul_square(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_square(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                           cudaStream_t stream) {
     dim3 blocks(cdiv(w, 128), cdiv(h, 128));
     matmul_square_kernel<128, 128, 8, 8, 8><<<blocks, 256, 0, stream>>>(m, n, out, h, w, k);
 }
 
-void launch_matmul_vector(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_vector(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                           cudaStream_t stream) {
     dim3 blocks(cdiv(w, 128), cdiv(h, 128));
     matmul_vector_kernel<128, 128, 8, 8, 8><<<blocks, 256, 0, stream>>>(m, n, out, h, w, k);
 }
 
-void launch_matmul_banks(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_banks(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                          cudaStream_t stream) {
     dim3 blocks(cdiv(w, 128), cdiv(h, 128));
     matmul_banks_kernel<128, 128, 8, 8, 8><<<blocks, 256, 0, stream>>>(m, n, out, h, w, k);
 }
 
-void launch_matmul_warp(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
+void launch_matmul_warp(const float* m, const float* n, float* out, size_t h, size_t w, int k,
                         cudaStream_t stream) {
     dim3 blocks(cdiv(w, 128), cdiv(h, 128));
     matmul_warp_kernel<128, 128, 8, 8, 8><<<blocks, 256, 0, stream>>>(m, n, out, h, w, k);

@@ -286,6 +286,13 @@ BAD = {
         ValueError,
         "m has 3 columns .*n has 4 rows",
     ),
+    "columns beyond an int": (
+        "matmul",
+        "matmul",
+        [torch.ones(0, 2**31 - 31), torch.ones(2**31 - 31, 0)],
+        ValueError,
+        "m has 2147483617 columns .*, but at most 2147483616 fit",
+    ),
     "half": (
         "square",
         "square",
