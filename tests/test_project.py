@@ -2,7 +2,6 @@
 
 import json
 import re
-import statistics
 from pathlib import Path
 
 import pytest
@@ -172,14 +171,6 @@ def test_one_heading_and_it_comes_first(nb):
     outside_code = [re.sub(r"```.*?```", "", text, flags=re.S) for text in prose]
     headings = [line for text in outside_code for line in re.findall(r"^# .+|<h1", text, re.M)]
     assert len(headings) == 1 and prose[0].startswith("# ") and nb["cells"][0]["cell_type"] == "markdown"
-
-
-def test_cells_are_small(nb):
-    code = [as_text(cell["source"]) for cell in nb["cells"] if cell["cell_type"] == "code"]
-    lengths = [len(source.splitlines()) for source in code]
-    assert statistics.median(lengths) <= 5
-    for source, length in zip(code, lengths, strict=True):
-        assert length <= (40 if "__global__" in source else 25), f"{length} lines: {source[:80]!r}"
 
 
 def test_no_cell_is_empty_and_ids_are_unique(nb):
