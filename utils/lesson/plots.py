@@ -1,4 +1,7 @@
-"""The pictures of the course. Each function draws one figure and returns nothing, so it can end a notebook cell."""
+"""The pictures of the course. Each function draws one figure and returns nothing, so it can end a notebook cell.
+
+Each describes its picture; a cell that draws with matplotlib itself ends with `describe("what the picture shows")`.
+"""
 
 from operator import index
 
@@ -9,16 +12,30 @@ import torch
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Patch, Rectangle
 
-from utils.ground.colours import COLOURS, PALE
+from utils.ground.alt import describe
+from utils.ground.colours import COLOURS, LINES, PALE
 from utils.lesson.simulator import cdiv
+
+__all__ = [
+    "COLOURS",
+    "LINES",
+    "PALE",
+    "describe",
+    "plot_speed",
+    "show_img",
+    "show_matmul",
+    "show_threads",
+    "show_tiles",
+]
 
 TEXT = 12  # the smallest text, in points: still read when projected
 MOST_CELLS = 400  # per side of show_threads: more would be drawn smaller than the pixels of a screen
 
 
-def show_img(x, figsize: tuple[float, float] = (4, 3), **kwargs) -> None:
+def show_img(x, figsize: tuple[float, float] = (4, 3), alt: str | None = None, **kwargs) -> None:
     """Show a tensor (3, H, W), (1, H, W) or (H, W), from any device; `kwargs` go to matplotlib's `imshow`.
 
+    `alt` says what the picture shows, for readers who cannot see it; without it, only its size is given.
     A single channel is shown in grey. uint8 runs from 0 (black) to 255, floats that are all within 0..1 from 0 to 1,
     other floats from their smallest to their largest value. Raises ValueError for another shape or an empty picture.
     """
@@ -44,6 +61,8 @@ def show_img(x, figsize: tuple[float, float] = (4, 3), **kwargs) -> None:
     _, ax = plt.subplots(figsize=figsize)
     ax.axis("off")
     ax.imshow(x.numpy(), **kwargs)
+    kind = "grey picture" if x.ndim == 2 else "colour picture"
+    describe(alt or f"a {kind} of {_count(x.shape[0], 'row')} and {_count(x.shape[1], 'column')} of pixels")
 
 
 def show_threads(height: int, width: int, threads) -> None:
@@ -175,6 +194,7 @@ def show_matmul(h: int, k: int, w: int, row: int, col: int) -> None:
     terms = "1 product" if k == 1 else f"the sum of {k:,} products"
     fig.suptitle(f"out[{row}, {col}] is {terms}{note}", fontsize=TEXT + 1)
     fig.tight_layout()
+    describe(f"row {row} of m ({h}, {k}) and column {col} of n ({k}, {w}): out[{row}, {col}] is {terms}", fig)
 
 
 def show_tiles(h: int, k: int, w: int, tile: int, block, step: int) -> None:
@@ -232,6 +252,7 @@ def show_tiles(h: int, k: int, w: int, tile: int, block, step: int) -> None:
     title = f"block ({column}, {row}), step {step} of 0 to {steps - 1}: two tiles of {tile} x {tile}"
     fig.suptitle(title, fontsize=TEXT + 1)
     fig.tight_layout()
+    describe(f"m ({h}, {k}), n ({k}, {w}) and out ({h}, {w}); {title}, the tiles of m and n in dark colours", fig)
 
 
 def plot_speed(table: pd.DataFrame) -> None:
@@ -270,6 +291,8 @@ def plot_speed(table: pd.DataFrame) -> None:
     ax.set_xlabel(f"times faster than '{table.index[0]}' (logarithmic)", fontsize=TEXT)
     ax.spines[["top", "right"]].set_visible(False)
     fig.tight_layout()
+    bars = "; ".join(f"{name}: {ratio:.3g}" for name, ratio in zip(table.index, ratios, strict=True))
+    describe(f"bars, times faster than '{table.index[0]}': {bars}", fig)
 
 
 def _cells(block: np.ndarray, colour: np.ndarray):
@@ -320,6 +343,7 @@ def _finish(fig, ax, height: int, width: int, grid: str, idle: int, note: str, l
     where = "hatched, after the last pixel" if legend else "hatched"
     title += f"{_count(idle, 'thread')} without a pixel ({where})" if idle else "every thread has a pixel"
     ax.set_title(f"{title}\n{note}" if note else title, fontsize=TEXT)
+    describe(f"which thread of which block owns which pixel: {title}".replace("\n", ", "), fig)
     if legend:
         ax.legend(handles=legend, fontsize=TEXT, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
     fig.tight_layout()

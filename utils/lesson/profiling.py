@@ -14,7 +14,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Patch
 
-from utils.lesson.plots import COLOURS, PALE, TEXT
+from utils.ground.alt import describe
+from utils.ground.colours import COLOURS, LINES, PALE
+from utils.lesson.plots import TEXT
 
 __all__ = ["counted", "show_roofline", "show_trace"]
 
@@ -81,6 +83,7 @@ def show_trace(path) -> None:
     legend = [Patch(facecolor=colour, edgecolor="#555555", label=name) for name, colour in colours.items()]
     place = {"loc": "outside upper left", "fontsize": TEXT, "frameon": False, "ncols": 4}
     fig.legend(handles=legend, title="most time, with what they call:", title_fontsize=TEXT, alignment="left", **place)
+    describe(f"timeline of {', '.join(rows)}, {end:.3g} ms; most time: {', '.join(colours)}", fig)
 
 
 def bars_of(path) -> list[Bar]:
@@ -163,13 +166,13 @@ def show_roofline(peak, bandwidth, kernels, title="roof") -> None:
     ax.axvline(ridge, color="#555555", linewidth=1, linestyle=":")
     heights = []
     for number, (name, low, high, rate) in enumerate(points, 1):
-        colour = COLOURS[(number - 1) % len(COLOURS)]
+        colour, line = COLOURS[(number - 1) % len(COLOURS)], LINES[(number - 1) % len(LINES)]
         at = min(peak, bandwidth * high) if rate is None else rate
         heights.append(at)
         if low < high:
-            ax.plot([low, high], [at, at], color=colour, linewidth=5, zorder=2)
+            ax.plot([low, high], [at, at], color=line, linewidth=5, zorder=2)
         text = f"{number}  {name}: {_rate(at)}" + (" at most" if rate is None else "")
-        face, edge = ("white", colour) if rate is None else (colour, "black")
+        face, edge = ("white", line) if rate is None else (colour, "black")
         dot = {"markersize": 19, "markerfacecolor": face, "markeredgecolor": edge, "markeredgewidth": 2}
         ax.plot(high, at, "o", label=text, zorder=3, **dot)
         ax.text(high, at, str(number), ha="center", va="center", fontsize=TEXT, zorder=4)
@@ -189,6 +192,8 @@ def show_roofline(peak, bandwidth, kernels, title="roof") -> None:
     ax.set_title(f"{title}: {roof}", fontsize=TEXT + 2)
     if points:
         fig.legend(loc="outside right upper", fontsize=TEXT, frameon=False, labelspacing=1.1)
+    shown = "; ".join(f"{name}: {_rate(rate)}" for name, (*_, rate) in zip(kernels, points, strict=True) if rate)
+    describe(f"roofline of {title}: {roof}. {shown}", fig)
 
 
 def _points(peak, bandwidth, kernels) -> list:

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import Polygon, Rectangle
 
 from utils.cuda.cpu.trace.records import accesses
+from utils.ground.alt import describe
 from utils.ground.colours import COLOURS, PALE
 
 LANES = BANKS = 32
@@ -134,6 +135,8 @@ def _figure(title, accesses):
     for n, note in enumerate(notes):
         place = (LEFT / WIDTH, (bottom - 0.05 - 0.3 * n) / height)
         fig.text(*place, note, va="top", fontsize=TEXT, parse_math=False)
+    described = [f"line {panel.access.line}, {_what(panel.access)}: {panel.verdict[0]}" for panel in panels]
+    describe("; ".join([title, *described]), fig)
     if getattr(fig.canvas, "required_interactive_framework", None) is None:
         plt.close(fig)  # a notebook shows what a cell returns: an open figure would be shown twice
     return fig
@@ -155,12 +158,15 @@ def _heading(ax, panel):
     line = f"line {access.line}   " if access.line else ""
     text = access.source if len(access.source) <= 72 else access.source[:68].rstrip() + " ..."
     ax.text(0, -HEADING + 0.15, line + text, va="top", fontsize=16, family="monospace", parse_math=False)
-    what = f"{access.space} {access.op}" + (f" of {access.region}" if access.region else "")
     verdict, colour = panel.verdict
     # One text after the other: the second starts where the first ends.
-    first = ax.text(0, -0.17, f"{what}:  ", va="bottom", fontsize=16, parse_math=False)
+    first = ax.text(0, -0.17, f"{_what(access)}:  ", va="bottom", fontsize=16, parse_math=False)
     place = {"xycoords": first, "xy": (1, 0), "va": "bottom", "fontsize": 16, "fontweight": "bold"}
     ax.annotate(verdict, color=colour, parse_math=False, **place)
+
+
+def _what(access):
+    return f"{access.space} {access.op}" + (f" of {access.region}" if access.region else "")
 
 
 def _cell(ax, x, y, width, height, colour, text="", edgecolor="white", linewidth=1.0):
