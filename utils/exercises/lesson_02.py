@@ -9,7 +9,7 @@ _THREADS = 32  # in a block: few, so that small pictures have several blocks and
 
 
 def _wrong_count(answer):
-    blocks, spare = answer
+    blocks, spare = (number + 0 for number in answer)  # an error for text
     right = cdiv(1066 * 1600, 256)
     parts = [
         ("number of blocks", blocks, right),
@@ -20,14 +20,15 @@ def _wrong_count(answer):
 
 def _wrong_unnoticed(answer):
     sizes = [(16, 16), (150, 225), (1, 1), (20, 64), (100, 100)]
-    right = {size for size in sizes if size[0] * size[1] % 256 == 0}
-    strangers = [size for size in answer if tuple(size) not in sizes]
-    if strangers:
-        return f"{strangers[0]} is not one of the sizes"
-    too_many, missing = {tuple(size) for size in answer} - right, right - {tuple(size) for size in answer}
-    if too_many:
-        return f"for {min(too_many)} somebody does notice"
-    return f"{len(missing)} more of the sizes go unnoticed" if missing else ""
+    right = [(h, w) for h, w in sizes if h * w % 256 == 0]
+    yours = [(h, w) for h, w in answer]
+    for size in yours:
+        if size not in sizes:
+            return f"{size} is not one of the sizes"
+        if size not in right:
+            return f"for {size} somebody does notice"
+    missing = sum(size not in yours for size in right)
+    return f"{missing} of the sizes that go unnoticed {'is' if missing == 1 else 'are'} missing" if missing else ""
 
 
 def _blocks(h, w):
