@@ -153,7 +153,8 @@ def test_options_for_the_compiler_and_the_linker(tmp_path, capfd):
         ("#include <cuda.h>\nint main() {\n    CUdevice d;\n    cuInit(0);\n}", 3, "the driver's own functions: use"),
         ("int main() {\n    cudaArray_t a;\n    cudaMallocArray(&a, nullptr, 1, 1);\n}", 3, "textures: read the"),
         (
-            "#include <curand.h>\n__global__ void k(curandState* s) {\n    curand_init(1, 2, 3, s);\n}\nint main() {}",
+            "#include <curand_kernel.h>\n"
+            "__global__ void k(curandState* s) {\n    curand_init(1, 2, 3, s);\n}\nint main() {}",
             2,
             "cuRAND, random numbers: make them",
         ),

@@ -2,115 +2,72 @@
 
 Every launch is of a kind below with random numbers. Each must end in an exception or, where a GPU would not notice
 either, return. Afterwards Python must be whole: a collection, large allocations, a right launch, and a clean exit.
-Prints how many launches of each kind raised.
+Prints how many launches of each kind raised, or were traced with a problem.
 """
 
 import collections
 import ctypes
 import gc
 import random
+import re
 import sys
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
 
 import torch
+from IPython.core.interactiveshell import InteractiveShell
 
-from utils.cuda.kernel import compile_kernels
+from utils import load_cuda
+from utils.cuda.common.diagnostics import CompileWarning
+from utils.cuda.kernel import compile_kernel, compile_kernels
+from utils.ground.errors import CourseError
 
-__all__ = ["KINDS", "SOURCE", "main"]
+__all__ = ["main"]
 
-SOURCE = r"""
-typedef long long whole;
-__device__ __noinline__ void put(float* p, whole i) { p[i] = 1; }
-__device__ __noinline__ float get(const float* p, whole i) { return p[i]; }
-__device__ void inlined(float* p, whole i) { p[i] = 1; }
-__device__ whole deep(whole n, whole at) {
-    volatile whole room[64];
-    room[at & 63] = n;
-    return n ? deep(n - 1, at + 1) + room[n & 63] : room[0];
+_HERE = Path(__file__).parent
+SOURCE = (_HERE / "faulty.cu").read_text()
+MEMORY = (_HERE / "faulty_memory.cu").read_text()
+KERNELS = ["wrong", "right", "cooperate", "lanes", "copies", "groups", "atomics"]
+DECLARED = "void device_memory(long long kind, long long n, long long at, long long in_kernel);"
+CASES = {
+    name: len(re.findall(r"^ +case \d+:", body, re.MULTILINE))
+    for name, body in re.findall(r"^(?:__global__ )?void (\w+)\((.*?)^}", SOURCE + MEMORY, re.MULTILINE | re.DOTALL)
 }
-template <int floats> __device__ __noinline__ float large(whole at) {
-    volatile float room[floats];
-    room[at % floats] = 1;
-    return room[(at + 1) % floats];
-}
-__device__ float table[64];
-struct Pair { float first, second; };
-struct Params { float values[4]; };
-__device__ __noinline__ float of(const Params& p, whole i) { return p.values[i]; }
+EXPECTED = (RuntimeError, TypeError, ValueError, CourseError)
 
-// What one thread of a block does wrong; the others wait for it at barriers.
-__global__ void wrong(float* x, int n, int kind, whole a, whole b) {
-    __shared__ float tile[32];
-    extern __shared__ float more[];
-    float local[8] = {0}, rows[4][4] = {{0}};
-    tile[threadIdx.x % 32] = threadIdx.x;
-    __syncthreads();
-    if (blockIdx.x == gridDim.x - 1 && threadIdx.x == a % blockDim.x) {
-        switch (kind) {
-        case 0: x[b] = 1; break;
-        case 1: x[0] = x[b]; break;
-        case 2: tile[b] = 1; break;
-        case 3: x[0] = tile[b]; break;
-        case 4: more[b] = 1; break;
-        case 5: put(local, b); break;
-        case 6: x[0] = get(local, b); break;
-        case 7: inlined(local, b); break;
-        case 8: local[b] = 1; break;
-        case 9: rows[b % 4][b] = 1; break;
-        case 10: for (whole i = 0; i < b; i++) put(local, i); break;
-        case 11: for (whole i = 0; i > -b; i--) put(local, i); break;
-        case 12: *reinterpret_cast<float*>(b) = 1; break;
-        case 13: x[0] = *reinterpret_cast<volatile float*>(b); break;
-        case 14: reinterpret_cast<float4*>(reinterpret_cast<char*>(x) + 1)[b] = {}; break;
-        case 15: x[0] = deep(b, a); break;
-        case 16: x[0] = large<100000>(b); break;
-        case 17: x[0] = large<1000000>(b); break;
-        case 18: x[0] = 7 / int(b - b); break;
-        case 19: x[0] = 7 % int(b - b); break;
-        case 20: __trap(); break;
-        case 21: assert(b < b); break;
-        case 22: reinterpret_cast<void (*)(float*)>(b)(x); break;
-        case 23: (*reinterpret_cast<void (**)(float*)>(x))(x); break;
-        case 24: table[b] = 1; break;
-        case 25: x[0] = table[b]; break;
-        case 26: memset(x, 0, size_t(b)); break;
-        case 27: memcpy(local, x, size_t(b)); break;
-        case 28: memset(local, 1, size_t(b)); break;
-        case 29: atomicAdd(x + b, 1.0f); break;
-        case 30: atomicAdd(reinterpret_cast<int*>(tile) + b, 1); break;
-        case 31: printf("%s", reinterpret_cast<char*>(b)); break;
-        case 32: { float4 v = {}; reinterpret_cast<float*>(&v)[b] = 1; x[0] = v.x; break; }
-        case 33: { Params p = {}; x[0] = of(p, b); break; }
-        case 34: reinterpret_cast<double*>(x + 1)[b] = 1; break;
-        case 35: return;                                       // before a barrier
-        case 36: __syncthreads(); break;                       // the others are elsewhere
-        case 37: __shfl_sync(0xffffffffu, 1, int(b)); break;
-        case 38: __syncwarp(unsigned(b)); break;
-        case 39: { float* p = static_cast<float*>(malloc(64)); p[b] = 1; free(p); break; }
-        case 40: { float* p = new float[16]; delete[] p; p[b & 15] = 1; break; }
-        case 41: free(reinterpret_cast<void*>(b)); break;
-        case 42: free(x); break;
-        case 43: { float* p = static_cast<float*>(malloc(64)); free(p); free(p); break; }
-        case 44: { void (*none)() = nullptr; none(); break; }
-        case 45: __builtin_unreachable(); break;
-        case 46: x[0] = x[n]; x[-1] = 1; break;
-        }
-    }
-    __syncthreads();
-    if (threadIdx.x < unsigned(n)) x[threadIdx.x] += tile[threadIdx.x % 32] + local[a & 7] + rows[a & 3][b & 3];
-}
 
-__global__ void right(float* x, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) x[i] = 2 * i;
-}
-__global__ void cooperate(float* x, int n) { __syncthreads(); if (threadIdx.x) __syncthreads(); x[n] = 1; }
-"""
+# ---- numbers --------------------------------------------------------------------------------------------------------
 
-KINDS = 47
+
+def _mask(random_):
+    some = random_.getrandbits(32)
+    return random_.choice([2**32 - 1, 0, 1, 2**16 - 1, 0xAAAAAAAA, some, some | 1, random_.getrandbits(5)])
+
+
+def _index(random_):
+    """A random index, size or address: near, far, or anywhere."""
+    near, far = (
+        random_.randrange(-80, 80),
+        random_.choice([-1, 1]) * random_.randrange(1, 10 ** random_.randrange(2, 11)),
+    )
+    return random_.choice([near, near, far, random_.randrange(2**20), random_.randrange(-(2**63), 2**63) // 8])
+
+
+def _launch(random_):
+    threads = random_.choice([1, 7, 32, 33, 64, 256])
+    return random_.randrange(1, 6), threads, random_.choice([0, 0, 64, 4096])
+
+
+def _tensor(random_):
+    return torch.zeros(random_.choice([1, 8, 31, 240, 1000, 5000]))
+
+
+# ---- kinds ----------------------------------------------------------------------------------------------------------
 
 
 def _offset(random_, kind):
-    """A random index or address for a kind: near, far, or anywhere."""
+    """A random index or address for a case of the kernel `wrong`."""
     near = random_.randrange(-80, 80)
     far = random_.choice([-1, 1]) * random_.randrange(1, 10 ** random_.randrange(2, 11))
     anywhere = random_.randrange(-(2**63), 2**63)
@@ -127,44 +84,136 @@ def _offset(random_, kind):
     return random_.choice([near, far])
 
 
-def _arguments(random_, x):
+def wrong(random_, made, x):
+    kind = random_.randrange(CASES["wrong"])
+    made.wrong[_launch(random_)](x, x.numel(), kind, random_.randrange(10**6), _offset(random_, kind))
+
+
+def lanes(random_, made, x):
+    kind, lane = random_.randrange(CASES["lanes"]), random_.choice([0, 1, 5, 16, 31, 32, -1, random_.randrange(2**31)])
+    width = random_.choice([32, 16, 8, 1, 0, 3, 33, -1, random_.randrange(-(2**31), 2**31)])
+    return made.lanes[_launch(random_)](x.int(), x.numel(), kind, _mask(random_), lane, width)
+
+
+def copies(random_, made, x):
+    times = random_.choice([0, 1, 2, 3, 100, random_.randrange(10**5)])
+    kind = random_.randrange(CASES["copies"])
+    return made.copies[_launch(random_)](x, x.numel(), kind, _index(random_), times)
+
+
+def groups(random_, made, x):
+    kind = random_.randrange(CASES["groups"])
+    a = random_.choice([0, 3, 8, 32, 64, random_.randrange(-(2**31), 2**31)])
+    return made.groups[_launch(random_)](x.int(), x.numel(), kind, a, _mask(random_))
+
+
+def atomics(random_, made, x):
+    return made.atomics[_launch(random_)](x, x.numel(), random_.randrange(CASES["atomics"]), _index(random_))
+
+
+def cooperate(random_, made, x):
+    made.cooperate[1, random_.choice([2, 32, 64])](x, random_.choice([0, x.numel(), 10**9]))
+
+
+def memory(random_, made, x):
+    kind, in_kernel = random_.randrange(CASES["device_memory"]), random_.choice([0, 0, *range(7)])
+    made.device_memory(kind, random_.choice([1, 64, 100, 4096]), _index(random_), in_kernel)
+
+
+def size(random_, made, x):
+    made.right[random_.choice([2**31 - 1, 1]), 2048](x, x.numel())
+
+
+def arguments(random_, made, x):
     """Launches and arguments that Python itself must refuse."""
     size = random_.choice([0, -1, 2**31, 2**64, 1.5, None, "4", (1, 2, 3, 4), (), [2, 0], float("nan"), True])
     launch = random_.choice([(size, 32), (1, size), (1, 32, size), (size,), size])
     args = random_.choice([(x, 8), (x,), (x.double(), 8), (8, x), (x, 2**40), (x, None), (None, 8), (x[::2], 8)])
-    return launch, args
+    made.right[launch](*args)
+
+
+def trace(random_, made, x):
+    """A few of the others, traced."""
+    kind = random_.choice([lanes, copies, groups, atomics])
+    return kind(random_, SimpleNamespace(**{kind.__name__: getattr(made, kind.__name__).trace}), x[:64])
+
+
+PIECES = ["", "\0", "\ud800", "\ufeff", "\u200b", "\r", "\x1b[31m", "é", "🚀", "}", '"', "/*", "#", "\\\n"]
+LINES = ["", "--resources", "-DN=3", "-D", "--what", "-I\0", "--std=c++9", '"', "-DN=\ud800", "-I/dev/zero"]
+
+
+def _damaged(random_, text):
+    """A text that is cut, or in which something is replaced, or as a broken editor or encoding leaves it."""
+    at = random_.randrange(len(text))
+    piece = random_.choice(
+        ["", "\0", "\ud800", "\ufeff", "\u200b", "\r", "\x1b[31m", "é", "🚀", "}", '"', "/*", "#", "\\\n"]
+    )
+    return random_.choice(
+        [
+            text[:at] + piece + text[at + random_.randrange(3) :],
+            text[:at],
+            text.encode("utf-16").decode("latin-1"),
+            text.replace("\n", "\r\n" if piece else "\r") + piece,
+            text.replace(" ", "\u00a0"),
+            piece + text,
+            random_.choice([text.encode(), bytearray(text.encode()), None, piece * 10_000, Path(text[:5]), [text]]),
+        ]
+    )
+
+
+SMALL = "__global__ void small(float* x, int n) {\n    int i = threadIdx.x; // ä\n    if (i < n) x[i] = 1.0f;\n}\n"
+
+
+def encodings(random_, made, x):
+    compile_kernel(_damaged(random_, SMALL), "small")[1, 32](x[:32], x[:32].numel())
+
+
+def cells(random_, made, x):
+    line = random_.choice(
+        ["", "--resources", "-DN=3", "-D", "--what", "-I\0", "--std=c++9", '"', "-DN=\ud800", "-I/dev/zero"]
+    )
+    cell = _damaged(random_, SMALL)
+    ran = made.shell.run_cell(f"%%cuda {line}\n{cell if isinstance(cell, str) else SMALL}", store_history=False)
+    ran.raise_error()
+
+
+# How often each kind is chosen. A build takes as long as a thousand launches.
+KINDS = [wrong] * 80 + [lanes, copies] * 40 + [groups, atomics, memory] * 30
+KINDS += [arguments, cooperate, size, trace] * 5 + [encodings, cells] * 2
+
+
+# ---- all of them ----------------------------------------------------------------------------------------------------
+
+
+class Made:
+    """The kernels, the function of load_cuda, and a notebook's shell."""
+
+    def __init__(self):
+        for name, kernel in zip(KERNELS, compile_kernels(SOURCE, KERNELS), strict=True):
+            setattr(self, name, kernel)
+        self.device_memory = load_cuda(MEMORY, DECLARED, ["device_memory"]).device_memory
+        self.shell = InteractiveShell.instance(colors="nocolor")
+        self.shell.run_line_magic("load_ext", "utils.cuda.magic")
+        self.shell.showtraceback = lambda *_, **__: None  # the exception is raised again
 
 
 def main(count, seed):
     """Make `count` launches; returns how many of each kind raised, and how many there were."""
-    random_ = random.Random(seed)
-    wrong, right, cooperate = compile_kernels(SOURCE, ["wrong", "right", "cooperate"])
-    made, raised = collections.Counter(), collections.Counter()
+    random_, made = random.Random(seed), Made()
+    launched, raised = collections.Counter(), collections.Counter()
     kept = []
     for _ in range(count):
-        kind = random_.randrange(KINDS + 3)
-        made[kind] += 1
-        x = torch.zeros(random_.choice([1, 8, 31, 240, 1000, 5000]))
+        kind = random_.choice(KINDS)
+        launched[kind.__name__] += 1
+        x = _tensor(random_)
         kept = [*kept[-5:], x, bytearray(random_.randrange(1, 10**5))]
         try:
-            if kind < KINDS:
-                launch = (
-                    random_.randrange(1, 6),
-                    random_.choice([1, 7, 32, 33, 64, 256]),
-                    random_.choice([0, 0, 64, 4096]),
-                )
-                wrong[launch](x, x.numel(), kind, random_.randrange(10**6), _offset(random_, kind))
-            elif kind == KINDS:
-                launch, args = _arguments(random_, x)
-                right[launch](*args)
-            elif kind == KINDS + 1:
-                cooperate[1, random_.choice([2, 32, 64])](x, random_.choice([0, x.numel(), 10**9]))
-            else:
-                right[random_.choice([2**31 - 1, 1]), 2048](x, x.numel())
-        except (RuntimeError, TypeError, ValueError):
-            raised[kind] += 1
-    check(right)
-    return made, raised
+            traced = kind(random_, made, x)
+            raised[kind.__name__] += traced is not None and not traced.ok
+        except EXPECTED:
+            raised[kind.__name__] += 1
+    check(made.right)
+    return launched, raised
 
 
 def check(right):
@@ -184,7 +233,8 @@ if __name__ == "__main__":
     from utils.lesson.start import start
 
     start()
-    made, raised = main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    for kind in sorted(made):
-        print(f"kind {kind}: {raised[kind]} of {made[kind]} raised")
-    print(f"{sum(made.values())} launches, {sum(raised.values())} exceptions, and Python is whole", flush=True)
+    warnings.simplefilter("ignore", CompileWarning)
+    launched, raised = main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    for kind in sorted(launched):
+        print(f"{kind}: {raised[kind]} of {launched[kind]} raised")
+    print(f"{sum(launched.values())} launches, {sum(raised.values())} exceptions, and Python is whole", flush=True)

@@ -62,7 +62,9 @@ _HOOKS_GCC += ["-fno-tree-loop-im"]
 _HOOKS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-read-before-write=1"]
 _HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
 # A local variable without a value holds a pattern, which a trace recognises where it is stored (trace/problems.cpp).
+# g++ 13's propagation of constants would still treat it as undefined: `found ? sum : 0` would always be 0.
 _SET_LOCALS = "-ftrivial-auto-var-init=pattern"
+_SET_LOCALS_GCC = [_SET_LOCALS, "-fno-tree-ccp"]
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=bounds,alignment,object-size"]
 # Where a source says `volatile`: the lanes of a warp make such accesses in step (runtime/in_step.cpp).
 _IN_STEP_GCC = ["-DCUDA_ON_CPU_IN_STEP", "--param=tsan-distinguish-volatile=1"]
@@ -137,7 +139,7 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
             *(_IN_STEP_CLANG if is_clang else _IN_STEP_GCC),
         ]
     if traced and _sets_locals(compiler):
-        flags.append(_SET_LOCALS)
+        flags += [_SET_LOCALS] if is_clang else _SET_LOCALS_GCC
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
     return flags if is_clang or traced or not optimized else [*flags, "-fno-gnu-unique"]
 

@@ -47,6 +47,12 @@ __global__ void too_early(const float* x, float* out) {
     __pipeline_wait_prior(0);
     out[64 + i] = s[i];
 }
+__global__ void without_end(const float* x, float* out, int n) {
+    __shared__ float s[2];
+    s[0] = -1;
+    for (int i = 0; i < n; i++) __pipeline_memcpy_async(s + (i > 0), x + (i > 0), 4);
+    out[0] = s[0];
+}
 __global__ void together(const int* x, int* out, int n) {
     extern __shared__ int s[];
     auto block = cooperative_groups::this_thread_block();
@@ -101,6 +107,13 @@ def test_a_copy_is_done_at_the_wait(monkeypatch):
     x = torch.randn(2, 32)
     _, out = run(torch.device("cpu"), COPIES, "too_early", 1, 32, x, torch.zeros(3, 32))
     same(out, torch.stack([torch.full((32,), -1.0), torch.full((32,), -1.0), x[0]]))
+
+
+def test_of_endlessly_many_copies_the_oldest_are_done_early():  # otherwise they would fill the machine's memory
+    kernel, x, out = compile_kernel(COPIES, "without_end"), torch.tensor([3.0, 4]), torch.zeros(1)
+    for copies, seen in ((1000, -1), (5000, 3), (10**6, 3)):
+        kernel[1, 1](x, out, copies)
+        assert out == seen
 
 
 def test_a_copy_of_nothing_but_zeros_reads_nothing():

@@ -96,6 +96,7 @@ import resource, sys, torch
 sys.path.insert(0, {str(ROOT)!r})
 from tests.cuda.cpu.trace.test_room import SOURCE, traced
 from utils import compile_kernel
+torch.cuda.is_available()  # a torch that was built for GPUs has NVIDIA's driver reserve much address space
 size = int(open("/proc/self/statm").read().split()[0]) * 4096
 resource.setrlimit(resource.RLIMIT_AS, (size + int(sys.argv[1]), resource.RLIM_INFINITY))
 first = traced(70_000)

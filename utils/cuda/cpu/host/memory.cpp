@@ -144,6 +144,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
         return answer(cudaErrorInvalidPitchValue);
     if (!to || !from || reaches_out(to, to_pitch, width, height) || reaches_out(from, from_pitch, width, height))
         return answer(cudaErrorInvalidValue);
+    Moving moving;
     for (size_t row = 0; row < height; row++)
         memmove((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width);
     return cudaSuccess;
@@ -153,6 +154,7 @@ cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t heig
     if (!width || !height) return cudaSuccess;
     if (!p || (height > 1 && width > pitch) || reaches_out(p, pitch, width, height))
         return answer(cudaErrorInvalidValue);
+    Moving moving;
     for (size_t row = 0; row < height; row++) memset((char*)p + row * pitch, value, width);
     return cudaSuccess;
 }

@@ -1,4 +1,5 @@
-// Asynchronous copies (cuda_pipeline.h): done when a thread waits for them, and not before.
+// Asynchronous copies (cuda_pipeline.h): done when a thread waits for them, and not before. A thread that begins more
+// and more without waiting has the oldest done early, which CUDA allows: what is kept of them must not fill the memory.
 #include <cstring>
 
 #include "cuda_pipeline.h"
@@ -6,6 +7,19 @@
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
+
+static constexpr size_t most_copies = 4096;  // of a thread at a time: 64 KB of shared memory, 16 bytes each
+
+// The oldest of the running thread's.
+static void do_copy(Worker& w, Fiber& me) {
+    Fiber::Copy c = me.copies.front();
+    w.in_kernel = 0;
+    me.copies.pop_front();
+    enter_kernel(w);
+    if (w.trace) trace_copy_ends(*w.trace, c.to, c.bytes, c.code, c.begun);
+    memcpy(c.to, c.from, c.bytes - c.zeros);
+    memset(static_cast<char*>(c.to) + c.bytes - c.zeros, 0, c.zeros);
+}
 
 void async_copy(void* to, const void* from, size_t bytes, size_t zeros) {
     const void* code = __builtin_return_address(0);
@@ -24,6 +38,7 @@ void async_copy(void* to, const void* from, size_t bytes, size_t zeros) {
     Fiber& me = *block().running;
     me.copies.push_back({to, from, bytes, zeros, code, me.group, begun});
     enter_kernel(w);
+    if (me.copies.size() > most_copies) do_copy(w, me);
 }
 
 void wrong_size_of_copy(size_t bytes, size_t zeros) {
@@ -35,16 +50,7 @@ void async_commit() { block().running->group++; }
 
 void async_wait(size_t prior) {
     Fiber& me = *block().running;
-    Worker& w = *block().worker;
-    while (!me.copies.empty() && me.copies.front().group + prior < me.group) {
-        Fiber::Copy c = me.copies.front();
-        w.in_kernel = 0;
-        me.copies.erase(me.copies.begin());
-        enter_kernel(w);
-        if (w.trace) trace_copy_ends(*w.trace, c.to, c.bytes, c.code, c.begun);
-        memcpy(c.to, c.from, c.bytes - c.zeros);
-        memset(static_cast<char*>(c.to) + c.bytes - c.zeros, 0, c.zeros);
-    }
+    while (!me.copies.empty() && me.copies.front().group + prior < me.group) do_copy(*block().worker, me);
 }
 
 }  // namespace cuda_on_cpu

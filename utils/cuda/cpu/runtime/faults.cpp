@@ -73,6 +73,7 @@ static bool is_kernels(const void* context) {
 // that is no function. In a call, the return address is still on top of the stack.
 static bool by_host(const char* address, const void* context) {
     if (!in_host_call()) return false;
+    if (moves_for_host()) return true;
     const char* stack = stack_of_code(context);
     const void* place = place_of_code(context);
     if (stack && address > stack - 4096 && address < stack + 4096)  // a stack overflow, perhaps in a compiler's hook

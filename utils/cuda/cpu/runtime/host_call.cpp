@@ -19,6 +19,7 @@ struct HostCall {
     const void* code;  // of the extension
     Position* here;
     HostCall* outer;
+    bool moves = false;  // memory, for the function: see Moving
     std::string error;
     jmp_buf place;
 };
@@ -35,6 +36,16 @@ bool is_host_code(const void* code) {
     const void* library = in_host_call() ? library_of(code) : nullptr;
     return library && library == library_of(host_call->code);
 }
+
+Moving::Moving() {
+    if (host_call) host_call->moves = true;
+}
+
+Moving::~Moving() {
+    if (host_call) host_call->moves = false;
+}
+
+bool moves_for_host() { return in_host_call() && host_call->moves; }
 
 bool is_runtime_code(const void* code) { return library_of(code) == library_of(reinterpret_cast<const void*>(&is_runtime_code)); }
 
@@ -63,7 +74,7 @@ class StackLimit {
 const char* called_from_python(const char* function, const void* code, void (*run)(void*), void* data) {
     static thread_local std::string error;
     static thread_local const std::unique_ptr<char[]> signal_stack(new char[SignalStack::bytes]);
-    HostCall call{function, code, here, host_call, "", {}};
+    HostCall call{function, code, here, host_call, false, "", {}};
     Handlers handlers;
     StackLimit limit;
     SignalStack stack(signal_stack.get());

@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -91,7 +92,7 @@ struct Fiber {
         unsigned int group;
         uint32_t begun;  // when, by a trace's time
     };
-    std::vector<Copy> copies;
+    std::deque<Copy> copies;
     unsigned int group = 0;  // that copies belong to until it is committed
     Walk walk;
 
@@ -312,6 +313,11 @@ std::string damage_message(const char* kernel);        // about a write beside a
 bool in_host_call();                     // this CPU thread runs an extension's function, and no kernel
 bool is_host_code(const void* code);     // the same, and the code is the extension's
 bool is_runtime_code(const void* code);
+struct Moving {  // while one of these lives, a fault is due to addresses that a host call has given: it ends the call
+    Moving();
+    ~Moving();
+};
+bool moves_for_host();
 [[noreturn]] void leave_host_call(const std::string& what);  // ends the call; `what` its function did, empty if stopped
 
 class GuardedMemory;
