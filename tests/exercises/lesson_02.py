@@ -33,7 +33,6 @@ WRONG = {
         ("wrong", "x[i + 2 * n]", "x[i + n]"),
         ("crashed", "i < n", "i < count"),
         ("crashed", "    if i < n:", "    while i < n:"),  # never ends
-        ("crashed", "", "def repaired_bk(i, x, out, n):\n    out[i] = x[i]"),  # the kernel of run_kernel
         ("crashed", "        out[i] =", "        out[:] ="),
     ],
     "02-mirror": [

@@ -54,11 +54,11 @@ EXERCISES = [
         cases=list(_places()),
         expected=lambda c, r, col, h, w: torch.arange(3 * h * w).view(h, w, 3)[r, col, c].item(),
     ),
-    Question("01-list", _wrong_list, takes="a Python function"),
+    Question("01-list", _wrong_list),
     Function(
         "01-film",
         cases=[{"per_pixel": seconds} for seconds in (1e-6, 1e-5, 2.5e-5)],
         expected=lambda per_pixel: 90 * 60 * 24 * 1920 * 1080 * per_pixel / 86_400,
     ),
-    Question("01-cold", _wrong_stopwatch, takes="a Python function"),
+    Question("01-cold", _wrong_stopwatch),
 ]
