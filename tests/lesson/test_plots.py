@@ -135,6 +135,26 @@ def test_a_whole_picture_has_no_numbers_in_cells(threads):
 
 
 @pytest.mark.parametrize(
+    "width, title",
+    [
+        (
+            10,
+            "5 rows and 10 columns of elements, blocks=(3, 2), threads=(4, 4)\n46 threads without an element (hatched)",
+        ),
+        (1, "5 rows and 1 column of elements, blocks=(1, 2), threads=(4, 4)\n27 threads without an element (hatched)"),
+    ],
+)
+def test_show_threads_calls_a_pixel_what_it_is(width, title):
+    show_threads(5, width, (4, 4), of="element")
+    assert drawn().get_title().startswith(title)
+
+
+def test_show_threads_without_idle_threads():
+    show_threads(4, 8, 8, of="element")
+    assert "every thread has an element" in drawn().get_title()
+
+
+@pytest.mark.parametrize(
     "arguments, kind, words",
     [
         ((0, 5, 8), ValueError, "height must be at least 1, but it is 0"),

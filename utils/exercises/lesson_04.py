@@ -4,7 +4,8 @@ from functools import partial
 
 import torch
 
-from utils.exercises.exercise import Question, given, wrong_lines
+from utils.exercises.exercise import Kernel, Question, given, poison, wrong_lines
+from utils.lesson.simulator import blk_kernel, cdiv
 
 _CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 _SIZES = [(1, 1, 1), (1, 17, 1), (5, 784, 10), (17, 3, 31), (65, 100, 70)]
@@ -70,7 +71,7 @@ def _wrong_groups(matmul_groups):
 
 
 def _matmul_wrong(m, n):
-    """The product of the lesson's third exercise, with its mistake; None where it does not run through."""
+    """The product of the lesson's bug hunt, with its mistake; None where it does not run through."""
     try:
         return torch.stack([torch.stack([(row * n[c]).sum() for c in range(n.shape[1])]) for row in m])
     except (IndexError, RuntimeError):
@@ -111,14 +112,21 @@ def _wrong_test(test_matmul):
             test_matmul(lambda m, n: calls.append(1) or product(m, n))
         except AssertionError:
             return False
-        given(calls or None)
         return True
 
     for what, product in _GOOD.items():
         if not passes(product):
             return f"it rejects a correct product, {what}"
-    passed = [what for what, product in _FAULTY.items() if passes(product)]
-    return f"it lets {len(passed)} of {len(_FAULTY)} wrong products pass, first {passed[0]}" if passed else ""
+    if not calls:
+        return "it never calls product"
+    passed = []
+    for what, product in _FAULTY.items():
+        try:
+            if passes(product):
+                passed.append(what)
+        except Exception as error:
+            return f"it should raise an AssertionError, but with {what} it raises {type(error).__name__}: {error}"
+    return f"it accepts {len(passed)} of {len(_FAULTY)} wrong products, first {passed[0]}" if passed else ""
 
 
 _LINES = {"runs what the file says": 4, "asks for 40 GB": 6, "may be refused": 3}
@@ -127,6 +135,15 @@ _LINES = {"runs what the file says": 4, "asks for 40 GB": 6, "may be refused": 3
 EXERCISES = [
     Question("04-outer", _wrong_outer),
     Question("04-groups", _wrong_groups),
+    Kernel(
+        "04-guess",
+        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (17, 10), (256, 3), (300, 10))],
+        arguments=lambda h, w: {"scores": torch.randn(h * w) - 2, "out": poison(h, dtype=torch.int64), "h": h, "w": w},
+        outputs=("out",),
+        launch=lambda h, w: (cdiv(h, 256), 256),
+        expected=lambda scores, out, h, w: scores.view(h, w).argmax(dim=1),
+        run=blk_kernel,
+    ),
     Question("04-pair", _wrong_pair, takes="two matrices (m, n), both tensors"),
     Question("04-test", _wrong_test),
     Question("04-data", partial(wrong_lines, _LINES), takes="a dictionary with the number of a line for each mistake"),

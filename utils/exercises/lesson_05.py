@@ -52,4 +52,14 @@ EXERCISES = [
         run=blk_kernel2d,
         close=_CLOSE,
     ),
+    Kernel(
+        "05-two",
+        sizes=_SIZES,
+        arguments=_matrices(lambda k, w: (k, w)),
+        outputs=("out",),
+        launch=lambda h, k, w: ((cdiv(w, 8), cdiv(h, 8)), (8, 4)),
+        expected=lambda m, n, out, h, w, k: (m.view(h, k) @ n.view(k, w)).flatten(),
+        run=blk_kernel2d,
+        close=_CLOSE,
+    ),
 ]

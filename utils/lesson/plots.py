@@ -65,9 +65,10 @@ def show_img(x, figsize: tuple[float, float] = (4, 3), alt: str | None = None, *
     describe(alt or f"a {kind} of {_count(x.shape[0], 'row')} and {_count(x.shape[1], 'column')} of pixels")
 
 
-def show_threads(height: int, width: int, threads) -> None:
+def show_threads(height: int, width: int, threads, of: str = "pixel") -> None:
     """Draw which thread of which block owns which pixel of a picture of `height` x `width` pixels.
 
+    `of` is the word for a pixel, "element" for a matrix.
     `threads` is a number, for the flat numbering i = r * width + c, or a pair (x, y) for two-dimensional blocks.
     A colour is a block, the number in a cell is the thread (x,y for a pair), a thick line is the edge of the
     picture, and hatched cells are threads without a pixel. Numbers are left out where they would not fit.
@@ -79,12 +80,12 @@ def show_threads(height: int, width: int, threads) -> None:
         if len(threads) != 2:
             raise ValueError(f"threads is a number or a pair (x, y), but it is {threads!r}")
         x, y = (_at_least_1(size, "threads") for size in threads)
-        _threads_2d(height, width, x, y)
+        _threads_2d(height, width, x, y, of)
     else:
-        _threads_1d(height, width, _at_least_1(threads, "threads"))
+        _threads_1d(height, width, _at_least_1(threads, "threads"), of)
 
 
-def _threads_1d(height: int, width: int, threads: int) -> None:
+def _threads_1d(height: int, width: int, threads: int, of: str) -> None:
     pixels = height * width
     blocks = cdiv(pixels, threads)
     launched = blocks * threads
@@ -112,10 +113,10 @@ def _threads_1d(height: int, width: int, threads: int) -> None:
         text = ", ".join(map(str, same)) if len(same) <= 3 else f"{same[0]}, {same[1]}, ..., {same[-1]}"
         legend.append(Patch(facecolor=COLOURS[colour], edgecolor="black", label=f"block {text}"))
     note = "the number in a cell is threadidx" if numbered else ""
-    _finish(fig, ax, height, width, f"blocks={blocks}, threads={threads}", launched - pixels, note, legend)
+    _finish(fig, ax, height, width, f"blocks={blocks}, threads={threads}", launched - pixels, note, legend, of)
 
 
-def _threads_2d(height: int, width: int, x: int, y: int) -> None:
+def _threads_2d(height: int, width: int, x: int, y: int, of: str) -> None:
     across, down = cdiv(width, x), cdiv(height, y)
     _refuse_too_fine(down * y, across * x)
     r, c = np.mgrid[: down * y, : across * x]
@@ -142,7 +143,7 @@ def _threads_2d(height: int, width: int, x: int, y: int) -> None:
     ax.set_ylabel("blockidx.y", fontsize=TEXT)
     grid = f"blocks=({across}, {down}), threads=({x}, {y})"
     note = "the numbers in a cell are threadidx.x,threadidx.y" if numbered else ""
-    _finish(fig, ax, height, width, grid, across * x * down * y - height * width, note, [])
+    _finish(fig, ax, height, width, grid, across * x * down * y - height * width, note, [], of)
 
 
 def show_matmul(h: int, k: int, w: int, row: int, col: int) -> None:
@@ -336,14 +337,15 @@ def _number(ax, c: int, r: int, text, outside: bool) -> None:
     ax.text(c, r, text, ha="center", va="center", fontsize=TEXT, bbox=box)
 
 
-def _finish(fig, ax, height: int, width: int, grid: str, idle: int, note: str, legend: list) -> None:
+def _finish(fig, ax, height: int, width: int, grid: str, idle: int, note: str, legend: list, of: str) -> None:
     for spine in ax.spines.values():
         spine.set_visible(False)
-    title = f"{_count(height, 'row')} and {_count(width, 'column')} of pixels, {grid}\n"
+    title = f"{_count(height, 'row')} and {_count(width, 'column')} of {of}s, {grid}\n"
+    article = f"an {of}" if of[0] in "aeiou" else f"a {of}"
     where = "hatched, after the last pixel" if legend else "hatched"
-    title += f"{_count(idle, 'thread')} without a pixel ({where})" if idle else "every thread has a pixel"
+    title += f"{_count(idle, 'thread')} without {article} ({where})" if idle else f"every thread has {article}"
     ax.set_title(f"{title}\n{note}" if note else title, fontsize=TEXT)
-    describe(f"which thread of which block owns which pixel: {title}".replace("\n", ", "), fig)
+    describe(f"which thread of which block owns which {of}: {title}".replace("\n", ", "), fig)
     if legend:
         ax.legend(handles=legend, fontsize=TEXT, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
     fig.tight_layout()
