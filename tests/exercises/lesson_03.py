@@ -4,11 +4,11 @@ A wrong one has its verdict in front."""
 
 WRONG = {
     "03-double": [
-        ("crashed", "0.2989f * x[i] + 0.5870f * x[i + n] + 0.1140f * x[i + 2 * n]", "truncf(0.2989 * x[i])"),
-        ("crashed", "0.2989f * x[i] ", "(unsigned)(0.2989 * x[i]) "),
+        ("wrong", "0.2989f * x[i] + 0.5870f * x[i + n] + 0.1140f * x[i + 2 * n]", "truncf(0.2989 * x[i])"),
+        ("wrong", "0.2989f * x[i] ", "(unsigned)(0.2989 * x[i]) "),
         ("does not compile", "0.2989f", "0.2989"),
         ("does not compile", "0.5870f", "0.5870"),
-        ("crashed", "0.2989f * x[i] ", "float(0.2989) * x[i] "),
+        ("wrong", "0.2989f * x[i] ", "float(0.2989) * x[i] "),
         ("wrong", "0.2989f * x[i] ", "0.5870f * x[i] "),
         ("out of bounds", "x[i + 2 * n]", "x[i + 3 * n]"),
     ],
@@ -21,7 +21,7 @@ WRONG = {
         ("does not compile", "int sum", "sum"),
         ("does not compile", "sum > 255 ? 255 : sum", "min(sum, 255.0f)"),  # only NVIDIA's compiler rejects these two
         ("does not compile", "i < n", "i < min(n, 1 << 20)"),
-        ("crashed", "brighten_kernel", "brighter_kernel"),
+        ("wrong: the source has no kernel", "brighten_kernel", "brighter_kernel"),
         (
             "right, but slow",  # neighbouring threads 8 bytes apart
             "size_t(blockIdx.x) * blockDim.x + threadIdx.x",

@@ -74,6 +74,24 @@ _ROUNDS = """    half = blockdim.x // 2
         out[blockidx.x] = shared[0]"""
 _ALONE = "    syncthreads()\n    if t == 0:\n        out[blockidx.x] = {}"
 
+# No more requests than needed, but each of them reads from many places: only the sectors show it.
+WRONG["07-neighbours"].append(
+    (
+        "right, but slow",
+        "    int i = blockIdx.x * 128 + threadIdx.x;\n    int t = threadIdx.x + 1;",
+        "    int t = threadIdx.x % 16 * 8 + threadIdx.x / 16 + 1;\n    int i = blockIdx.x * 128 + t - 1;",
+    )
+)
+_LOAD_N = "        n_tile[tr][tc] = start + tr < k && c < w ? n[(start + tr) * w + c] : 0.0f;\n"
+WRONG["07-rectangle"].append(
+    (
+        "right, but slow",
+        _LOAD_N,
+        """        int e = tr * 32 + tc, down = e % 8, right = e / 8, to = blockIdx.x * 32 + right;
+        n_tile[down][right] = start + down < k && to < w ? n[(start + down) * w + to] : 0.0f;
+""",
+    )
+)
 RIGHT = {
     "07-sum": [
         (_ROUNDS, _ALONE.format("sum(shared)")),

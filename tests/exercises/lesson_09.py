@@ -13,6 +13,8 @@ WRONG = {
         ("wrong", "range(repeat)", "range(repeat + 1)"),
         ("wrong", "    f()\n    wait()\n    samples", "    f()\n    f()\n    wait()\n    samples"),  # warm twice
         ("crashed", "range(repeat)", "range(0)"),
+        ("wrong: your function returned nothing", "return statistics", "statistics"),
+        ("wrong: your function should return a number of seconds, but it", "statistics.median(samples)", "samples"),
     ],
     "09-intensity": [
         ("wrong", "2 * h * w * k\n", "h * w * k\n"),  # the additions are left out
@@ -42,6 +44,16 @@ WRONG = {
 }
 
 RIGHT = {
+    "09-intensity": [
+        ("return flops / moved", "from fractions import Fraction\n    return Fraction(flops, 1) / Fraction(moved)"),
+        (
+            "moved = 4 * (h * k * (w / tile) + k * w * (h / tile) + h * w)",  # tile by tile, as the blocks do it
+            """moved = 4 * h * w
+    for block in range((h // tile) * (w // tile)):
+        for step in range(k // tile):
+            moved += 4 * 2 * tile * tile""",
+        ),
+    ],
     "09-median": [("statistics.median(samples)", "statistics.quantiles(samples * 3, n=2, method='inclusive')[0]")],
     "09-bound": [
         (

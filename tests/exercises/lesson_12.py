@@ -36,7 +36,7 @@ WRONG = {
         ("wrong", "Tensor b, ", ""),
         ("wrong", "Tensor b,", "tensor b,"),
         ("wrong", "scaled_add(", "add("),
-        ("wrong", " -> ()", ""),
+        ("wrong: PyTorch cannot read it: expected arrow but found 'eof' here:\n    scaled_add(", " -> ()", ""),
         ("not yet", "Tensor b", "___"),
     ],
     "12-fake": [
@@ -52,7 +52,8 @@ WRONG = {
         ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() != b.dim()"),  # takes two matrices
         ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() > 1 or b.dim() > 1"),  # a number has no shape[0]
         ("crashed", "a.new_empty((a.shape[0], b.shape[0]))", "a.new_tensor([[p - q for q in b] for p in a.tolist()])"),
-        ("not yet", "a.new_empty((a.shape[0], b.shape[0]))", "None"),
+        ("wrong: your function returned nothing", "a.new_empty((a.shape[0], b.shape[0]))", "None"),
+        ("wrong: your function returned nothing", "return a.new_empty", "a.new_empty"),
     ],
     "12-gradient": [
         ("crashed", "gradient * s[:, None]", "gradient * s[None]"),  # scales columns: there must be as many
@@ -67,7 +68,8 @@ WRONG = {
             "gradient * s[:, None], (gradient * x).sum(dim=1)",
             "(gradient * x).sum(dim=1), gradient * s[:, None]",
         ),
-        ("not yet", "gradient * s[:, None], (gradient * x).sum(dim=1)", "gradient * s[:, None], None"),
+        ("wrong: your function returned (", "(gradient * x).sum(dim=1)", "None"),
+        ("wrong: your function should return two gradients", ", (gradient * x).sum(dim=1)", ""),
     ],
     "12-pays": [
         (

@@ -2,12 +2,16 @@
 
 import math
 import types
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 
 from utils.exercises import check
+from utils.exercises.exercise import Function
+from utils.exercises.judging import judged
 from utils.exercises.lessons import LESSONS, exercises_of
 from utils.exercises.verdicts import KINDS
 
@@ -126,6 +130,9 @@ ODD = {
     "returns text": lambda *args: "\ud800",
     "returns its arguments": lambda *args: args,
     "returns nothing": lambda *args: None,
+    "returns sparse": lambda *args: torch.zeros(5, 5).to_sparse(),
+    "returns nested": lambda *args: ([1, [2]], {"a": (3,)}),
+    "returns numbers": lambda *args: (np.float32(1), np.int64(2)),
     "takes nothing": lambda: 1,
     "raises": raises(ValueError("a mistake")),
     "raises without words": raises(KeyError()),
@@ -154,6 +161,8 @@ def test_any_answer_gets_a_verdict(lesson, capsys):
             said = capsys.readouterr().out
             assert said.startswith(KINDS), (exercise.name, name, said)
             assert "right" not in said.split(":")[0], (exercise.name, name, said)
+            if not name.startswith(("raises", "recursive", "returns hostile")):
+                assert not said.startswith("crashed"), (exercise.name, name, said)
 
 
 @pytest.mark.parametrize("name", [None, 3, [1], "", "02-gaurd", "02", "99-x", "\ud800", Silly(), endless_list()])
@@ -178,6 +187,76 @@ def test_wrong_shapes_are_told_what_the_exercise_takes(capsys):
     ):
         check(name, answer)
         assert capsys.readouterr().out.startswith(f"wrong: this exercise takes {takes}")
+
+
+def nothing(*args):
+    len(args)
+
+
+def test_a_function_without_return_is_told_so(capsys):
+    functions = [exercise for lesson in LESSONS for exercise in exercises_of(lesson) if isinstance(exercise, Function)]
+    names = [exercise.name for exercise in functions] + ["09-median", "09-bound", "10-lanes", "12-fake", "12-gradient"]
+    for name in names:
+        check(name, nothing)
+        assert capsys.readouterr().out.startswith("wrong: your function returned nothing: did you forget `return`?")
+
+
+@pytest.mark.parametrize(
+    "answer, said",
+    [
+        (
+            lambda x: 1,
+            "this exercise takes a Python function of copies, gpu and cpu, but yours is the function <lambda>(x)",
+        ),
+        (dict, "this exercise takes a Python function of copies, gpu and cpu, but got the class dict"),
+        (generator, "this exercise takes a Python function of copies, gpu and cpu, but got the generator function gen"),
+        (
+            coroutine,
+            "this exercise takes a Python function of copies, gpu and cpu, but got the async function coroutine",
+        ),
+        (
+            "hostile",
+            "this exercise takes a Python function of copies, gpu and cpu, but got an object of the type Hostile",
+        ),
+        (len, "this exercise takes a Python function of copies, gpu and cpu, but yours is the function len(obj"),
+        (wrong_types, "the result should be 10, but yours is an object of the type Hostile (copies = 95, gpu = 1, cpu"),
+        (
+            lambda *args: torch.zeros(2, 3),
+            "the result should be 10, but yours is a tensor of shape (2, 3), torch.float32",
+        ),
+        (lambda *args: np.zeros(3), "the result should be 10, but yours is array([0., 0., 0.]) (copies = 95"),
+        (
+            lambda *args: (len(args), None),
+            "your function returned (3, None), where something is still missing (copies = 95",
+        ),
+    ],
+)
+def test_what_is_said_of_another_kind_of_answer(answer, said, capsys):
+    check("12-pays", ODD[answer] if isinstance(answer, str) else answer)
+    assert capsys.readouterr().out.startswith(f"wrong: {said}")
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda x: x.long(), "the result should be torch.float32, but yours is torch.int64"),
+        (lambda x: x[:1], "the result should have the shape (2,), but yours has (1,)"),
+        (lambda x: x.to("meta"), "the result should be on the device cpu, but yours is on meta"),
+        (lambda x: x.to_sparse(), "the result should be an ordinary tensor, but yours has the layout torch.sparse_coo"),
+        (lambda x: x.numpy(), "the result should be a tensor, but yours is array([1., 1.], dtype=float32)"),
+        (lambda x: x.tolist(), "the result should be a tensor, but yours is [1.0, 1.0]"),
+    ],
+)
+def test_what_is_said_of_another_kind_of_tensor(change, said):
+    exercise = Function("99-ones", cases=[{"n": 2}], expected=lambda n: torch.ones(n))
+    assert str(judged(exercise, lambda n: torch.ones(n))) == "right"
+    assert str(judged(exercise, lambda n: change(torch.ones(n)))) == f"wrong: {said} (n = 2)"
+
+
+@pytest.mark.parametrize("number", [np.float64(0.5), np.array(0.5), Fraction(1, 2), Decimal("0.5"), 0.5 + 1e-12])
+def test_a_number_of_any_kind_is_a_number(number):
+    exercise = Function("99-half", cases=[{"n": 2}], expected=lambda n: 1 / n)
+    assert str(judged(exercise, lambda n: number)) == "right"
 
 
 def test_a_fake_kernel_is_called_with_real_devices(capsys):

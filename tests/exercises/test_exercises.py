@@ -23,7 +23,7 @@ import pytest
 import torch
 
 from utils import compile_kernel
-from utils.exercises import check, lessons, progress_line
+from utils.exercises import check, lessons
 from utils.exercises.exercise import Kernel, once, poison
 from utils.exercises.judging import judged
 from utils.exercises.lessons import LESSONS, exercises_of
@@ -226,7 +226,7 @@ def kernel(body):
 
 SAID = {
     "if i < n: out[i] = 2 * x[i]": "right",
-    "pass": "not yet",
+    "pass": "not yet: no thread has read or written anything",
     "if i < n: out[i] = 2 * ___": "not yet",
     "out[i] = 2 * x[i]": "out of bounds: thread 1 of block 0 reads x[1], but x has 1 element (n = 1)",
     "if i < n: out[i - n] = 2 * x[i]": "out of bounds: thread 0 of block 0 writes out[-1], but the first element is "
@@ -237,13 +237,17 @@ SAID = {
     "thread 0 of block 0 writes, in no guaranteed order (n = 17)",
     "if i < n: out[i] += 2 * x[i]": "uninitialized: thread 0 of block 0 reads out[0], which no thread has written yet "
     "(n = 1)",
-    "if i < n - 1: out[i] = 2 * x[i]": "unwritten: out[0] was never written; 1 of 1 elements are missing (n = 1)",
+    "if i < n - 1: out[i] = 2 * x[i]": "unwritten: out[0] was never written (n = 1)",
+    "if i < min(n, 10): out[i] = 2 * x[i]": "unwritten: out[10] was never written, the first of 7 such elements of 17",
+    "if threadidx < n: out[threadidx] = 2 * x[threadidx]": "raced: thread 0 of block 0 and thread 0 of block 1 both "
+    "write out[0], in no guaranteed order: does the index depend on blockidx? (n = 70)",
+    "if i < n: out[i] = 2 * x[i, 0]": "crashed: IndexError: x has 1 dimension here, but got 2 indexes",
     "if i < n: out[i] = 5 * x[0]": "wrong: out[0] should be",
     "if i < n: out[i] = x[i].no_such": "crashed: AttributeError: 'Tensor' object has no attribute 'no_such'",
     "if i < n: out[:n] = 2 * x[i]": "crashed: TypeError: a thread writes one element at a time, but out[...] here is "
     "several",
     "while True: pass": "crashed: thread 0 of block 0 has run 1,000,000 instructions: does it end? (n = 1)",
-    "raise SystemExit": "crashed: SystemExit: ",
+    "raise SystemExit": "crashed: SystemExit",
     "return missing": "crashed: NameError: name 'missing' is not defined",
 }
 
@@ -266,7 +270,7 @@ CUDA = (
 )
 SAID_OF_CUDA = {
     "if (i < n) out[i] = 2 * x[i];": "right",
-    "": "not yet",
+    "": "not yet: no thread has read or written anything",
     "___": "not yet",
     "if (i <= n) out[i] = 2 * x[i];": "out of bounds: thread (1,0,0) of block (0,0,0) reads x[1], but x has 1 element",
     "if (i < n) out[0] = 2 * x[0];": "raced: ",
@@ -275,6 +279,12 @@ SAID_OF_CUDA = {
     "if (i < n) for (int k = 0; k < n; k += 0) out[i] = x[k];": "crashed: thread (0,0,0) of block (0,0,0) has run ",
     "if (i < n) out[i] = 2 * y[i];": "does not compile: cuda_src, line 1: ",
 }
+
+
+def test_a_kernel_that_does_nothing_at_all_is_a_stub():
+    assert verdict_on(
+        IN_CUDA, "__global__ void doubled(const long long* x, long long* out, int n) { /* yours */ }"
+    ) == (verdict_on(IN_PYTHON, lambda blockidx, threadidx, blockdim, x, out, n: None))
 
 
 @pytest.mark.parametrize("body", SAID_OF_CUDA, ids=lambda body: body or "nothing")
@@ -366,19 +376,6 @@ def test_an_unknown_name_gets_the_nearest_one(said):
     assert said("02-gard", None).startswith("There is no exercise '02-gard'. Did you mean '02-guard'? (Lesson 02 has ")
     assert "the lessons with exercises are 01, 02" in said("99-x", None).lower()
     assert said(5, None).startswith("There is no exercise 5.")
-
-
-def test_progress_is_kept_and_lost_again(monkeypatch, capsys):
-    monkeypatch.setattr(lessons, "_solved", set())
-    progress_line("02")
-    check("02-count", (6663, 128))
-    progress_line("02")
-    check("02-count", (6663, 127))
-    progress_line("02")
-    first, right, second, wrong, third = capsys.readouterr().out.splitlines()
-    assert first == third == "Open: count, unnoticed, guard, mirror, stride"
-    assert (right, wrong) == ("right", "wrong: number of threads without a pixel is not 127")
-    assert second == "Solved: count. Open: unnoticed, guard, mirror, stride"
 
 
 def test_the_learners_random_numbers_and_debugger_stay(said):

@@ -2,30 +2,36 @@
 
 To add an exercise, write it into `EXERCISES` of utils/exercises/lesson_NN.py, as one of three kinds:
 
-- `Question(name, wrong)`: `wrong(answer)` returns what is wrong with it in a sentence, or "" if it is right. For
-  values, and for functions where more than the result counts. `given(f(...))` says "not yet" if a None is in there.
-  An error that `wrong` raises about a value means that it is not what the exercise `takes`, "two numbers" for instance.
+- `Question(name, wrong, takes)`: `wrong(answer)` returns what is wrong with it in a sentence, or "" if it is right. For
+  values, and for functions where more than the result counts. `takes` is a text, "two numbers" for instance, if the
+  answer is a value: an error that `wrong` raises means that it was something else. Otherwise the answer is a Python
+  function, and `takes` has the names of its arguments. `given(f(...), torch.Tensor, "a tensor")` is what it returned,
+  if that is a tensor, and otherwise ends `wrong` with a sentence; so does `raise Rejected(sentence)` anywhere.
 - `Function(name, cases, expected)`: the answer is a Python function, and each case the dictionary of its arguments.
 - `Kernel(name, sizes, arguments, outputs, launch, expected)`: the answer is a kernel, in Python where `run` is one of
   lesson/simulator.py's functions, in CUDA C++ where `cuda` is the kernel's name. For each of `sizes`, a dictionary,
   `arguments(**sizes)` makes the kernel's arguments by name and in order, `poison(...)` those of `outputs`;
   `launch(**sizes)` is (blocks, threads), or with a third number what the launch takes for shared memory;
   `expected(**arguments)` is what must be in the output, or a dictionary of several tensors by name. `traffic(**sizes)`
-  is what a good kernel needs: a dictionary of columns of `trace.requests` (utils/cuda/cpu/trace), for which `once` and
-  `like` exist. It is compared for the last of the sizes only, and more than 1.5 times as much is called slow.
-  `why_slow(source)` says why CUDA source that is right is slow although its counts are good, or "".
+  is what a good kernel needs: a dictionary of columns of `trace.requests` (utils/cuda/cpu/trace), for which `once`,
+  `runs` and `like` exist. It is compared for the last of the sizes only, and more than 1.5 times as much is called
+  slow. `why_slow(source)` says why CUDA source that is right is slow although its counts are good, or "".
 
 The notebook holds the rest: a sentence that says what is asked, a cell with the stub and `check(...)`, and under it,
 folded, hints and the solution, which is written nowhere else. tests/exercises/lesson_NN.py holds other answers, most of
 them wrong.
 """
 
+import dis
+import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 
 import torch
 
+from utils.exercises.verdicts import function_of, is_a, not_taken, shown
 from utils.exercises.watched import SECTOR, WARP
 from utils.lesson.simulator import cdiv
 
@@ -33,12 +39,15 @@ __all__ = [
     "Function",
     "Kernel",
     "Question",
-    "Unsolved",
+    "Rejected",
+    "does_nothing",
     "given",
     "is_blank",
     "like",
+    "misfit",
     "once",
     "poison",
+    "runs",
     "traffic_of",
     "uses_name",
     "wrong_lines",
@@ -54,7 +63,7 @@ class Question:
 
     name: str
     wrong: Callable[[object], str]
-    takes: str = "another kind of answer"
+    takes: str | tuple = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ class Kernel:
     expected: Callable
     run: Callable | None = None
     cuda: str = ""
-    prepare: Callable = lambda answer: answer
+    prepare: Callable = lambda answer: answer  # a ValueError says what is wrong with it
     close: dict = field(default_factory=dict)
     traffic: Callable[..., dict] | None = None
     why_slow: Callable[[str], str] | None = None
@@ -89,15 +98,19 @@ class Kernel:
 # ---- for answers ----------------------------------------------------------------------------------------------------
 
 
-class Unsolved(Exception):
-    """The answer is still what the stub returns."""
+class Rejected(Exception):
+    """The answer is wrong, and the text says why: what was expected and what came."""
 
 
-def given(value):
-    """`value`, unless it is the None that a stub returns: then the exercise is not solved yet (`Unsolved`)."""
-    if is_blank(value):
-        raise Unsolved
-    return value
+def given(returned, kind=object, what=""):
+    """What a learner's function returned. Rejected if that is nothing, or not `what`: an instance of `kind`."""
+    if returned is None:
+        raise Rejected("your function returned nothing: did you forget `return`?")
+    if is_blank(returned):
+        raise Rejected(f"your function returned {shown(returned)}, where something is still missing")
+    if not is_a(returned, kind):
+        raise Rejected(f"your function should return {what}, but it returned {shown(returned)}")
+    return returned
 
 
 def is_blank(value) -> bool:
@@ -105,17 +118,45 @@ def is_blank(value) -> bool:
     waiting, seen = [value], set()
     while waiting:
         value = waiting.pop()
-        if value is None or value is ... or (isinstance(value, str) and not value.strip()):
+        if value is None or value is ... or (is_a(value, str) and not value.strip()):
             return True
-        if isinstance(value, (tuple, list, set, dict)) and id(value) not in seen:  # a list may contain itself
+        if is_a(value, (tuple, list, set, dict)) and id(value) not in seen:  # a list may contain itself
             seen.add(id(value))
-            waiting += value.values() if isinstance(value, dict) else value
+            waiting += value.values() if is_a(value, dict) else value
     return False
+
+
+def does_nothing(function) -> bool:
+    """Whether all that a Python function does is to return None, as a stub does."""
+    if not is_a(function, types.FunctionType):
+        return False
+    steps = [step for step in dis.get_instructions(function) if step.opname not in ("RESUME", "NOP", "RETURN_VALUE")]
+    return all(step.opname in ("LOAD_CONST", "RETURN_CONST") and is_blank(step.argval) for step in steps)
+
+
+def misfit(answer, names) -> str:
+    """Why this is no Python function of these arguments; "" if it may be one, and no `names` means any."""
+    if not callable(answer) or is_a(answer, type) or _waits(answer):
+        return not_taken(function_of(names), answer)
+    try:
+        signature = inspect.signature(answer)
+        if names:
+            signature.bind(*names)
+    except TypeError:
+        return f"this exercise takes {function_of(names)}, but yours is {shown(answer)}{signature}"
+    except Exception:  # a built-in function, say
+        pass
+    return ""
+
+
+def _waits(function):
+    """Whether a call returns a generator or a coroutine, and runs nothing yet."""
+    return inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)
 
 
 def uses_name(function, name) -> bool:
     """Whether the code of a Python function, or of a function inside it, looks `name` up; False for anything else."""
-    return isinstance(function, types.FunctionType) and _looks_up(function.__code__, name)
+    return is_a(function, types.FunctionType) and _looks_up(function.__code__, name)
 
 
 def _looks_up(code, name):
@@ -129,7 +170,7 @@ def wrong_lines(right, answer) -> str:
     For a Question: `Question(name, partial(wrong_lines, {"stops too early": 9}))`.
     """
     for mistake, line in right.items():
-        if not isinstance(given(answer[mistake]), int | float):
+        if not is_a(answer[mistake], Real):
             return f"a line is a number, such as 3, but for the one that {mistake} yours is {answer[mistake]!r}"
         if answer[mistake] != line:
             return f"line {answer[mistake]} is not the one that {mistake}"
@@ -152,6 +193,15 @@ def once(*tensors) -> dict:
         "requests": sum(cdiv(x.numel(), WARP) for x in tensors),
         "sectors": sum(cdiv(x.nbytes, SECTOR) for x in tensors),
     }
+
+
+def runs(pieces, size=4) -> dict:
+    """The traffic of requests that each touch one run of elements: `pieces` has (first element, how many) of each,
+    and an element has `size` bytes. A run of no elements is no request."""
+    pieces = [(first, count) for first, count in pieces if count > 0]
+    last = [((first + count) * size - 1) // SECTOR for first, count in pieces]
+    sectors = sum(end - first * size // SECTOR + 1 for end, (first, _) in zip(last, pieces, strict=True))
+    return {"requests": len(pieces), "sectors": sectors}
 
 
 def like(source, kernel, launch, arguments, columns=("requests", "sectors")) -> dict:

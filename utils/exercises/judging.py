@@ -9,8 +9,19 @@ from secrets import randbits
 
 import torch
 
+from utils.cuda.common import cxx
 from utils.cuda.common.grid import launch_sizes
-from utils.exercises.exercise import Function, Kernel, Question, given, is_blank, traffic_of, uses_name
+from utils.exercises.exercise import (
+    Function,
+    Kernel,
+    Question,
+    does_nothing,
+    given,
+    is_blank,
+    misfit,
+    traffic_of,
+    uses_name,
+)
 from utils.exercises.lessons import find, note, unknown
 from utils.exercises.running import failure, learners_limit, outcome, watched_kernel
 from utils.exercises.verdicts import (
@@ -18,13 +29,15 @@ from utils.exercises.verdicts import (
     case_text,
     counts,
     difference,
+    function_of,
+    is_a,
     not_taken,
     printable,
     unwritten,
     worst,
 )
 from utils.exercises.watched import Memory
-from utils.lesson.simulator import run_kernel
+from utils.lesson.simulator import blk_kernel2d_shared, run_kernel
 
 __all__ = ["check", "judged"]
 
@@ -37,6 +50,9 @@ _KINDS = {  # what a trace calls a problem, and what it is called here; everythi
     "unwritten": "unwritten",
 }
 _GO_ON = {"race", "uninitialized", "unwritten"}  # a larger size may have something worse
+_REPEATED = ("requests", "wavefronts")  # what a read too many adds to
+_AS_WRITTEN = "\n    That is what the source says. Where it reads an element again, nvcc may remove the second read."
+_UNTOUCHED = Verdict("not yet", "no thread has read or written anything")
 
 
 def check(name, answer) -> None:
@@ -47,14 +63,15 @@ def check(name, answer) -> None:
         return
     with torch.random.fork_rng(devices=[]):  # the learner's random numbers stay as they would be
         verdict = judged(exercise, answer)
-    note(name, solved=verdict.kind == "right")
+    if verdict.kind == "right":
+        note(name)
     print(printable(str(verdict)))
 
 
 def judged(exercise, answer) -> Verdict:
     """The worst that there is to say. Whatever goes wrong in between is something to say as well."""
     try:
-        if is_blank(answer) or _has_blank(answer):
+        if is_blank(answer) or _has_blank(answer) or does_nothing(answer):
             return Verdict("not yet")
         return worst(list(_JUDGES[type(exercise)](exercise, answer)))
     except KeyboardInterrupt:
@@ -65,7 +82,7 @@ def judged(exercise, answer) -> Verdict:
 
 def _has_blank(answer):
     """Whether it still has `___`, where something is to be filled in."""
-    if isinstance(answer, str):
+    if is_a(answer, str):
         return re.search(r"(?<!\w)___(?!\w)", answer) is not None
     return uses_name(answer, "___")
 
@@ -74,26 +91,39 @@ def _has_blank(answer):
 
 
 def _verdicts_on_question(question, answer):
-    text = outcome(lambda: question.wrong(answer))
-    if isinstance(text, Verdict) and text.kind == "crashed" and not callable(answer):
-        text = not_taken(question.takes, answer)
+    if is_a(question.takes, str):
+        text = outcome(lambda: question.wrong(answer))
+        if isinstance(text, Verdict) and text.kind == "crashed":
+            text = not_taken(question.takes, answer)
+    elif not (text := misfit(answer, question.takes)):
+        text = outcome(lambda: question.wrong(answer), unfit=_unfit(question.takes))
     yield text if isinstance(text, Verdict) else Verdict("wrong", text) if text else Verdict("right")
 
 
 def _verdicts_on_function(exercise, answer):
-    if not callable(answer):
-        yield Verdict("wrong", not_taken("a Python function", answer))
-        return
     for case, fresh in _with_fresh(exercise.cases):
         arguments = case() if callable(case) else case
-        expected = exercise.expected(**_copied(arguments))
-        got = outcome(lambda arguments=arguments: given(answer(*_copied(arguments).values())))
-        if isinstance(got, Verdict):
-            yield got
+        if text := misfit(answer, arguments):
+            yield Verdict("wrong", text)
             return
-        if wrong := difference(got, expected, "the result", exercise.close):
-            yield Verdict("wrong", f"{wrong} ({case_text(arguments, fresh)})")
+        got = outcome(lambda arguments=arguments: _wrong_result(exercise, answer, arguments), unfit=_unfit(arguments))
+        place = f" ({case_text(arguments, fresh)})"
+        if isinstance(got, Verdict):
+            yield Verdict(got.kind, got.text + place if got.text else "")
+            return
+        if got:
+            yield Verdict("wrong", got + place)
     yield Verdict("right")
+
+
+def _wrong_result(exercise, answer, arguments):
+    returned = given(answer(*_copied(arguments).values()))
+    return difference(returned, exercise.expected(**_copied(arguments)), "the result", exercise.close)
+
+
+def _unfit(names):
+    """The beginning of a sentence, where `misfit` has seen nothing and yet no line of a function has run."""
+    return f"this exercise takes {function_of(names)}, and yours does not fit"
 
 
 def _with_fresh(cases):
@@ -113,23 +143,39 @@ def _copied(arguments):
 
 
 def _verdicts_on_kernel(exercise, answer):
-    if exercise.cuda:
-        answer = _source(answer)
-        fits, takes, verdicts = isinstance(answer, str), "CUDA source text", _in_cuda
+    try:
+        answer = exercise.prepare(_source(answer) if exercise.cuda else answer)
+    except ValueError as error:
+        wrong = str(error)
     else:
-        fits, takes, verdicts = callable(answer), "a Python function", _in_python
-    if fits:
-        yield from verdicts(exercise, exercise.prepare(answer))
-        yield Verdict("right")
-    else:
-        yield Verdict("wrong", not_taken(takes, answer))
+        wrong = _no_source(exercise, answer) if exercise.cuda else misfit(answer, _python_arguments(exercise))
+    if wrong:
+        yield Verdict("wrong", wrong)
+        return
+    yield from (_in_cuda if exercise.cuda else _in_python)(exercise, answer)
+    yield Verdict("right")
 
 
 def _source(answer):
-    """The source of a kernel that %%cuda or compile_kernel has made; another answer as it is."""
+    """The text of CUDA source, or of a kernel that %%cuda or compile_kernel has made."""
     from utils.cuda import kernel
 
-    return answer.source if isinstance(answer, kernel.Kernel) else answer
+    answer = answer.source if is_a(answer, kernel.Kernel) else answer
+    if not is_a(answer, str):
+        raise ValueError(not_taken("CUDA source text", answer))
+    return answer
+
+
+def _no_source(exercise, text):
+    """That a text has no kernel at all, or ""."""
+    return "" if cxx.kernels(text) else not_taken(f"CUDA source with the kernel `{exercise.cuda}`", text)
+
+
+def _python_arguments(exercise):
+    """The names of what a simulator calls a Python kernel with."""
+    own = ["i"] if exercise.run is run_kernel else ["blockidx", "threadidx", "blockdim"]
+    waits = ["syncthreads", "shared"] if exercise.run is blk_kernel2d_shared else []
+    return [*own, *waits, *next(_cases(exercise))[2]]
 
 
 def _cases(exercise):
@@ -165,7 +211,7 @@ def _in_python(exercise, answer):
                 other = "with the threads in reverse order the result is different"
                 yield Verdict("raced", f"{other}: does one thread use what another leaves behind? ({case})")
     if not touched:
-        yield Verdict("not yet")
+        yield _UNTOUCHED
     elif exercise.traffic:
         yield from _slow(exercise, forward.traffic(), sizes, case)
 
@@ -212,11 +258,14 @@ def _in_cuda(exercise, source):
     except CompileError as error:
         yield Verdict("does not compile", error.wrong)
         return
-    except (TypeError, ValueError, RuntimeError) as error:  # a launch, or parameters, that it should not have
+    except (TypeError, ValueError) as error:  # a kernel of another name, or with other parameters
+        yield Verdict("wrong", f"{error} (the launch of this exercise passes {', '.join(arguments)})")
+        return
+    except RuntimeError as error:
         yield Verdict("crashed", str(error))
         return
     if not touched:
-        yield Verdict("not yet")
+        yield Verdict("not yet") if _is_empty(source, exercise.cuda) else _UNTOUCHED
     if not trace.ok:
         return
     if exercise.traffic:
@@ -224,6 +273,11 @@ def _in_cuda(exercise, source):
     if exercise.why_slow and (why := exercise.why_slow(source)):
         yield Verdict("right, but slow", why)
     yield from _on_gpu(exercise, source)
+
+
+def _is_empty(source, name):
+    """Whether nothing is between the brackets of a kernel."""
+    return any(len(each.tokens) - each.head <= 2 for each in cxx.declared_kernels(source) if each.name == name)
 
 
 def _hint(problem):
@@ -258,7 +312,9 @@ def _slow(exercise, traffic, sizes, case):
     needed = exercise.traffic(**sizes)
     if any(traffic[what] > SLOW * least for what, least in needed.items()):
         yours = counts({what: traffic[what] for what in needed})
-        yield Verdict("right, but slow", f"yours makes {yours}, a good one {counts(needed)} ({case})")
+        text = f"yours makes {yours}, a good one {counts(needed)} ({case})"
+        repeats = exercise.cuda and any(traffic[what] > least for what, least in needed.items() if what in _REPEATED)
+        yield Verdict("right, but slow", f"{text}{_AS_WRITTEN if repeats else ''}")
 
 
 _JUDGES = {Question: _verdicts_on_question, Function: _verdicts_on_function, Kernel: _verdicts_on_kernel}

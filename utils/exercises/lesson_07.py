@@ -2,7 +2,7 @@
 
 import torch
 
-from utils.exercises.exercise import Kernel, poison
+from utils.exercises.exercise import Kernel, poison, runs
 from utils.lesson.simulator import blk_kernel2d_shared, cdiv
 
 _SUM_THREADS, _THREADS = 16, 128  # in a block
@@ -17,6 +17,23 @@ def _block_sums(x, out, n):
 def _neighbours(x, out, n):
     padded = torch.nn.functional.pad(x, (1, 1))
     return padded[:-2] + padded[1:-1] + padded[2:]
+
+
+def _traffic_of_neighbours(n):
+    """A load and a store of each warp, and the two neighbours of each block."""
+    warps = [(first, min(32, n - first)) for first in range(0, n, 32)]
+    edges = [(place, 1) for first in range(_THREADS, n, _THREADS) for place in (first - 1, first)]
+    return runs([*warps, *warps, *edges])
+
+
+def _traffic_of_rectangles(h, k, w):
+    """A row of a tile is a request: h rows of m, 8 numbers at a time, for each column of blocks; k rows of n for each
+    row of blocks; and h rows of the result."""
+    columns = [(c, min(32, w - c)) for c in range(0, w, 32)]
+    of_m = [(r * k + start, min(8, k - start)) for _ in columns for r in range(h) for start in range(0, k, 8)]
+    of_n = [(i * w + c, count) for _ in range(0, h, 8) for i in range(k) for c, count in columns]
+    of_out = [(r * w + c, count) for r in range(h) for c, count in columns]
+    return runs([*of_m, *of_n, *of_out])
 
 
 def factors(h, k, w):
@@ -43,8 +60,7 @@ EXERCISES = [
         launch=lambda n: (cdiv(n, _THREADS), _THREADS),
         expected=_neighbours,
         cuda="neighbours",
-        # A load and a store for each warp, and two loads for the neighbours of each block.
-        traffic=lambda n: {"requests": 2 * cdiv(n, 32) + 2 * cdiv(n, _THREADS)},
+        traffic=_traffic_of_neighbours,
     ),
     Kernel(
         "07-rectangle",
@@ -55,8 +71,6 @@ EXERCISES = [
         expected=lambda m, n, out, h, w, k: m @ n,
         cuda="matmul_rectangle",
         close={"rtol": 1e-4, "atol": 1e-4},
-        # A row of a tile is one request: h rows of m, in steps of 8 numbers, for each column of blocks, k rows of n for
-        # each row of blocks. And a store for each row of a block's result.
-        traffic=lambda h, k, w: {"requests": cdiv(w, 32) * (h * cdiv(k, 8) + k * cdiv(h, 8) + h)},
+        traffic=_traffic_of_rectangles,
     ),
 ]

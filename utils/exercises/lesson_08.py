@@ -1,20 +1,24 @@
 """Lesson 08: sectors of a stride, wide loads of structs, the order of the lanes, banks for numbers of 8 bytes."""
 
+from numbers import Integral
+
 import torch
 
-from utils.exercises.exercise import Kernel, Question, given, poison
+from utils.exercises.exercise import Kernel, Question, poison
+from utils.exercises.verdicts import is_a, not_taken
 from utils.lesson.simulator import cdiv
 
 _STRIDES = (0, 3, 6, 9)
 
 
+_SECTORS = "a dictionary that maps each of the strides 0, 3, 6 and 9 to a whole number"
+
+
 def _wrong_sectors(answer):
-    if not isinstance(answer, dict) or sorted(answer) != list(_STRIDES):
-        return f"the answer is a dictionary with the keys {', '.join(map(str, _STRIDES))}, but yours is {answer!r}"
+    if sorted(answer) != list(_STRIDES) or not all(is_a(answer[stride], Integral) for stride in _STRIDES):
+        return not_taken(_SECTORS, answer)
     for stride in _STRIDES:
         sectors = {4 * lane * stride // 32 for lane in range(32)}
-        if not isinstance(given(answer[stride]), int):
-            return f"for stride {stride} the answer is a whole number, but yours is {answer[stride]!r}"
         if answer[stride] != len(sectors):
             where = f"each lane is {4 * stride} bytes after the one before it, and the last one at byte {124 * stride}"
             return f"a request with stride {stride} does not touch {answer[stride]} sectors: {where}"
@@ -30,7 +34,7 @@ def _matrix(h, w):
 
 
 EXERCISES = [
-    Question("08-stride", _wrong_sectors),
+    Question("08-stride", _wrong_sectors, takes=_SECTORS),
     Kernel(
         "08-energy",
         sizes=[{"n": n} for n in (1, 31, 129, 256)],

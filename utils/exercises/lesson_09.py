@@ -3,8 +3,10 @@
 import statistics
 from functools import partial
 from math import isclose
+from numbers import Real
 
 from utils.exercises.exercise import Function, Question, given, wrong_lines
+from utils.exercises.verdicts import counted, is_a, shown
 
 _LAUNCH = 0.01  # seconds that a submission costs on the machine below
 
@@ -31,11 +33,11 @@ class _Machine:
 def _wrong_median(median_time):
     for works in ([50.0, 3.0], [50.0, 3.0, 4.0, 3.5, 20.0, 5.0], [9.0, 2.0, 1.0, 6.0, 30.0]):
         machine, repeat = _Machine(works), len(works) - 1
-        got = given(median_time(machine.run, machine.wait, machine.clock, repeat))
+        got = given(median_time(machine.run, machine.wait, machine.clock, repeat), Real, "a number of seconds")
         if machine.calls != repeat + 1:
             return (
-                f"with repeat = {repeat}, f was called {machine.calls} times, "
-                f"but one warm-up and {repeat} samples make {repeat + 1}"
+                f"with repeat = {repeat}, f was called {counted(machine.calls, 'time')}, "
+                f"but one warm-up and {counted(repeat, 'sample')} make {repeat + 1}"
             )
         right = statistics.median(work + _LAUNCH for work in works[1:])
         if not isclose(got, right, rel_tol=1e-6):
@@ -49,6 +51,8 @@ def _wrong_median(median_time):
 _BOUNDS = [(1e6, 8e6, 1e12, 1e11), (2e12, 2e8, 6e13, 4e12), (0, 1e9, 1e13, 1e12), (5e6, 4e6, 6e13, 4e12)]
 _BOUNDS += [(1e6, 8e6, 1e9, 1e12)]
 
+_PAIR = "a pair, a number of seconds and a word"
+
 
 def _wrong_bound(bound):
     for flops, size, peak, bandwidth in _BOUNDS:
@@ -56,16 +60,16 @@ def _wrong_bound(bound):
         case = f"the operations take {arithmetic:g} s, the bytes {memory:g} s (flops = {flops:g}, bytes = {size:g}, "
         case += f"peak = {peak:g}, bandwidth = {bandwidth:g})"
         try:
-            answer = given(bound(flops, size, peak, bandwidth))
+            answer = given(bound(flops, size, peak, bandwidth), tuple | list, _PAIR)
         except ZeroDivisionError:
             return f"it divides by zero where {case}"
-        if not isinstance(answer, tuple | list) or len(answer) != 2:
-            return f"the answer is a pair, seconds and a word, but yours is {answer!r}"
+        if len(answer) != 2 or not is_a(answer[0], Real):
+            return f"your function should return {_PAIR}, but it returned {shown(answer)}"
         least, limit = max((arithmetic, "arithmetic"), (memory, "memory"))
         if not isclose(answer[0], least, rel_tol=1e-6):
             return f"{answer[0]:g} s is not the least time: {case}"
         if answer[1] != limit:
-            return f"{answer[1]!r} is not what bounds it: {case}"
+            return f"{shown(answer[1])} is not what bounds it: {case}"
     return ""
 
 
@@ -73,18 +77,18 @@ _MISTAKES = {"compiles while the clock runs": 6, "stops too early": 9, "fits int
 
 
 EXERCISES = [
-    Question("09-median", _wrong_median),
+    Question("09-median", _wrong_median, takes=("f", "wait", "clock", "repeat")),
     Function(
         "09-intensity",
         cases=[
             {"h": 16, "w": 16, "k": 16, "tile": 16},
-            {"h": 128, "w": 128, "k": 128, "tile": 16},
-            {"h": 64, "w": 96, "k": 320, "tile": 32},
-            {"h": 4096, "w": 1024, "k": 64, "tile": 8},
+            {"h": 32, "w": 32, "k": 32, "tile": 16},
+            {"h": 64, "w": 96, "k": 320, "tile": 32},  # small enough to be counted tile by tile
+            {"h": 256, "w": 64, "k": 32, "tile": 8},
         ],
         expected=lambda h, w, k, tile: 2 * h * w * k / (4 * (2 * h * w * k / tile + h * w)),
     ),
-    Question("09-bound", _wrong_bound),
+    Question("09-bound", _wrong_bound, takes=("flops", "bytes", "peak", "bandwidth")),
     Question(
         "09-hunt", partial(wrong_lines, _MISTAKES), takes="a dictionary with the number of a line for each mistake"
     ),

@@ -1,6 +1,7 @@
 """Lesson 10: the limit that counts give, registers, the order of the lanes, copies in flight."""
 
 import re
+from numbers import Integral
 from random import randint, uniform
 
 import torch
@@ -8,6 +9,7 @@ import torch
 from utils.cuda.common import cxx
 from utils.exercises.exercise import Function, Kernel, Question, given, poison
 from utils.exercises.lesson_07 import factors
+from utils.exercises.verdicts import is_a, shown
 from utils.lesson.simulator import cdiv
 
 _TILES, _TILE = 8, 64  # of a block
@@ -19,12 +21,11 @@ def _shared_by_pairs(wanted):
 
 
 def _wrong_order(place_of):
-    places = [given(place_of(lane)) for lane in range(32)]
-    places = [tuple(place) if isinstance(place, list) else place for place in places]
+    places = [tuple(given(place_of(lane), tuple | list, "a row and a column")) for lane in range(32)]
     halves = range(16), range(16, 32)  # of the warp: the hardware looks at each by itself
     for lane, place in enumerate(places):
-        if not isinstance(place, tuple) or len(place) != 2:
-            return f"the place of a lane is its row and its column, but for lane {lane} it is {place!r}"
+        if len(place) != 2 or not all(is_a(number, Integral) for number in place):
+            return f"the place of a lane is its row and its column, but for lane {lane} it is {shown(place)}"
         if place not in [(r, c) for r in range(4) for c in range(8)]:
             return f"lane {lane} is at {place}, which is outside the 4 rows and 8 columns"
         if place in places[:lane]:
@@ -87,7 +88,7 @@ EXERCISES = [
         close={"rtol": 1e-4, "atol": 1e-4},
         traffic=_traffic_of_rows,
     ),
-    Question("10-lanes", _wrong_order),
+    Question("10-lanes", _wrong_order, takes=("lane",)),
     Kernel(
         "10-pipeline",
         sizes=[{"blocks": blocks} for blocks in (1, 2, 5)],

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from utils.exercises.exercise import Function, Kernel, Question, given, once, poison
-from utils.exercises.verdicts import difference, not_taken, unwritten
+from utils.exercises.exercise import Function, Kernel, Question, Rejected, misfit, once, poison
+from utils.exercises.verdicts import difference, is_a, not_taken, unwritten
 from utils.exercises.watched import Outside, Watched, viewed_as
 from utils.lesson.simulator import blk_kernel2d, cdiv
 
@@ -40,9 +40,12 @@ class _Cuda(types.SimpleNamespace):
 
 def _as_kernel(answer):
     """A function that Numba's `@cuda.jit` takes, as utils/lesson/simulator.py calls kernels, with our `cuda` in it."""
-    answer = getattr(answer, "py_func", getattr(answer, "fn", answer))  # without a decorator
-    if not isinstance(answer, types.FunctionType):
+    if callable(answer):
+        answer = getattr(answer, "py_func", getattr(answer, "fn", answer))  # without a decorator
+    if not is_a(answer, types.FunctionType):
         return answer
+    if wrong := misfit(answer, ("x", "s", "out")):
+        raise Rejected(wrong)
 
     def kernel(blockidx, threadidx, blockdim, *args):
         here = [blockidx.x * blockdim.x + threadidx.x, blockidx.y * blockdim.y + threadidx.y]
@@ -140,6 +143,8 @@ def _run(answer, programs, tensors, sizes, constants):
     from triton.runtime.interpreter import InterpretedFunction
 
     answer, watched = getattr(answer, "fn", answer), _WatchedTensors(tensors)
+    if not is_a(answer, types.FunctionType) or answer.__name__ == "<lambda>":  # Triton reads the text of a `def`
+        raise Rejected(not_taken("a program of Triton, written with `def`", answer))
     try:
         with _interpreter(), _watching(watched), np.errstate(all="ignore"):  # an overflow shows in the result
             InterpretedFunction(answer)[(programs,)](*watched.places.values(), *sizes, **constants)
@@ -153,15 +158,12 @@ def _run(answer, programs, tensors, sizes, constants):
 
 def _wrong_program(answer, programs, tensors, sizes, constants, expected, case):
     """What is wrong with one run, in a sentence."""
-    if not callable(answer):
-        return not_taken("a Python function", answer)
     out, missing = _run(answer, programs, tensors, sizes, constants)
     wrong = unwritten("out", missing, out) if missing else difference(out, expected, "out", {"rtol": 1e-4})
     return f"{wrong} ({case})" if wrong else ""
 
 
 def _wrong_mask(answer):
-    given(answer)
     for n, block in ((8, 8), (1, 8), (17, 8), (64, 16), (70, 16)):
         x = torch.rand(n)
         tensors = {"x": x, "out": poison(n)}
@@ -172,7 +174,6 @@ def _wrong_mask(answer):
 
 
 def _wrong_softmax(answer):
-    given(answer)
     rows = {
         "numbers around 0": torch.randn(3, 8),
         "one column": torch.randn(4, 1),
@@ -214,8 +215,8 @@ EXERCISES = [
         prepare=_as_kernel,
         traffic=_traffic,
     ),
-    Question("11-mask", _wrong_mask),
-    Question("11-softmax", _wrong_softmax),
+    Question("11-mask", _wrong_mask, takes=("x", "out", "n", "BLOCK")),
+    Question("11-softmax", _wrong_softmax, takes=("x", "out", "w", "BLOCK")),
     Function(
         "11-fusion",
         cases=[

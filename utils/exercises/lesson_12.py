@@ -5,7 +5,7 @@ import types
 import torch
 
 from utils.exercises.exercise import Function, Kernel, Question, given, once, poison
-from utils.exercises.verdicts import difference
+from utils.exercises.verdicts import difference, is_a, not_taken, shown
 from utils.lesson.simulator import cdiv
 
 _THREADS, _MOST_BLOCKS = 128, 4
@@ -19,14 +19,17 @@ _SCHEMA = [("a", ["Tensor"], False), ("b", ["Tensor"], False), ("out", ["Tensor"
 _SCHEMA += [("factor", ["float", "number"], False)]  # a Scalar is a number, as in PyTorch's own schemas
 
 
+_SCHEMA_TEXT = "the text of a schema, such as 'square(Tensor x) -> Tensor'"
+
+
 def _wrong_schema(answer):
-    if not isinstance(answer, str):
-        return f"a schema is text, but got {answer!r}"
+    if not is_a(answer, str):
+        return not_taken(_SCHEMA_TEXT, answer)
     try:
         schema = torch._C.parse_schema(answer)
     except RuntimeError as error:
-        first = next(line for line in str(error).splitlines() if line.strip())
-        return f"PyTorch cannot read it: {first}"
+        first, *place = str(error).strip().splitlines()
+        return "\n    ".join([f"PyTorch cannot read it: {first}", *place])
     if schema.name != "scaled_add":
         return f"the operator should be called scaled_add, but yours is {schema.name}"
     names = [argument.name for argument in schema.arguments]
@@ -61,10 +64,8 @@ def _wrong_fake(answer):
 def _wrong_on(device, answer):
     for h, w, dtype in ((3, 5, torch.float32), (4, 4, torch.float64), (1, 7, torch.float16), (0, 2, torch.float32)):
         a, b = torch.empty(h, dtype=dtype, device=device), torch.empty(w, dtype=dtype, device=device)
-        out, case = answer(a, b), f"a has {h} numbers and b {w}, both {str(dtype)[6:]}, on the device {device}"
-        given(out)
-        if not isinstance(out, torch.Tensor):
-            return f"it should return a tensor, but it returns {out!r}"
+        out = given(answer(a, b), torch.Tensor, "a tensor")
+        case = f"a has {h} numbers and b {w}, both {str(dtype)[6:]}, on the device {device}"
         for what, got, wanted in (
             ("size", list(out.shape), [h, w]),
             ("type", str(out.dtype)[6:], str(dtype)[6:]),
@@ -87,13 +88,16 @@ def _wrong_on(device, answer):
     return ""
 
 
+_GRADIENTS = "two gradients, those of x and s"
+
+
 def _wrong_gradient(answer):
     for h, w in ((1, 1), (3, 5), (4, 4), (7, 2)):
         x, s, gradient = (torch.randn(size, dtype=torch.float64) for size in ((h, w), (h,), (h, w)))
-        gradients = answer(types.SimpleNamespace(saved_tensors=(x, s), needs_input_grad=(True, True)), gradient)
-        given(gradients)
-        if not isinstance(gradients, (tuple, list)) or len(gradients) != 2:
-            return "it should return two gradients, those of x and s"
+        ctx = types.SimpleNamespace(saved_tensors=(x, s), needs_input_grad=(True, True))
+        gradients = given(answer(ctx, gradient), tuple | list, _GRADIENTS)
+        if len(gradients) != 2:
+            return f"your function should return {_GRADIENTS}, but it returned {shown(gradients)}"
         for name, got, wanted in (
             ("x", gradients[0], gradient * s[:, None]),
             ("s", gradients[1], (gradient * x).sum(1)),
@@ -114,9 +118,9 @@ EXERCISES = [
         cuda="vector_add",
         traffic=lambda n: once(*(torch.empty(n) for _ in range(3))),
     ),
-    Question("12-schema", _wrong_schema),
-    Question("12-fake", _wrong_fake),
-    Question("12-gradient", _wrong_gradient),
+    Question("12-schema", _wrong_schema, takes=_SCHEMA_TEXT),
+    Question("12-fake", _wrong_fake, takes=("a", "b")),
+    Question("12-gradient", _wrong_gradient, takes=("ctx", "gradient")),
     Function(
         "12-pays",
         cases=[

@@ -1,14 +1,20 @@
-"""The exercises of each lesson, and which of them have been solved since the notebook's Python process started."""
+"""The exercises of each lesson, and which of them have been solved.
+
+What is solved stays solved. Beside the learner's copies of the lessons, `.solved.txt` keeps the names, one per line;
+delete it to begin again. Notebooks only ever add lines to it, so that several may be open at once.
+"""
 
 import importlib
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
 __all__ = ["LESSONS", "exercises_of", "find", "note", "progress_line", "unknown"]
 
+ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted(path.stem[-2:] for path in Path(__file__).parent.glob("lesson_*.py"))
 
-_solved: set[str] = set()  # names of exercises
+_solved: set[str] = set()  # names of exercises, since this process started
 
 
 def exercises_of(lesson) -> list:
@@ -31,19 +37,45 @@ def unknown(name) -> str:
     return f"There is no exercise {name!r}.{meant} ({have}.)"
 
 
-def note(name, solved) -> None:
-    """Note whether the last answer to an exercise was right."""
-    (_solved.add if solved else _solved.discard)(name)
+# ---- what is solved -------------------------------------------------------------------------------------------------
+
+
+def note(name) -> None:
+    """Note that an exercise is solved, for good where that can be written down."""
+    if name not in _all_solved():
+        _solved.add(name)
+        if path := _kept_in():
+            with suppress(OSError), path.open("a", encoding="utf-8") as file:
+                file.write(f"\n{name}\n")  # on a line of its own, even after one that was cut off
 
 
 def progress_line(lesson) -> None:
-    """Print which exercises of a lesson, such as "02", have been solved since the notebook's Python process started."""
+    """Print which exercises of a lesson, such as "02", have been solved."""
     if lesson not in LESSONS:
         print(f"There is no lesson {lesson!r} with exercises. The number has two digits, as in '02'.")
         return
-    names = [exercise.name for exercise in exercises_of(lesson)]
+    names, solved = [exercise.name for exercise in exercises_of(lesson)], _all_solved()
     groups = {
-        "Solved": [name[3:] for name in names if name in _solved],
-        "Open": [name[3:] for name in names if name not in _solved],
+        "Solved": [name[3:] for name in names if name in solved],
+        "Open": [name[3:] for name in names if name not in solved],
     }
     print(". ".join(f"{what}: {', '.join(group)}" for what, group in groups.items() if group))
+
+
+def _all_solved():
+    if path := _kept_in():
+        with suppress(OSError):
+            return _solved | set(path.read_text(encoding="utf-8", errors="replace").split())
+    return _solved
+
+
+def _kept_in():
+    """The file for a notebook among the learner's copies, or one that has fetched the course as Colab does. None for
+    every other process, such as a test or `make course`, and where something else has the file's name."""
+    with suppress(OSError):
+        here, copies = Path.cwd(), ROOT / "lab"
+        among_copies = here.is_relative_to(copies)
+        if among_copies or (here / "course").resolve() == ROOT:
+            path = (copies if among_copies else here) / ".solved.txt"
+            return path if path.is_file() or not path.exists() else None
+    return None

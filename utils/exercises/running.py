@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from utils.exercises.exercise import Unsolved
+from utils.exercises.exercise import Rejected
 from utils.exercises.verdicts import Verdict
 from utils.exercises.watched import Outside
 
@@ -78,8 +78,8 @@ def _is_learners(filename):
 # ---- a call ---------------------------------------------------------------------------------------------------------
 
 
-def outcome(call, limit=None):
-    """What `call()` returns, or the Verdict on what ended it: everything but the stop button."""
+def outcome(call, limit=None, unfit=""):
+    """What `call()` returns, or the Verdict on what ended it: everything but the stop button. For `unfit` see below."""
     try:
         with limit or learners_limit():
             return call()
@@ -88,22 +88,31 @@ def outcome(call, limit=None):
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return failure(error)
+        return failure(error, unfit)
 
 
-def failure(error) -> Verdict:
-    """The Verdict on an error that ended a learner's code, with the learner's line that was the last to run."""
-    if isinstance(error, Unsolved) or (isinstance(error, NameError) and error.name == "___"):
+def failure(error, unfit="") -> Verdict:
+    """The Verdict on an error that ended a learner's code, with the learner's line that was the last to run.
+
+    If it was raised in our own code, and no line of the learner's has run, a function was called with other arguments
+    than it takes, or has returned what cannot be used: then `unfit`, if given, begins the sentence.
+    """
+    if isinstance(error, NameError) and error.name == "___":
         return Verdict("not yet")
-    place, trace = "", error.__traceback__
+    if isinstance(error, Rejected):
+        return Verdict("wrong", str(error))
+    place, ours, trace = "", False, error.__traceback__
     while trace:
         if _is_learners(trace.tb_frame.f_code.co_filename):
             line = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno).strip()
             place = f", line {trace.tb_lineno}" + (f": `{line}`" if line else "")
-        trace = trace.tb_next
+        ours, trace = trace.tb_frame.f_code.co_filename.startswith(_OURS), trace.tb_next
+    if unfit and ours and not place:
+        return Verdict("wrong", f"{unfit}: {_words(error)}")
     if isinstance(error, Outside):
         return Verdict("out of bounds", f"{error.access}, but {error.limit}{place}")
-    return Verdict("crashed", f"{type(error).__name__}: {_words(error)}{place}")
+    words = _words(error)
+    return Verdict("crashed", f"{type(error).__name__}{f': {words}' if words else ''}{place}")
 
 
 def _words(error) -> str:

@@ -1,13 +1,16 @@
 """Verdicts: the words for what an answer does, and the sentences about what it gave and what was expected."""
 
+import inspect
 import sys
+import types
 from dataclasses import dataclass
 from math import isclose
 
+import numpy as np
 import torch
 
-__all__ = ["KINDS", "Verdict", "case_text", "counts", "difference", "not_taken", "printable", "shown", "unwritten"]
-__all__ += ["worst"]
+__all__ = ["KINDS", "Verdict", "case_text", "counted", "counts", "difference", "function_of", "is_a", "not_taken"]
+__all__ += ["printable", "shown", "unwritten", "worst"]
 
 # From worst to best. Of all that was found, `check` prints the worst.
 KINDS = (
@@ -42,15 +45,18 @@ def worst(verdicts) -> Verdict:
 
 def difference(got, expected, name, close) -> str:
     """What distinguishes `got` from `expected`, in a sentence about `name`, or "". `close` goes to torch.isclose."""
-    if not isinstance(expected, torch.Tensor):
-        same = type(got) is not str and not isinstance(got, torch.Tensor) and _same(got, expected, close)
-        return "" if same else f"{name} should be {shown(expected)}, but yours is {shown(got)}"
-    if not isinstance(got, torch.Tensor):
+    if not is_a(expected, torch.Tensor):
+        return "" if _same(got, expected, close) else f"{name} should be {shown(expected)}, but yours is {shown(got)}"
+    if not is_a(got, torch.Tensor):
         return f"{name} should be a tensor, but yours is {shown(got)}"
     if got.shape != expected.shape:
         return f"{name} should have the shape {tuple(expected.shape)}, but yours has {tuple(got.shape)}"
     if got.dtype != expected.dtype:
         return f"{name} should be {expected.dtype}, but yours is {got.dtype}"
+    if got.device != expected.device:
+        return f"{name} should be on the device {expected.device}, but yours is on {got.device}"
+    if got.layout != expected.layout:
+        return f"{name} should be an ordinary tensor, but yours has the layout {got.layout}"
     exact = not expected.dtype.is_floating_point
     close = {"rtol": 0, "atol": 0} | close if exact else {"rtol": 1e-5, "atol": 1e-6} | close
     differ = ~torch.isclose(got.double(), expected.double(), equal_nan=True, **close)
@@ -65,20 +71,33 @@ def difference(got, expected, name, close) -> str:
 
 
 def _same(got, expected, close):
-    if isinstance(expected, float) and isinstance(got, (int, float)):
-        return isclose(got, expected, rel_tol=close.get("rtol", 1e-9), abs_tol=close.get("atol", 0))
-    return bool(got == expected)
+    """Whether two values are equal; numbers of any kind are compared by what they are worth."""
+    if is_a(got, (str, torch.Tensor)):
+        return False
+    try:
+        if is_a(expected, float):
+            return isclose(got, expected, rel_tol=close.get("rtol", 1e-9), abs_tol=close.get("atol", 0))
+        return bool((tuple(got) if is_a(got, list) else got) == expected)
+    except Exception:  # it cannot be compared
+        return False
 
 
 def unwritten(name, missing, tensor) -> str:
     """That elements of `tensor` were never written; `missing` are their numbers in the flat tensor."""
     place = ", ".join(str(int(i)) for i in torch.unravel_index(torch.tensor(missing[0]), tensor.shape))
-    return f"{name}[{place}] was never written; {len(missing)} of {tensor.numel()} elements are missing"
+    many = f", the first of {len(missing)} such elements of {tensor.numel()}" if len(missing) > 1 else ""
+    return f"{name}[{place}] was never written{many}"
 
 
 def not_taken(takes, answer) -> str:
-    """That the exercise takes something else: "a Python function", for instance."""
+    """That the exercise takes something else: "two numbers", for instance, or `function_of(names)`."""
     return f"this exercise takes {takes}, but got {shown(answer)}"
+
+
+def function_of(names) -> str:
+    """'a Python function of a and b'."""
+    *first, last = map(str, names or [""])
+    return "a Python function" + (f" of {', '.join(first)} and {last}" if first else f" of {last}" if last else "")
 
 
 def case_text(sizes, fresh) -> str:
@@ -93,15 +112,40 @@ def counts(traffic) -> str:
     return " and ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in traffic.items())
 
 
+def counted(count, what) -> str:
+    """'1 time', '2 times'."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def is_a(value, kinds) -> bool:
+    """isinstance, but by its type alone: a learner's object may raise as soon as an attribute is looked up."""
+    return issubclass(type(value), kinds)
+
+
 def shown(value) -> str:
-    """A value as it appears in a sentence, shortened. Whatever it is: a learner's class may raise when asked for it."""
+    """A value as it appears in a sentence: on one line, shortened, and whatever it is."""
     try:
-        if isinstance(value, float):
-            return f"{value:.6g}"
-        text = repr(value) if not callable(value) else f"the function {getattr(value, '__name__', value)!s}"
-    except Exception:
+        text = " ".join(_described(value).split())
+    except Exception:  # of the learner's own class
         text = f"an object of the type {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:56]} ..."
+
+
+def _described(value):
+    if is_a(value, float):
+        return f"{value:.6g}"
+    if is_a(value, torch.Tensor) and (value.numel() > 4 or value.device.type != "cpu"):
+        where = "" if value.device.type == "cpu" else f" on {value.device}"
+        return f"a tensor of shape {tuple(value.shape)}, {value.dtype}{where}"
+    if is_a(value, np.ndarray) and value.size > 4:
+        return f"an array of shape {value.shape}, {value.dtype}"
+    if is_a(value, type):
+        return f"the class {value.__name__}"
+    if is_a(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+        yields = "generator " if inspect.isgeneratorfunction(value) else ""
+        return f"the {'async ' if inspect.iscoroutinefunction(value) else yields}function {value.__name__}"
+    text = repr(value)
+    return f"an object of the type {type(value).__name__}" if text.startswith("<") else text
 
 
 def printable(text) -> str:

@@ -81,7 +81,8 @@ class Memory:
                             name = region.element_name(element)
                             both = f"{writer} and {other} both write {name}"
                             read = f"{other} reads {name}, which {writer} writes"
-                            self.problems.setdefault("raced", f"{both if wrote else read}, in no guaranteed order")
+                            text = f"{both if wrote else read}, in no guaranteed order"
+                            self.problems.setdefault("raced", text + _forgotten_block(writer, other))
                             return
 
     def unwritten(self, name) -> list[int]:
@@ -197,7 +198,8 @@ class Watched:
         except TypeError:
             raise TypeError(f"an index of {region.name} must be a whole number, but it is {key!r}") from None
         if len(keys) > len(self.shape):
-            raise IndexError(f"{region.name} has {len(self.shape)} dimensions here, but got {len(keys)} indexes")
+            has = f"{len(self.shape)} dimension{'' if len(self.shape) == 1 else 's'}"
+            raise IndexError(f"{region.name} has {has} here, but got {len(keys)} indexes")
         first = self._first
         for n, i in enumerate(keys):
             if not 0 <= i < self.shape[n]:
@@ -215,6 +217,16 @@ def _numbers(place):
     if isinstance(place, int):
         return str(place)
     return f"({', '.join(str(n) for n in (place if place[2] else place[:2]))})"
+
+
+def _forgotten_block(a, b):
+    """A question, if threads of the same number in two blocks meet: their index may leave out the block's."""
+    if a.block is None or a.block == b.block or a.thread != b.thread:
+        return ""
+    if isinstance(a.block, int):
+        return ": does the index depend on blockidx?"
+    axis = next(axis for axis, one, other in zip("xyz", a.block, b.block, strict=True) if one != other)
+    return f": does the index depend on blockidx.{axis}?"
 
 
 def _ordered(a, b):
