@@ -11,8 +11,9 @@ WRONG = {
         ("wrong", "r * w * 3", "r * w"),  # rows of pixels, not of values
         ("wrong", "r * w * 3 + col * 3 + c", "(r, col, c)"),  # a place with three numbers
         ("wrong", "r * w * 3 + col * 3 + c", "str(r * w * 3 + col * 3 + c)"),
+        ("wrong: your function returned nothing", "return r", "r"),
         ("crashed", "col * 3 + c", "col * 3 + c + channel"),
-        ("wrong: this exercise takes", "", "place_hwc = 17"),
+        ("wrong: this exercise takes a Python function", "", "place_hwc = 17"),
     ],
     "01-list": [
         ("wrong", "int(0.2989", "round(0.2989"),
@@ -20,6 +21,7 @@ WRONG = {
         ("wrong", "x[i + 2 * n]", "x[i + n]"),  # green for blue
         ("wrong", ".view(h, w)", ".view(w, h)"),
         ("wrong", ".view(h, w)", ""),
+        ("wrong: your function returned nothing", "return torch", "torch"),
         ("wrong", ", dtype=torch.uint8", ""),
         ("wrong", "int(0.2989", "255 - int(0.2989"),
         (
@@ -28,13 +30,14 @@ WRONG = {
             "out",
         ),
         ("crashed", "x[i + 2 * n]", "x[i + 3 * n]"),
-        ("wrong: this exercise takes", "", 'rgb2grey_list = "a loop"'),
+        ("wrong: this exercise takes a Python function", "", 'rgb2grey_list = "a loop"'),
     ],
     "01-film": [
         ("wrong", "24 * 60 * 60)", "24 * 60)"),  # hours of seconds
         ("wrong", "90 * 60 * 24", "90 * 24"),  # pictures per minute
         ("wrong", "1920 * 1080", "1920 + 1080"),
         ("wrong", " / (24 * 60 * 60)", ""),  # in seconds
+        ("wrong: your function returned nothing", "return 1920", "days = 1920"),
         ("wrong", "return 1920", "return 3 * 1920"),  # values, not pixels
         ("wrong", "", "def film_days(per_pixel):\n    return f'{per_pixel} days'"),
         ("crashed", "pictures * per_pixel", "frames * per_pixel"),
@@ -43,10 +46,11 @@ WRONG = {
         ("wrong", "    f()  # warm up\n", ""),  # the cold run counts
         ("wrong", "min(times)", "sum(times) / len(times)"),
         ("wrong", "min(times)", "times"),
+        ("wrong: your function returned nothing", "return min", "min"),
         ("wrong", "range(5)", "range(1)"),
         ("wrong", "clock() - start", "start - clock()"),
         ("wrong", "return min(times)", "return times[0]"),
-        ("wrong: this exercise takes", "", "best_time = 3"),
+        ("wrong: this exercise takes a Python function", "", "best_time = 3"),
         ("wrong: f ran 0 times", "", "def best_time(f, clock):\n    return clock()"),
         ("crashed: RuntimeError: that is one run too many", "range(5)", "range(50)"),
     ],

@@ -34,6 +34,7 @@ WRONG = {
         ("crashed", "i < n", "i < count"),
         ("crashed", "    if i < n:", "    while i < n:"),  # never ends
         ("crashed", "        out[i] =", "        out[:] ="),
+        ("wrong: this exercise takes", "", "def repaired_bk(i, x, out, n):\n    out[i] = x[i]"),  # run_kernel's form
     ],
     "02-mirror": [
         ("out of bounds", "i < h * w", "i <= h * w"),
