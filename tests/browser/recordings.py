@@ -85,3 +85,34 @@ def blocks(sides=(2, 64), steps_each=300) -> Recording:
         blocks=[Block((block, 0, 0), threads) for block in range(count)],
         steps=steps,
     )
+
+
+def tiled() -> Recording:
+    """Two warps copy 8 x 8 elements of m, then of n, which are larger, into tiles in shared memory."""
+    memories = [Memory(name, "global", "float", 4, (13, 22), [0.5] * (13 * 22)) for name in ("m", "n", "out")]
+    memories += [Memory(f"{name}_tile", "shared", "float", 4, (8, 8), [None] * 64, block=0) for name in ("m", "n")]
+    lanes, steps = list(range(32)), []
+    for warp in range(2):
+        for tensor in range(2):
+            tile = [32 * warp + lane for lane in lanes]
+            read = [22 * (k // 8) + k % 8 for k in tile]
+            line, values = 7 + tensor, [0.5] * 32
+            steps.append(Step(0, warp, line, "read", lanes, tensor, read, values=values, sectors=7, least_sectors=4))
+            steps.append(Step(0, warp, line, "write", lanes, 3 + tensor, tile, values=values))
+            steps[-1].wavefronts = steps[-1].least_wavefronts = 1
+    indent = " " * 46
+    source = ["__global__ void matmul_with_a_tile_of_each_matrix(const float* __restrict__ m,"]
+    source += [f"{indent}{text}" for text in ("const float* __restrict__ n,", "float* __restrict__ out,")]
+    source += [f"{indent}size_t h, size_t w, size_t k) {{", "    __shared__ float m_tile[8][8], n_tile[8][8];", ""]
+    source += ["    m_tile[tr][tc] = m[r * k + tc];", "    n_tile[tr][tc] = n[tr * w + c];", "}"]
+    return Recording(
+        kernel="matmul_with_a_tile_of_each_matrix",
+        language="cuda",
+        source=source,
+        grid=(1, 1, 1),
+        block=(8, 8, 1),
+        kept="all",
+        memories=memories,
+        blocks=[Block((0, 0, 0), 64)],
+        steps=steps,
+    )

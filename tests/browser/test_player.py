@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from tests.browser.recordings import blocks, shuffles, strided
+from tests.browser.recordings import blocks, shuffles, strided, tiled
 from tests.cuda.player.recordings import by_hand
 from utils import compile_kernel
 from utils.cuda.player.moment import moment
@@ -181,10 +181,13 @@ def test_moving_by_line_barrier_and_problem(show):
     assert position(page) == 4
     page.keyboard.press("p")
     assert position(page) == 5 and page.locator(".problems .chosen").count() == 1
+    assert not page.locator("[role=status]").inner_text().endswith("No later problem.")
     page.keyboard.press("p")
-    assert position(page) == 5
+    assert position(page) == 5 and page.locator("[role=status]").inner_text().endswith(" No later problem.")
     page.keyboard.press("P")
-    assert position(page) == 4
+    assert position(page) == 4 and "No " not in page.locator("[role=status]").inner_text()
+    page.keyboard.press("P")
+    assert page.locator("[role=status]").inner_text().endswith(" No earlier problem.")
 
 
 def test_a_block_and_a_warp_can_be_followed(show):
@@ -227,6 +230,62 @@ def test_a_race_shows_both_threads_both_lines_and_the_missing_barrier(show):
     assert position(page) == 5 and page.locator(".variables thead").inner_text().count("pinned") == 2
 
 
+def test_a_step_of_a_problem_says_the_problem_and_praises_no_cost(show):
+    page = opened(show, by_hand())
+    heads = page.locator(".access h3")
+    page.locator(".timeline input").fill("2")
+    assert "1 sector, the fewest possible" in page.locator("[role=status]").inner_text()
+    assert heads.inner_text() == "global read of x: 1 sector, the fewest possible"
+    page.keyboard.press("p")
+    said = page.locator("[role=status]").inner_text()
+    assert "; 1 pass. Problem: thread (0,0,0) writes tile[0] in line 5" in said
+    assert heads.inner_text() == "shared write of tile: 1 pass"
+
+
+def test_a_read_of_another_value_is_marked_and_explained(show):
+    """In a race, a lane may read what memory does not hold if steps run in the order shown."""
+    page = opened(show, by_hand())
+    assert "≠" not in page.locator(".stage").inner_text()
+    recording = by_hand()
+    recording.steps[4].values = [7.0] * 5
+    page = opened(show, recording)
+    assert "≠ read with another value" in page.locator(".legend").inner_text().replace("\n", " ")
+    page.locator(".timeline input").fill("5")
+    assert page.locator(".memory .cell", has_text="≠").count() == 5
+
+
+def test_the_legend_has_what_occurs(show):
+    page = opened(show, shuffles())
+    assert page.locator(".legend").inner_text().split() == [
+        "w",
+        "writes",
+        "s",
+        "shuffles",
+        "!",
+        "outside",
+        "×",
+        "exited",
+    ]
+
+
+def test_counts_say_why_a_trace_may_count_fewer(show):
+    recording = strided(1)
+    page = opened(show, recording)
+    assert page.locator(".access").inner_text().count("which may merge accesses") == 1
+    recording.language = "python"
+    page = opened(show, recording)
+    assert "merge" not in page.locator(".access").inner_text()
+
+
+def test_a_note_is_at_the_top(show):
+    recording = by_hand()
+    recording.note = "x changed after the trace."
+    page = opened(show, recording)
+    assert page.locator(".note").inner_text() == recording.note
+    assert page.locator(".note").bounding_box()["y"] < page.locator(".controls").bounding_box()["y"]
+    assert opened(show, by_hand()).locator(".note").count() == 0
+
+
 def test_out_of_bounds_shows_where_the_address_points(show):
     page = opened(show, shuffles())
     page.keyboard.press("p")
@@ -241,6 +300,39 @@ def test_a_shuffle_draws_an_arrow_to_every_lane(show):
     page.locator("input[type=range]").fill("2")
     assert page.locator(".arrow").count() == 32
     assert "lane 0 from 16" in page.locator("svg.banks").get_attribute("aria-label")
+
+
+SHUFFLE = """
+__global__ void fold(const float* x, float* out) {
+    float sum = x[threadIdx.x];
+    sum += __shfl_down_sync(0xffffffff, sum, 16);
+    sum += __shfl_xor_sync(0xffffffff, sum, 1);
+    out[threadIdx.x] = __shfl_sync(0xffffffff, sum, 0);
+}
+"""
+
+
+@pytest.mark.parametrize("size", SCREENS, ids=["phone", "projector"])
+def test_recorded_shuffles_have_an_arrow_for_every_lane(show, size):
+    trace = compile_kernel(SHUFFLE, "fold").trace[1, 32](torch.rand(32), torch.zeros(32))
+    recording = trace.recording()
+    page = opened(show, recording, *size)
+    expected = [
+        {(min(lane + 16, 31) if lane < 16 else lane, lane) for lane in range(32)},
+        {(lane ^ 1, lane) for lane in range(32)},
+        {(0, lane) for lane in range(32)},
+    ]
+    numbers = [k + 1 for k, step in enumerate(recording.steps) if step.kind == "shuffle"]
+    assert len(numbers) == 3
+    for number, pairs in zip(numbers, expected, strict=True):
+        page.locator(".timeline input").fill(str(number))
+        arrows = page.locator(".arrow")
+        drawn = arrows.evaluate_all("all => all.map((each) => [Number(each.dataset.from), Number(each.dataset.to)])")
+        assert {tuple(pair) for pair in drawn} == pairs and len(drawn) == 32
+        inside = page.locator("svg.banks").bounding_box()
+        for each in (0, 15, 31):
+            box = arrows.nth(each).bounding_box()
+            assert inside["x"] <= box["x"] and box["x"] + box["width"] <= inside["x"] + inside["width"] <= size[0]
 
 
 def test_sectors_and_their_cost(show):
@@ -298,6 +390,47 @@ def test_nothing_overflows(show, recording, size):
     assert beyond == []
     smallest = page.locator(".stage").evaluate("stage => parseFloat(getComputedStyle(stage).fontSize)")
     assert smallest >= (13 if size[0] == 400 else 16)
+
+
+def test_on_a_small_projector_the_tiles_are_in_sight_while_they_are_filled(show):
+    page = opened(show, tiled(), 1280, 720)
+    for number in range(1, 9):
+        page.locator(".timeline input").fill(str(number))
+        page.evaluate("scrollTo(0, 0)")
+        for tile in (3, 4):
+            box = page.locator(f"[data-memory='{tile}']").bounding_box()
+            assert box["y"] + box["height"] <= 720, (number, tile)
+        tops = [page.locator(f"[data-memory='{k}']").bounding_box()["y"] for k in range(5)]
+        assert max(tops[3:]) < min(tops[:3]) and tops[0] == tops[1] < tops[2]
+
+
+def test_a_memory_that_is_touched_moves_up_unless_it_is_beside_the_first(show):
+    page = opened(show, strided(1), 1280, 720)
+    tops = []
+    for number in (1, 2):
+        page.locator(".timeline input").fill(str(number))
+        tops.append([page.locator(f"[data-memory='{k}']").bounding_box()["y"] for k in range(2)])
+    assert tops[0][0] < tops[0][1] and tops[1][1] < tops[1][0]
+
+
+def test_a_long_signature_is_wrapped_between_words(show):
+    for width in (400, 1280):
+        page = opened(show, tiled(), width, 800)
+        lines = page.locator(".source li code").evaluate_all(
+            "all => all.map((each) => Math.round(each.clientHeight / parseFloat(getComputedStyle(each).lineHeight)))"
+        )
+        assert max(lines) <= 3 and max(lines[1:]) <= 2, (width, lines)
+
+
+def test_on_a_phone_all_banks_and_buttons_are_in_sight(show):
+    page = opened(show, tiled(), 400, 800)
+    page.locator(".timeline input").fill("2")
+    banks = page.locator(".banks .axis")
+    assert banks.all_text_contents() == [str(bank) for bank in range(32)]
+    for each in (banks.nth(15), banks.nth(31), *page.locator(".controls > *").all()):
+        box = each.bounding_box()
+        assert 0 <= box["x"] and box["x"] + box["width"] <= 400
+    assert page.locator(".request").evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
 # Contrast as WCAG 2 defines it: https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio

@@ -22,7 +22,11 @@ function assemble(root, recording, start) {
   const chosen = { pinned: [], hovered: null, overview: false };
   let timer = null;
 
-  const by = (name, direction) => () => { pause(); player.move(name, direction); draw(); };
+  const by = (name, direction) => () => {
+    pause();
+    const moved = player.move(name, direction);
+    draw(moved ? "" : ` No ${direction > 0 ? "later" : "earlier"} ${name}.`);
+  };
   const groups = Object.entries(MOVES)
     .filter(([name]) => name !== "problem" || recording.problems.length)
     .filter(([name]) => name !== "barrier" || recording.steps.some((step) => step.kind === "barrier"))
@@ -60,25 +64,29 @@ function assemble(root, recording, start) {
   };
   const memories = recording.memories.map((_, index) => memoryPanel(recording, index));
   const panels = {
-    source: sourcePanel(recording), problems: problemsPanel(recording, { visit }), threads: threadsPanel(recording, { pin, hover }),
+    source: sourcePanel(recording), problems: problemsPanel(recording, { visit }),
+    threads: threadsPanel(recording, { pin, hover, differs: player.differs }),
     variables: variablesPanel(recording), request: requestPanel(recording),
   };
-  const cards = make("div", { class: "memories" }, memories.map((each) => each.node));
+  const isShared = (index) => recording.memories[index].space === "shared";
+  const first = [...memories.keys()].sort((a, b) => isShared(b) - isShared(a)); // shared arrays, then the others
+  const cards = make("div", { class: "memories" }, first.map((index) => memories[index].node));
   const how = recording.language === "python" ? "simulated in Python" : "as written (-O0)";
   const shape = (size) => size.filter((side, k) => k === 0 || size.slice(k).some((other) => other > 1)).join(" × ");
   root.replaceChildren(
     make("header", {}, make("h2", {}, make("code", {}, recording.kernel)),
       make("p", {}, `${shape(recording.grid)} ${shape(recording.grid) === "1" ? "block" : "blocks"} of ${shape(recording.block)} threads`),
       make("p", { class: "how", title: "What each access of the source does. A GPU's compiler may merge accesses and keep values in registers." }, how), helpButton),
+    recording.note ? make("p", { class: "note" }, recording.note) : "",
     help,
     make("div", { class: "controls", role: "toolbar", "aria-label": "Move through the steps" }, play, groups, label("Speed", speed),
       block && label("Block", block), warp && label("Warp", warp), overviewButton),
     make("div", { class: "timeline" }, slider, marks()),
     said,
     make("div", { class: "columns" },
-      make("div", {}, make("section", { class: "panel" }, make("h3", {}, "Source"), panels.source.node),
+      make("div", {}, make("section", { class: "panel code" }, make("h3", {}, "Source"), panels.source.node),
         ...[panels.problems.node].filter(Boolean), panels.variables.node),
-      make("div", {}, panels.threads.node, panels.request.node), cards),
+      make("div", {}, panels.threads.node, panels.request.node, cards)),
     make("footer", {}, `Kept: ${recording.kept}`));
 
   function marks() {
@@ -126,21 +134,33 @@ function assemble(root, recording, start) {
     }, 1000 / SPEEDS[speed.value]);
     draw();
   }
-  function draw() {
+  function draw(more = "") {
     const size = parseFloat(getComputedStyle(root).fontSize);
     const width = cards.clientWidth - 6 * size;
     const fit = (cell, most) => [32, 16, 8].find((n) => n <= most && n * cell * size <= width) ?? 8;
     const view = { player, recording, block: player.shown, step: player.step, state: player.state, ...chosen,
-      room: { small: fit(1.15, 32), large: fit(2.4, 16) } };
+      room: { small: fit(1.15, 32), large: fit(2.4, 16), narrow: cards.clientWidth < 32 * size } };
     write(play, timer ? "Pause" : "Play");
     set(said, "aria-live", timer ? "off" : "polite");
-    const text = sentence(recording, player.position);
+    const text = sentence(player) + more;
     write(said, text);
     slider.value = player.position;
     set(slider, "aria-valuetext", text);
     set(root, "data-position", player.position);
     set(root, "data-block", view.block);
     for (const panel of [...Object.values(panels), ...memories]) panel.update(view);
+    bringForward(view);
+  }
+  /** After the shared arrays come the two memories touched last, and first of all one touched now, unless that is beside
+   * the other: so they are on the screen, and seldom move. */
+  function bringForward({ state, block, step }) {
+    const last = (index) => state.touched[index][block] ?? -1;
+    const others = first.filter((index) => !isShared(index));
+    const front = [...others].sort((a, b) => last(b) - last(a)).slice(0, 2).sort((a, b) => a - b);
+    const place = (index, order) => set(memories[index].node, "style", order && `order: ${order}`);
+    others.forEach((index) => place(index, front.includes(index) ? null : 1));
+    const top = (index) => memories[index].node.offsetTop;
+    if (others.includes(step?.memory) && top(step.memory) > top(front[0])) place(front[0], 1);
   }
 
   const typed = {
@@ -210,8 +230,9 @@ function followTheme(root) {
   for (const node of [document.body, document.documentElement]) observer.observe(node, { attributes: true });
 }
 
-/** Replace the picture in `host` with a player. `packed` is base64 of gzipped JSON: { choices, runs }. */
-async function mount(host, packed, css) {
+/** Replace the picture in `host` with a player. `packed` is base64 of gzipped JSON: { choices, runs }. With `focused`, keys
+ * work at once. */
+async function mount(host, packed, css, focused) {
   host.dataset.mounted = "yes";
   const { choices, runs } = JSON.parse(await unzipped(packed));
   const shadow = host.shadowRoot ?? host.attachShadow({ mode: "open" });
@@ -228,5 +249,6 @@ async function mount(host, packed, css) {
   followTheme(root);
   shadow.replaceChildren(make("style", {}, css), root);
   show(0);
+  if (focused) stage.focus({ preventScroll: true });
   requestAnimationFrame(() => performance.mark("cuda-player drawn"));
 }

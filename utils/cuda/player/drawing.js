@@ -26,15 +26,27 @@ function write(node, text) {
 }
 
 const LETTER = { read: "r", write: "w", atomic: "a", copy: "c", shuffle: "s", line: "•", barrier: "‖", passed: "›", exit: "×" };
+const MARK = { waits: "‖", exited: "×", outside: "!", idle: "" }; // of a thread, where it differs from its step's letter
+const SIGNS = [ // the legend: what a thread does, in words, and in which steps
+  ...Object.entries({ read: "reads", write: "writes", atomic: "updates", copy: "copies", shuffle: "shuffles" })
+    .map(([kind, text]) => [kind, text, (step) => step.kind === kind]),
+  ["outside", "outside", (step) => step.outside.length], ["waits", "waits", (step) => step.kind === "barrier"],
+  ["exited", "exited", (step) => step.kind === "exit"],
+];
 const ORDER = ["①", "②"]; // the two threads of a race
 
 // ---------------------------------------------------------------- source
 
+const MOST_INDENT = 16; // letters; a parameter list aligned with its parenthesis would leave no room for itself
+
 function sourcePanel(recording) {
   const rows = recording.source.map((text, at) => {
     const number = recording.first_line + at;
-    const indent = text.length - text.trimStart().length + 4; // where a line that is too long for its row continues
-    const code = make("code", { style: `padding-left: ${indent}ch; text-indent: -${indent}ch` }, ...coloured(text, recording.language));
+    const bare = text.trimStart();
+    const indent = Math.min(text.length - bare.length, MOST_INDENT);
+    const continued = indent + 4; // where a line that is too long for its row continues
+    const code = make("code", { style: `padding-left: ${continued}ch; text-indent: -${continued}ch` },
+      ...coloured(" ".repeat(indent) + bare, recording.language));
     const row = make("li", { "data-line": number }, make("span", { class: "number" }, number), code);
     row.where = make("span", { class: "where" });
     row.append(row.where);
@@ -94,7 +106,7 @@ function scrollWithin(list, row) {
 
 // ---------------------------------------------------------------- threads
 
-function threadsPanel(recording, { pin, hover }) {
+function threadsPanel(recording, { pin, hover, differs }) {
   const most = Math.max(...recording.blocks.map((block) => block.threads));
   const cells = Array.from({ length: most }, (_, thread) =>
     make("span", { role: "gridcell", class: "thread", tabindex: thread ? -1 : 0, "data-thread": thread }),
@@ -113,9 +125,10 @@ function threadsPanel(recording, { pin, hover }) {
     onmouseleave: () => hover(null),
     onkeydown: walk,
   }, warps);
+  const signs = SIGNS.filter(([, , occurs]) => recording.steps.some(occurs));
   const legend = make("p", { class: "legend", "aria-hidden": "true" },
-    ...[["read", "reads"], ["write", "writes"], ["waits", "waits"], ["exited", "exited"]].map(([kind, text]) =>
-      make("span", {}, make("span", { class: "thread", "data-does": kind }, MARK[kind]), ` ${text}`)));
+    signs.map(([does, text]) => make("span", {}, make("span", { class: "thread", "data-does": does }, MARK[does] ?? LETTER[does]), text)),
+    differs ? make("span", { title: "in memory: another value than is there if steps run in the order shown" }, make("b", {}, "≠"), "read with another value") : null);
   function onThread(event, what) {
     const cell = event.target.closest(".thread");
     if (cell) what(Number(cell.dataset.thread));
@@ -157,15 +170,14 @@ function threadsPanel(recording, { pin, hover }) {
       set(cell, "data-now", here?.warp === warp && here.lanes.includes(lane) ? "yes" : null);
       set(cell, "data-involved", involved < 0 ? null : involved + 1);
       set(cell, "aria-selected", pinned.includes(thread) ? "true" : "false");
-      write(cell, involved >= 0 ? ORDER[involved] ?? "!" : MARK[does] ?? LETTER[does] ?? "");
+      write(cell, involved >= 0 ? ORDER[involved] ?? "!" : MARK[does] ?? LETTER[does]);
       const waits = state.waits[block][thread];
       set(cell, "aria-label", `warp ${warp} lane ${lane}: ${does === "waits" && waits ? `waits at ${waits}` : does}`);
       set(cell, "title", `lane ${lane} of warp ${warp}, thread ${threadIdx(recording, thread)}: ${waits ? `waits at ${waits}` : does}`);
     });
   }
-  return { node: make("section", { class: "panel" }, title, grid, legend), update };
+  return { node: make("section", { class: "panel threads-of-block" }, make("div", { class: "head" }, title, legend), grid), update };
 }
-const MARK = { read: "r", write: "w", waits: "‖", exited: "×", outside: "!", idle: "", passed: "›" };
 
 // ---------------------------------------------------------------- variables of lanes
 

@@ -35,24 +35,25 @@ function memoryPanel(recording, index) {
     make("small", {}, ` ${memory.space} · ${memory.type}${memory.shape.length ? ` · ${memory.shape.join(" × ")}` : ""}`));
   const range = make("small", { class: "range" });
   const grid = make("div", { class: "cells", role: "img" });
-  const node = make("section", { class: "panel memory", "data-memory": index }, title, grid, range);
+  const node = make("section", { class: "panel memory", "data-memory": index }, make("div", { class: "head" }, title, range), grid);
   let built = "";
   let cells = new Map(); // element -> its cell
 
   /** The rows and columns to show, and whether there is room for values. */
   function visible(room, overview, touched) {
-    const fit = (across, down, page) => {
+    const page = memory.shape.length < 2 ? 4 : 8; // rows
+    const fit = (across, down, columnPage, rowPage) => {
       const { columns, rows } = sides(memory, across);
       const unique = (split) => [...new Set(touched.map(split))].sort((a, b) => a - b);
       return {
         columns, rows,
-        across: part(columns, across, across, Math.min(page, across), unique((element) => element % columns)),
-        down: part(rows, memory.space === "shared" ? down : page, down, page, unique((element) => Math.floor(element / columns))),
+        across: part(columns, across, across, Math.min(columnPage, across), unique((element) => element % columns)),
+        down: part(rows, memory.space === "shared" ? down : rowPage, down, rowPage, unique((element) => Math.floor(element / columns))),
       };
     };
-    const large = overview ? {} : fit(room.large, 16, 8);
+    const large = overview ? {} : fit(room.large, 16, 8, page);
     if (large.across && large.down) return { ...large, values: true };
-    const small = fit(room.small, 32, overview ? 32 : 8);
+    const small = fit(room.small, 32, overview ? 32 : 8, overview ? 32 : page);
     const first = (length) => Array.from({ length }, (_, k) => k);
     return { ...small, across: small.across ?? first(room.small), down: small.down ?? first(32), values: false };
   }
@@ -92,8 +93,8 @@ function memoryPanel(recording, index) {
   function minimap(columns, rows, across, down) {
     const [left, top] = [across[0], down[0]];
     const box = { x: left, y: top, width: across[across.length - 1] + 1 - left, height: down[down.length - 1] + 1 - top };
-    const scale = Math.min(5, 70 / columns, 44 / rows);
-    const size = memory.shape.length < 2 ? [70, Math.min(44, 3 * rows)] : [Math.max(8, columns * scale), Math.max(8, rows * scale)];
+    const scale = Math.min(5, 70 / columns, 22 / rows);
+    const size = memory.shape.length < 2 ? [70, Math.min(22, 3 * rows)] : [Math.max(8, columns * scale), Math.max(8, rows * scale)];
     const where = memory.shape.length < 2 ? "" : `rows ${spans(down)}, columns ${spans(across)}`;
     return make("span", { class: "map" },
       make("svg", { viewBox: `0 0 ${columns} ${rows}`, width: size[0], height: size[1], preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -169,26 +170,29 @@ const spans = (numbers) => lanesText(numbers).replace(/^lanes? /, "");
 function requestPanel(recording) {
   const title = make("h3", {}, "This access");
   const body = make("div", { class: "request" });
-  function update({ step, block }) {
+  const unmerged = make("p", { class: "quiet" }, recording.language === "cuda" ? UNMERGED : "");
+  function update({ player, step, block, room }) {
     const here = step && step.block === block ? step : null;
     const memory = here ? recording.memories[here.memory] : null;
     const parts = [];
     let head = "This access";
     if (here?.kind === "shuffle" && here.source_lanes) {
       head = "Shuffle: who gets a value from whom";
-      parts.push(shuffleArrows(here));
+      parts.push(shuffleArrows(here, room.narrow));
     } else if (memory && here.elements) {
       head = `${memory.space} ${here.kind} of ${memory.name}`;
-      const cost = costText(here);
+      const cost = costText(here, !player.problemsHere.length);
       if (cost) head += `: ${cost}`;
-      parts.push(memory.space === "shared" ? banks(memory, here) : sectorStrips(recording, memory, here));
+      parts.push(memory.space === "shared" ? banks(memory, here, room.narrow) : sectorStrips(recording, memory, here));
       if (here.outside.length) parts.push(beyondTheEnd(memory, here));
     } else parts.push(make("p", { class: "quiet" }, here ? "Nothing in memory is touched by this step." : "–"));
     write(title, head);
     body.replaceChildren(...parts.filter(Boolean));
+    unmerged.hidden = !unmerged.textContent || !memory;
   }
-  return { node: make("section", { class: "panel" }, title, body), update };
+  return { node: make("section", { class: "panel access" }, make("div", { class: "head" }, title, unmerged), body), update };
 }
+const UNMERGED = "Counted as written. A trace counts the compiled code, which may merge accesses.";
 
 /** The sectors of a request, each with its elements and the lanes that request them. */
 function sectorStrips(recording, memory, step) {
@@ -205,8 +209,8 @@ function sectorStrips(recording, memory, step) {
   return make("div", { class: "strips", role: "img", "aria-label": `${strips.length} sectors of 32 bytes, with the lanes that want them` }, strips);
 }
 
-/** 32 banks from left to right; where words are stacked, they are served one after the other. */
-function banks(memory, step) {
+/** 32 banks from left to right, if it is narrow in two rows; where words are stacked, they are served one after the other. */
+function banks(memory, step, narrow) {
   const words = new Map(); // word -> lanes
   const perElement = Math.max(1, memory.itemsize / 4);
   forEachElement(step, (lane, element) => {
@@ -218,35 +222,46 @@ function banks(memory, step) {
   });
   const stacks = Array.from({ length: BANKS }, () => []);
   [...words.keys()].sort((a, b) => a - b).forEach((word) => stacks[word % BANKS].push(word));
-  const most = Math.max(...stacks.map((stack) => stack.length), 1);
-  const height = Math.max(6, Math.min(20, 190 / most));
+  const highest = (some) => Math.max(...some.map((stack) => stack.length), 1);
+  const most = highest(stacks);
+  const height = Math.max(5, Math.min(20, 130 / most));
+  const across = narrow ? BANKS / 2 : BANKS;
+  const left = (bank) => (bank % across) * 20;
+  const rows = Array.from({ length: BANKS / across }, (_, row) => highest(stacks.slice(row * across, (row + 1) * across)) * height);
+  const top = (bank) => (bank < across ? 0 : rows[0] + 24);
+  const under = (bank) => top(bank) + rows[Math.floor(bank / across)]; // where its number is
   const drawn = stacks.flatMap((stack, bank) =>
     stack.map((word, k) =>
       make("g", {},
-        make("rect", { x: bank * 20 + 0.5, y: k * height + 0.5, width: 19, height: height - 1, class: "word", "data-does": step.kind, "data-conflict": stack.length > 1 ? "yes" : null }),
-        height >= 12 ? make("text", { x: bank * 20 + 10, y: k * height + height / 2 }, lanesLabel(words.get(word))) : null,
+        make("rect", { x: left(bank) + 0.5, y: top(bank) + k * height + 0.5, width: 19, height: height - 1, class: "word", "data-does": step.kind, "data-conflict": stack.length > 1 ? (height >= 12 ? "some" : "many") : null }),
+        height >= 12 ? make("text", { x: left(bank) + 10, y: top(bank) + k * height + height / 2 }, lanesLabel(words.get(word))) : null,
         make("title", {}, `bank ${bank}, word ${word}: ${lanesText(words.get(word))}`))));
   const axis = Array.from({ length: BANKS }, (_, bank) =>
-    make("text", { x: bank * 20 + 10, y: most * height + 9, class: "axis" }, bank));
+    make("text", { x: left(bank) + 10, y: under(bank) + 9, class: "axis" }, bank));
   return make("svg", {
-    class: "banks", viewBox: `0 0 640 ${most * height + 18}`, role: "img",
+    class: "banks", viewBox: `0 0 ${across * 20} ${under(BANKS - 1) + 18}`, role: "img",
     "aria-label": `32 banks; at most ${most} different words in one bank, so ${most === 1 ? "no conflict" : "they are served one after the other"}`,
   }, drawn, axis);
 }
 
-/** Arrows from the lanes that give a value to the lanes that get it. */
-function shuffleArrows(step) {
-  const at = (lane) => lane * 20 + 10;
-  const boxes = (lanes, y) => lanes.map((lane) =>
-    make("g", {}, make("rect", { x: lane * 20 + 0.5, y, width: 19, height: 18, class: "word", "data-does": "shuffle" }),
-      make("text", { x: at(lane), y: y + 9 }, lane)));
+/** Arrows from the lanes that give a value, above, to the lanes that get it; if it is narrow, from left to right. */
+function shuffleArrows(step, narrow) {
+  const at = (along, across) => (narrow ? [across * 2.6, along] : [along, across]); // from 0 to 640, and from 0 to 110
+  const boxes = (lanes, across) => lanes.map((lane) => {
+    const [x, y] = at(lane * 20 + 10, across);
+    return make("g", {}, make("rect", { x: x - 9.5, y: y - 9, width: 19, height: 18, class: "word", "data-does": "shuffle" }), make("text", { x, y }, lane));
+  });
   const givers = [...new Set(step.source_lanes.filter((lane) => lane !== null))];
-  const arrows = step.lanes.map((lane, k) =>
-    step.source_lanes[k] === null ? null
-      : make("path", { class: "arrow", d: `M ${at(step.source_lanes[k])} 22 L ${at(lane)} 88 m -4 -7 l 4 7 l 4 -7` }));
-  return make("svg", { class: "banks", viewBox: "0 0 640 116", role: "img",
+  const head = narrow ? "m -7 -4 l 7 4 l -7 4" : "m -4 -7 l 4 7 l 4 -7";
+  const arrows = step.lanes.map((lane, k) => {
+    const from = step.source_lanes[k];
+    if (from === null) return null;
+    return make("path", { class: "arrow", "data-from": from, "data-to": lane,
+      d: `M ${at(from * 20 + 10, narrow ? 15 : 22)} L ${at(lane * 20 + 10, narrow ? 99 : 88)} ${head}` });
+  });
+  return make("svg", { class: "banks", viewBox: narrow ? "-10 0 306 640" : "0 0 640 116", role: "img",
     "aria-label": step.lanes.map((lane, k) => `lane ${lane} from ${step.source_lanes[k]}`).join(", ") },
-    boxes(givers, 2), arrows.filter(Boolean), boxes(step.lanes, 92));
+    boxes(givers, narrow ? 10 : 11), arrows.filter(Boolean), boxes(step.lanes, narrow ? 105 : 101));
 }
 
 /** The end of a tensor, and where addresses beyond it point. */

@@ -52,8 +52,9 @@ class Player:
         choices = json.dumps({names[name]: [str(value) for value in values] for name, values in self.choices.items()})
         return base64.b64encode(gzip.compress(f'{{"choices":{choices},"runs":[{runs}]}}'.encode(), 9, mtime=0)).decode()
 
-    def fragment(self) -> str:
-        """HTML for a cell's output: a picture, which a script replaces with the player where scripts may run.
+    def fragment(self, focused=False) -> str:
+        """HTML for a cell's output: a picture, which a script replaces with the player where scripts may run. With
+        `focused`, the player has the keyboard from the start.
 
         The player is in a shadow tree, which keeps its styles and the page's apart. JupyterLab's shortcuts are off
         while the player has the focus. Nothing uses innerHTML, which VS Code's notebooks forbid.
@@ -62,11 +63,12 @@ class Player:
         css = json.dumps((FILES / "player.css").read_text(encoding="utf-8"))
         digest = hashlib.sha256((self._packed + script + css).encode()).hexdigest()[:12]
         image = base64.b64encode(self.png()).decode()
+        what = f'"{self._packed}", {css}, {json.dumps(focused)}'
         mount = (
             "const beside = document.currentScript?.previousElementSibling;\n"
             f'const hosts = new Set([...document.querySelectorAll("#cuda-player-{digest}"), beside]);\n'
             "for (const host of hosts)\n"
-            f'  if (host?.id === "cuda-player-{digest}" && !host.dataset.mounted) mount(host, "{self._packed}", {css});'
+            f'  if (host?.id === "cuda-player-{digest}" && !host.dataset.mounted) mount(host, {what});'
         )
         return (
             f'<div id="cuda-player-{digest}" class="cuda-player" data-lm-suppress-shortcuts="true">'
@@ -81,7 +83,7 @@ class Player:
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{title}</title>\n<style>:root {{ color-scheme: light dark; }} body {{ margin: 0.5rem; }}</style>\n"
-            f"</head>\n<body>\n{self.fragment()}\n</body>\n</html>\n"
+            f"</head>\n<body>\n{self.fragment(focused=True)}\n</body>\n</html>\n"
         )
 
     def save(self, path) -> None:

@@ -56,7 +56,10 @@ def frame(recording: Recording, position: int):
     shape = " x ".join(str(side) for side in recording.block if side > 1) or "1"
     how = "as written (-O0)" if recording.language == "cuda" else "simulated in Python"
     canvas.text(WIDTH - MARGIN, MARGIN + 4, f"blocks of {shape} threads · {how}", _font(SMALL), QUIET, anchor="ra")
-    top = canvas.paragraph(MARGIN, MARGIN + 38, sentence(recording, position), _font(TEXT), WIDTH - 2 * MARGIN) + GAP
+    top = MARGIN + 38
+    if recording.note:
+        top = canvas.paragraph(MARGIN, top, recording.note, _font(SMALL + 1), WIDTH - 2 * MARGIN, BAD)
+    top = canvas.paragraph(MARGIN, top, sentence(recording, position), _font(TEXT), WIDTH - 2 * MARGIN) + GAP
     below = _threads(canvas, recording, now, top)
     problem = next((p for p in recording.problems if position - 1 in p.steps), None)
     if problem:  # where there is always room, so that nothing moves in a film

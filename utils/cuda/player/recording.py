@@ -102,6 +102,7 @@ class Recording:
     steps: list[Step]
     problems: list[Marked] = field(default_factory=list)
     first_line: int = 1
+    note: str = ""  # what the reader must know first; may be empty
 
     def to_json(self) -> str:
         """The recording as compact JSON.

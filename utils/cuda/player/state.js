@@ -60,9 +60,14 @@ class Player {
     this.block = null; // the kept block to follow, null: all
     this.warp = null; // the warp to follow, null: all
     this.problem = null; // the selected problem
+    this.differs = false; // whether a read got another value than memory holds if steps run in this order
     const state = new State(recording);
     recording.steps.forEach((step, number) => {
       if (number % FRAME === 0) this.frames.push(state.copy());
+      if (!this.differs && step.kind === "read" && step.memory !== null && step.values) {
+        const { first } = recording.memories[step.memory];
+        forEachElement(step, (_, element, value) => (this.differs ||= value !== state.held[step.memory][element - first]));
+      }
       state.apply(step, number, recording.memories);
     });
     this.end = recording.steps.length;
@@ -73,6 +78,12 @@ class Player {
   /** The last step done, null at the start. */
   get step() {
     return this.position ? this.recording.steps[this.position - 1] : null;
+  }
+
+  /** The numbers of the problems that the last step done is a part of. */
+  get problemsHere() {
+    const { problems } = this.recording;
+    return problems.flatMap((problem, number) => (problem.steps.includes(this.position - 1) ? [number] : []));
   }
 
   /** The block that is shown. */
@@ -132,10 +143,7 @@ class Player {
     const target = this.target(by, direction);
     const moved = target !== this.position;
     this.go(target);
-    if (by === "problem") {
-      const found = this.recording.problems.findIndex((problem) => problem.steps.includes(this.position - 1));
-      if (found >= 0) this.problem = found;
-    }
+    if (by === "problem" && this.problemsHere.length) this.problem = this.problemsHere[0];
     return moved;
   }
 }
@@ -148,11 +156,12 @@ const VERBS = {
   copy: ["copies into", "copy into"],
 };
 
-/** One sentence on what a step does, the same for eyes and for screen readers. */
-function sentence(recording, position) {
+/** What the last step did, the same for eyes and for screen readers: a sentence, and the problem that it is a part of. */
+function sentence(player) {
+  const { recording, position } = player;
   if (!position) return "Before the first step: no thread has run yet.";
   const step = recording.steps[position - 1];
-  const [one, lanes] = [step.lanes.length === 1, lanesText(step.lanes)];
+  const [one, lanes, problems] = [step.lanes.length === 1, lanesText(step.lanes), player.problemsHere];
   const does = {
     barrier: () => (one ? "waits at the barrier" : "wait at the barrier"),
     passed: () => (one ? "goes on: all have arrived at the barrier" : "go on: all have arrived at the barrier"),
@@ -160,13 +169,17 @@ function sentence(recording, position) {
     line: () => (one ? "runs this line" : "run this line"),
     shuffle: () => (one ? "takes a value from another lane" : "exchange values by a shuffle"),
   }[step.kind];
-  const what = does ? does() : `${VERBS[step.kind][one ? 0 : 1]} ${touchedText(recording, step)}`;
+  const what = does ? does() : `${VERBS[step.kind][one ? 0 : 1]} ${touchedText(recording, step, !problems.length)}`;
   const block = recording.blocks[step.block].index;
-  return `Step ${count(position)} of ${count(recording.steps.length)}, block (${block}), warp ${step.warp}, line ${step.line}: ${lanes} ${what}.`;
+  const said = `Step ${count(position)} of ${count(recording.steps.length)}, block (${block}), warp ${step.warp}, line ${step.line}: ${lanes} ${what}.`;
+  const shown = problems.includes(player.problem) ? player.problem : problems[0];
+  if (shown === undefined) return said;
+  const which = recording.problems.length > 1 ? ` ${shown + 1} of ${recording.problems.length}` : "";
+  return `${said} Problem${which}: ${recording.problems[shown].text.split("\n")[0].replaceAll("`", "").replace(/\.?$/, ".")}`;
 }
 
-/** Which elements a step touches, and what that costs. */
-function touchedText(recording, step) {
+/** Which elements a step touches, and what that costs; `compared` with the least possible. */
+function touchedText(recording, step, compared) {
   const memory = recording.memories[step.memory];
   if (!memory) return "memory";
   const inside = new Set();
@@ -176,17 +189,17 @@ function touchedText(recording, step) {
   if (inside.size === 1) text = nameOf(memory, least);
   else if (inside.size) text = `${inside.size} elements, ${nameOf(memory, least)} to ${nameOf(memory, most)}`;
   if (step.outside.length) text += ` (${lanesText(step.outside.map(([lane]) => lane))} outside of it)`;
-  const cost = costText(step);
+  const cost = costText(step, compared);
   return cost ? `${text}; ${cost}` : text;
 }
 
-/** What a request costs, compared with the least possible. */
-function costText(step) {
+/** What a request costs, `compared` with the least possible. */
+function costText(step, compared) {
   const times = (n, one, many) => `${n} ${n === 1 ? one : many}`;
-  const compared = (n, least) => (!least ? "" : n > least ? `, ${least} would do` : ", the fewest possible");
-  if (step.sectors) return times(step.sectors, "sector", "sectors") + compared(step.sectors, step.least_sectors);
+  const beside = (n, least) => (!compared || !least ? "" : n > least ? `, ${least} would do` : ", the fewest possible");
+  if (step.sectors) return times(step.sectors, "sector", "sectors") + beside(step.sectors, step.least_sectors);
   if (!step.wavefronts) return "";
-  return times(step.wavefronts, "pass", "passes") + compared(step.wavefronts, step.least_wavefronts);
+  return times(step.wavefronts, "pass", "passes") + beside(step.wavefronts, step.least_wavefronts);
 }
 
 const count = (number) => number.toLocaleString("en");

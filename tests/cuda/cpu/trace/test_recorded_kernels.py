@@ -12,6 +12,7 @@ from tests.corpus.cases import CASES, KINDS, MAX_STEPS
 from tests.cuda.cpu.trace.test_recorded import costs, costs_of_trace, of, recorded
 from utils import load_cuda
 from utils.cuda.cpu.trace.problems import KernelProblem
+from utils.ground.errors import CourseError
 
 pytest.importorskip("elftools")
 
@@ -245,11 +246,26 @@ def test_a_changed_argument_is_named():
     source = "__global__ void copy(const float* x, float* out) { out[threadIdx.x] = x[threadIdx.x]; }"
     x, out = torch.rand(8), torch.zeros(8)
     trace, recording = recorded(source, "copy", (1, 8), x, out)
-    assert recording.kept == "Block (0,0,0) of 1; all 3 steps."
+    assert recording.kept == "Block (0,0,0) of 1; all 3 steps." and recording.note == ""
     x.mul_(2)
     again = trace.recording()
-    assert again.kept.endswith(" x changed after the trace: this run began with the new values.")
+    assert again.note == "x changed after the trace: this run began with the new values."
     assert torch.equal(torch.tensor(of(again, "write")[0].values), x) and out.eq(0).all()
+
+
+def test_a_resized_argument_is_named_and_one_that_is_gone_refused():
+    source = "__global__ void copy(const float* x, float* out) { out[threadIdx.x] = x[threadIdx.x]; }"
+    x, out = torch.rand(8), torch.zeros(8)
+    first = x.clone()
+    trace, _ = recorded(source, "copy", (1, 8), x, out)
+    for change in (lambda: x.resize_(2), lambda: x.resize_(100_000), lambda: setattr(x, "data", torch.zeros(3))):
+        change()
+        again = trace.recording()
+        assert again.note == "x was resized or moved after the trace: this run uses what was traced."
+        assert torch.equal(torch.tensor(of(again, "write")[0].values), first)
+    out.untyped_storage().resize_(0)
+    with pytest.raises(CourseError, match="the memory of out has been released since the trace"):
+        trace.recording()
 
 
 @pytest.mark.parametrize("blocks", [[3], [(0, 1)], 7])

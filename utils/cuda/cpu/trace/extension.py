@@ -99,7 +99,9 @@ class TracedModule:
         named = functools.partial(kernel_parameter, kernels=self._kernels)
         recorder = Recorder(module.__file__, library, place, trace, blocks, steps, kernel, named)
         now = _checksums(args, kwargs)
-        recorder.changed = [f"tensor {k + 1}" for k, (a, b) in enumerate(zip(now, checksums, strict=True)) if a != b]
+        recorder.note_changed(
+            [f"tensor {k + 1}" for k, (a, b) in enumerate(zip(now, checksums, strict=True)) if a != b]
+        )
         excess = _begin(library, name, args, kwargs)
 
         def note(value):

@@ -64,18 +64,23 @@ class Recorder:
 
     `trace` is the trace that the launch repeats, `address` that of a function of the library. `blocks` and `steps` are
     those of `Trace.recording`. `kernel` names the kernel whose first launch is recorded; by default, any kernel's.
-    `named` gives a memory's name in the source. `tensors` are the launch's, by address, and `changed` lists the
-    arguments that have changed since the trace.
+    `named` gives a memory's name in the source. `tensors` are the launch's, by address. `notes` are sentences on what
+    differs from the trace.
     """
 
     def __init__(self, path, library, address, trace, blocks, steps, kernel="", named=lambda name: name):
         __tracebackhide__ = True
         self.trace, self.library, self.steps, self.named = trace, library, _positive(steps), named
-        self.tensors, self.changed, self._kernel = {}, [], kernel
+        self.tensors, self.notes, self._kernel = {}, [], kernel
         self._blocks = _default(trace.problems) if blocks is None else _listed(blocks)
         self._asked = blocks
         self._debug = Debug(path, trace.source, cxx.kernels(trace.source))
         self._base = load_address(address)
+
+    def note_changed(self, names):
+        """Note that these arguments have other values than in the trace."""
+        if names:
+            self.notes.append(f"{', '.join(names)} changed after the trace: this run began with the new values.")
 
     def begin(self):
         """Call this after a trace has begun."""

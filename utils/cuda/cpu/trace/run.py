@@ -18,6 +18,7 @@ from utils.cuda.cpu.trace.lines import load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import announce, stopped_when_full
 from utils.cuda.cpu.trace.trace import Trace
+from utils.ground.errors import CourseError
 from utils.ground.progress import waiting
 
 __all__ = ["MAX_PROBLEMS", "MAX_STEPS", "reads_absent_lane", "trace"]
@@ -61,7 +62,7 @@ class _Launch:
                 if recorder:
                     recorder.begin()
                     recorder.tensors = {addresses[i]: tensor for i, tensor in self.tensors.items()}
-                    recorder.changed = [self.wanted[i].name for i in checksums if checksums[i] != self.checksums[i]]
+                    recorder.note_changed([self.wanted[i].name for i in checksums if checksums[i] != self.checksums[i]])
                 with waiting(what), stopped_when_full(name, library.cuda_on_cpu_trace_stop, excess):
                     cooperative = self.kernel.chosen.cooperative
                     compiled.launch(*self.sizes, cooperative, laid_out.pointers)
@@ -105,9 +106,27 @@ def _record(launch, gpu, trace, blocks, steps):
         compiled = module(kernel.source, kernel.name, kernel.options, traced=True, recorded=True)
         address = compiled.library.cuda_on_cpu_launch_0
         recorder = Recorder(compiled.path, compiled.library, address, trace, blocks, steps)
+        recorder.notes += _resized(launch)
         with contextlib.suppress(RuntimeError):  # what ends the launch is among the trace's problems
             launch.made(compiled, f"recording {kernel.name}", recorder=recorder)
     return recorder.recording()
+
+
+def _resized(launch) -> list[str]:
+    """A sentence on the arguments that have another shape or other memory than in the trace, if there are any.
+
+    Raises CourseError if the memory of the trace is gone.
+    """
+    __tracebackhide__ = True
+    names = []
+    for i, traced in launch.tensors.items():
+        now, name = launch.args[i], launch.wanted[i].name or f"argument {i + 1}"
+        end = traced.storage_offset() * traced.element_size() + traced.nbytes
+        if traced.nbytes and traced.untyped_storage().nbytes() < end:
+            raise CourseError(f"the memory of {name} has been released since the trace, so trace the kernel again")
+        if (now.shape, now.data_ptr()) != (traced.shape, traced.data_ptr()):
+            names.append(name)
+    return [f"{', '.join(names)} was resized or moved after the trace: this run uses what was traced."] if names else []
 
 
 def reads_absent_lane(problem) -> bool:

@@ -48,15 +48,14 @@ def recording(recorder, made, debug) -> Recording:
     )
     threads = int(np.prod(recorder.block))
     indices = [recorder.kept[number] for number in numbers]
-    changed = f" {', '.join(recorder.changed)} changed after the trace: this run began with the new values."
-    changed = changed if recorder.changed else ""
     found = Recording(
         kernel=recorder.kernel_name,
         language="cuda",
         source=recorder.trace.source.splitlines(),
         grid=recorder.grid,
         block=recorder.block,
-        kept=kept_sentence(map(tuple, indices), recorder.grid, len(kept), cut) + changed,
+        kept=kept_sentence(map(tuple, indices), recorder.grid, len(kept), cut),
+        note=" ".join(recorder.notes),
         memories=memories,
         blocks=[Block(tuple(index), threads) for index in indices],
         steps=kept,

@@ -78,10 +78,11 @@ class Trace:
         """Repeat the launch and record it: what every thread of a few blocks reads, writes and waits for, and the
         values of its variables at each step.
 
-        The launch starts from the arguments as they are now; the result's `kept` says which have changed since the
+        The launch starts from the values of the arguments now; the result's `note` says which have changed since the
         trace. The kernel is compiled as written, without optimization. `blocks` are the blocks to keep, each a number
         or a tuple (x, y, z): by default the first two, and those with problems. At most `steps` steps of warps are
-        kept. Raises ValueError for a block that the grid does not have.
+        kept. Raises ValueError for a block that the grid does not have, CourseError
+        if an argument's memory has been released.
         """
         __tracebackhide__ = True
         return self.record(self, blocks, steps)
