@@ -10,8 +10,8 @@
 
 inline unsigned int cdiv(size_t a, size_t b) { return (unsigned int)((a + b - 1) / b); }
 
-__global__ void matmul_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out,
-                              size_t h, size_t w, int k) {
+__global__ void matmul_kernel(const float* __restrict__ m, const float* __restrict__ n,
+                              float* __restrict__ out, size_t h, size_t w, int k) {
     size_t r = size_t(blockIdx.y) * blockDim.y + threadIdx.y;
     size_t c = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (r >= h || c >= w) return;  // guard
@@ -21,19 +21,25 @@ __global__ void matmul_kernel(const float* __restrict__ m, const float* __restri
     out[r * w + c] = o;
 }
 
+#include <climits>
+
+void check_fit(torch::Tensor m, torch::Tensor n) {
+    CHECK_INPUT(m); CHECK_INPUT(n);
+    TORCH_CHECK(m.dim() == 2 && n.dim() == 2, "not matrices: ", m.sizes(), " and ", n.sizes());
+    TORCH_CHECK(m.scalar_type() == torch::kFloat && n.scalar_type() == torch::kFloat,
+                "m and n must be float32, but are ", m.scalar_type(), " and ", n.scalar_type());
+    TORCH_CHECK(m.device() == n.device(), "m is on ", m.device(), ", n is on ", n.device());
+    int64_t h = m.size(0), k = m.size(1);
+    TORCH_CHECK(k == n.size(0), "inner sizes differ: m is ", m.sizes(), ", n is ", n.sizes());
+    TORCH_CHECK(k <= INT_MAX, "the kernel counts to ", INT_MAX, ", but m has ", k, " columns");
+    TORCH_CHECK(h <= 65535 * 16, "at most ", 65535 * 16, " rows, but m has ", h);
+}
+
 #include <c10/cuda/CUDAGuard.h>
 
 torch::Tensor matmul(torch::Tensor m, torch::Tensor n) {
-    CHECK_INPUT(m); CHECK_INPUT(n);
-    TORCH_CHECK(m.dim() == 2 && n.dim() == 2, "m and n must be matrices, but they are ", m.sizes(), " and ", n.sizes());
-    TORCH_CHECK(m.scalar_type() == torch::kFloat && n.scalar_type() == torch::kFloat,
-                "m and n must be float32, but they are ", m.scalar_type(), " and ", n.scalar_type());
+    check_fit(m, n);
     int64_t h = m.size(0), k = m.size(1), w = n.size(1);
-    TORCH_CHECK(k == n.size(0), "inner sizes differ: m is ", h, " x ", k, ", n is ", n.size(0), " x ", w);
-    TORCH_CHECK(m.device() == n.device(), "m is on ", m.device(), ", n is on ", n.device());
-    TORCH_CHECK(k <= 2147483647, "at most 2147483647 columns, but m has ", k);  // the loop counter is an int
-    TORCH_CHECK(h <= 65535 * 16, "at most ", 65535 * 16, " rows, but m has ", h);  // the most blocks in y
-
     torch::Tensor out = torch::empty({h, w}, m.options());
     if (h * w == 0) return out;  // CUDA refuses an empty grid
     c10::cuda::CUDAGuard on_device_of(m.device());
@@ -41,7 +47,7 @@ torch::Tensor matmul(torch::Tensor m, torch::Tensor n) {
     dim3 tpb(16, 16);
     dim3 blocks(cdiv(w, tpb.x), cdiv(h, tpb.y));
     matmul_kernel<<<blocks, tpb, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        m.data_ptr<float>(), n.data_ptr<float>(), out.data_ptr<float>(), h, w, k);
+        m.data_ptr<float>(), n.data_ptr<float>(), out.data_ptr<float>(), h, w, int(k));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return out;
 }

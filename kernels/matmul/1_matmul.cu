@@ -17,8 +17,8 @@ __global__ void matmul_uncoalesced_kernel(const float* __restrict__ m, const flo
 
 // Only the numbering of the threads changed: those of a warp own two rows of 16 neighbours. A load fetches 2 sectors,
 // from m and from n.
-__global__ void matmul_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out,
-                              size_t h, size_t w, int k) {
+__global__ void matmul_kernel(const float* __restrict__ m, const float* __restrict__ n,
+                              float* __restrict__ out, size_t h, size_t w, int k) {
     size_t r = size_t(blockIdx.y) * blockDim.y + threadIdx.y;
     size_t c = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (r >= h || c >= w) return;  // guard

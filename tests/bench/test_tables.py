@@ -152,6 +152,8 @@ def test_what_the_pages_say_of_the_recorded_figures_holds():
     assert rates[-3] < 0.97 * rates[-1]
     *steps, library = ladder.values()
     assert steps == sorted(steps) and steps[-2] < library < steps[-1]
+    counters = lessons["loop counter"]  # of lesson 06: "nearly doubles"
+    assert 1.7 < counters["size_t"] / counters["int"] < 2
     pieces, _ = lessons["pieces of a narrow product"]
     short, long = pieces.values()
     assert all(long[rows] < short[rows] for rows in long) and min(long, key=long.get) == "6 rows"
