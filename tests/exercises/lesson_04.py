@@ -15,6 +15,8 @@ WRONG = {
         ("wrong", "out +=", "out ="),
         ("crashed", "a[:, i, None]", "a[i, :, None]"),
         ("wrong", "return out", "return out.t()"),
+        ("wrong: your function returned nothing", "return out", "out"),
+        ("wrong: this exercise takes", "def matmul_outer(a, b):", "def matmul_outer(a):\n    b = a.t()"),
     ],
     "04-groups": [
         ("wrong", "(a[i : i + rows, :, None] * b).sum(dim=1)", "a[i : i + rows] @ b"),

@@ -133,8 +133,8 @@ _LINES = {"runs what the file says": 4, "asks for 40 GB": 6, "may be refused": 3
 
 
 EXERCISES = [
-    Question("04-outer", _wrong_outer),
-    Question("04-groups", _wrong_groups),
+    Question("04-outer", _wrong_outer, takes=("a", "b")),
+    Question("04-groups", _wrong_groups, takes=("a", "b", "rows")),
     Kernel(
         "04-guess",
         sizes=[{"h": h, "w": w} for h, w in ((1, 1), (17, 10), (256, 3), (300, 10))],
@@ -145,6 +145,6 @@ EXERCISES = [
         run=blk_kernel,
     ),
     Question("04-pair", _wrong_pair, takes="two matrices (m, n), both tensors"),
-    Question("04-test", _wrong_test),
+    Question("04-test", _wrong_test, takes=("product",)),
     Question("04-data", partial(wrong_lines, _LINES), takes="a dictionary with the number of a line for each mistake"),
 ]
