@@ -93,9 +93,9 @@ def test_pre_commit_runs_the_same_tools_as_make_lint():
 # ---------------------------------------------------------------- README
 
 
-def test_readme_opens_with_the_two_commands():
+def test_readme_opens_with_the_newcomers_command_and_the_two():
     first_screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:25])
-    assert first_screen.index("make course") < first_screen.index("make test")
+    assert first_screen.index("make lab") < first_screen.index("make course") < first_screen.index("make test")
 
 
 def test_readme_lists_the_lessons_that_exist():
