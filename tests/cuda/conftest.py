@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import utils.cuda.kernel
 from utils.cuda.common import toolchain
 
 
@@ -19,4 +18,6 @@ def fresh(tmp_path, monkeypatch):
 
 @pytest.fixture
 def on_cpu(monkeypatch):
-    monkeypatch.setattr(utils.cuda.kernel, "device", lambda: torch.device("cpu"))
+    """No GPU, for the test and for the processes that it starts: kernels run on the CPU engine."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

@@ -100,7 +100,7 @@ def test_arguments_input_and_output_are_passed_on(folder):
         ("fault", 134, r"illegal memory access.*thread \(0, 0, 0\) of block \(\d, 0, 0\) of fill"),
     ],
 )
-def test_exit_codes(folder, capfd, what, code, message):
+def test_exit_codes(on_cpu, folder, capfd, what, code, message):
     assert run.main(words(folder, what)) == code
     assert re.search(message, capfd.readouterr().err)
 

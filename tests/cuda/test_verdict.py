@@ -12,7 +12,10 @@ from utils.cuda.cpu import module
 from utils.cuda.gpu.split import NotSplit, device_code
 from utils.cuda.kernel import Tracer
 
-pytestmark = pytest.mark.skipif(not toolchain.nvcc_candidates(), reason="there is no nvcc")
+pytestmark = [
+    pytest.mark.skipif(not toolchain.nvcc_candidates(), reason="there is no nvcc"),
+    pytest.mark.usefixtures("on_cpu"),
+]
 
 RIGHT = "__global__ void k(float* x) { x[0] = max(x[0], 0.0f); }"
 WRONG = "\n__global__ void k(float* x) {\n    x[0] = max(x[0], 0);\n}"
