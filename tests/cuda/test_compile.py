@@ -198,7 +198,8 @@ def test_a_declaration_that_cpp_src_lacks_is_shown(backend, cpp_src):
         load_cuda(CUDA, cpp_src, ["twice"])
     assert str(raised.value).endswith("Hint: Write into cpp_src: `torch::Tensor twice(torch::Tensor x);`")
     assert f"{line_of('torch::Tensor twice')} | torch::Tensor twice(torch::Tensor x)" in str(raised.value)
-    assert load_cuda(CUDA, raised.value.hint.split("`")[1], ["twice"]).twice(torch.ones(2, device=backend)).tolist() == [2, 2]
+    module = load_cuda(CUDA, raised.value.hint.split("`")[1], ["twice"])
+    assert module.twice(torch.ones(2, device=backend)).tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(
