@@ -63,6 +63,7 @@ WRONG = {
         ("wrong: for k = 1 it returns (0, 1), but", "2**31 // k", "(0, 1)"),
         ("wrong: for k = 1 it returns -5, but rows count from 0", "2**31 // k", "-5"),
         ("wrong", "2**31 // k", "str(2**31 // k)"),
+        ("wrong: your function returned nothing", "return 2**31 // k", "r = 2**31 // k"),
         ("wrong: this exercise takes a Python function", "", "first_bad_row = 2739137"),
         ("wrong: this exercise takes a Python function", "", "first_bad_row = '2**31 // k'"),
         (  # right, but without a wait for it
@@ -106,6 +107,7 @@ WRONG = {
         ("crashed", "[: x.numel()]", ""),
         ("wrong: the result should have the shape", ".reshape(x.shape)", ""),
         ("wrong: the result should be a tensor", ".reshape(x.shape)", ".reshape(x.shape).tolist()"),
+        ("wrong: your function returned nothing", "return ", ""),
         ("wrong: this exercise takes a Python function", "", "as_seen = torch.zeros(3)"),
     ],
     "06-host": [

@@ -83,7 +83,7 @@ _SIZES = [{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (5, 784, 10), (17,
 _STEPS = 16  # in a round of the unrolled loop
 
 EXERCISES = [
-    Question("06-int", _wrong_row, takes="a Python function"),
+    Question("06-int", _wrong_row, takes=("k",)),
     Kernel(
         "06-unroll",
         sizes=_SIZES,
