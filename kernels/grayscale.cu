@@ -3,16 +3,16 @@
 #include "cdiv.h"
 
 // Flat: one thread computes pixel i of n = h * w. The planes are n bytes apart.
-__global__ void rgb_to_grayscale_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out,
-                                        size_t n) {
+__global__ void rgb_to_grayscale_kernel(const unsigned char* __restrict__ x,
+                                        unsigned char* __restrict__ out, size_t n) {
     size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < n)  // guard
         out[i] = 0.2989f * x[i] + 0.5870f * x[i + n] + 0.1140f * x[i + 2 * n];
 }
 
 // Two-dimensional: one thread computes the pixel in row r and column c. Only the numbering of the threads changed.
-__global__ void rgb_to_grayscale_2d_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out,
-                                           size_t h, size_t w) {
+__global__ void rgb_to_grayscale_2d_kernel(const unsigned char* __restrict__ x,
+                                           unsigned char* __restrict__ out, size_t h, size_t w) {
     size_t r = size_t(blockIdx.y) * blockDim.y + threadIdx.y;
     size_t c = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (r < h && c < w) {  // guard

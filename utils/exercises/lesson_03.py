@@ -1,63 +1,79 @@
 """Lesson 03: the first kernels in CUDA C++."""
 
+import keyword
 import re
+import types
+from functools import partial
 
 import torch
 
-from utils.cuda.common import cxx
+from utils.cuda.kernel import compile_kernel
 from utils.exercises.exercise import Kernel, Question, given, once, poison, uses_name
 from utils.lesson.simulator import cdiv
 
 _SIZES = (1, 17, 255, 256, 1009)
 
 
-def _in_32_bits(expression):
-    """A kernel around the expression, which does not compile if its value has more than 4 bytes."""
-    expression = cxx.code(expression).strip().rstrip(";")
-    bare = re.sub(r"\bfloat\((x\[[^\]]*\])\)|\(float\)\s*(x\[[^\]]*\])", r"\1\2", expression)  # no 64 bits in that
-    words = [word for word in re.findall(r"(?<![\w.])[A-Za-z_]\w*", bare) if word not in ("x", "i", "n")]
-    if words:
-        raise ValueError(f"no `{words[0]}`: keep the expression, and write its numbers as 32-bit ones")
-    return f"""__global__ void rgb_to_grayscale_kernel(const unsigned char* x, unsigned char* out, size_t n) {{
-    size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    static_assert(sizeof({expression}) == 4, "some of it is still computed in 64 bits");
-    out[i] = {expression};
-}}"""
+def _in_64_bits(name, source):
+    """Which 64-bit instructions NVIDIA's compiler makes of the kernel, in a sentence; "" if none."""
+    ptx = compile_kernel(source, name).ptx
+    found = dict.fromkeys(re.findall(r"^\s+([a-z]\S*\bf64\S*)", ptx, re.MULTILINE))
+    return f"some of it is computed in 64 bits: {', '.join(found)}" if found else ""
+
+
+# ---- a name for a build ---------------------------------------------------------------------------------------------
+
+_MANY = 5_000  # names of 5 hexadecimal digits are certain to meet
 
 
 def _wrong_name(build_name):
-    one, other = "__global__ void f() {}", "__global__ void f() { }"
-    first = given(build_name(one, "-O3"))
-    if not isinstance(first, str) or not first.isidentifier():
+    source, options = "__global__ void f() {}", "-O3"
+    first = given(build_name(source, options))
+    if not isinstance(first, str) or not first.isidentifier() or keyword.iskeyword(first):
         return f"{first!r} is not a name that Python can import"
-    if build_name(one, "-O3") != first:
+    if build_name(source, options) != first:
         return "the same source and options got two names: it would be compiled again every time"
-    if build_name(other, "-O3") == first:
-        return (
-            f"two sources that differ in a space are both called {first!r}: the second would get the first one's build"
-        )
-    work = "out[i] = x[i] + y[i] * 2;"
-    near = [work[:i] + other + work[i + 1 :] for i in range(len(work)) for other in "-_ zZ7" if other != work[i]]
-    near += [work[:i] + work[i + 1] + work[i] + work[i + 2 :] for i in range(len(work) - 1) if work[i] != work[i + 1]]
-    for changed in near:
-        if build_name(changed, "-O3") == build_name(work, "-O3"):
-            return f"{work!r} and {changed!r} get the same name"
-    if build_name(one, "-O2") == first:
-        return f"with -O3 and with -O2 it is called {first!r}: you would measure the wrong build"
-    if build_name("ab", "c") == build_name("a", "bc"):
-        return "source 'ab' with options 'c' and source 'a' with options 'bc' get the same name"
     if uses_name(build_name, "hash"):
         return "Python's hash() of a text is different in every process: the cache would never be found again"
+    seen = {}
+    for pair in _pairs(_texts_in(build_name)):
+        name = build_name(*pair)
+        if not isinstance(name, str) or not name.isidentifier():
+            return f"{_shown(pair)} is called {name!r}, which is not a name that Python can import"
+        if seen.setdefault(name, pair) != pair:
+            return f"{_shown(seen[name])} and {_shown(pair)} are both called {name!r}: one would get the other's build"
     return ""
 
 
-def _wrong_tiles(answer):
-    across, down = cdiv(1600, 32), cdiv(1066, 8)
-    names = ("number of blocks in x", "number of blocks in y", "number of threads without a pixel")
-    right = (across, down, across * 32 * down * 8 - 1066 * 1600)
-    parts = zip(names, answer, right, strict=True)
-    return " and ".join(f"the {name} is not {yours}" for name, yours, expected in parts if yours != expected)
+def _shown(pair):
+    return "source {!r} with options {!r}".format(*pair)
+
+
+def _pairs(separators):
+    """(source, options) that a careless name does not keep apart: nearly the same, or the same when joined."""
+    yield from [("__global__ void f() {}", "-O2"), ("__global__ void f() { }", "-O3"), ("ab", "c"), ("a", "bc")]
+    work, digits = "out[i] = x[i] + y[i] * 2;", "-O3"
+    for text in (work, digits):
+        near = {text, text.upper(), text.lower(), text.replace(" ", ""), text[::-1], "", "\n", "\n\n"}
+        near |= {text + space for space in " \n\t\r"} | {space + text for space in " \n\t\r"}
+        near |= {text[:i] + other + text[i + 1 :] for i in range(len(text)) for other in "-_ zZ7"}
+        near |= {text[:i] + text[i + 1] + text[i] + text[i + 2 :] for i in range(len(text) - 1)}
+        yield from ((each, digits) if text is work else (work, each) for each in sorted(near))
+    for between in separators:
+        yield from [(f"a{between}b", "c"), ("a", f"b{between}c"), (f"a{between}", "b"), ("a", f"{between}b")]
+    yield from ((f"x[{number}]", "-O3") for number in range(_MANY))
+
+
+def _texts_in(function):
+    """What the function might join the two texts with: any ASCII character, and every text in its code."""
+    codes, texts = [function.__code__] if isinstance(function, types.FunctionType) else [], set(map(chr, range(128)))
+    for code in codes:
+        codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+        texts |= {const for const in code.co_consts if isinstance(const, str) and len(const) < 100}
+    return sorted(texts - {""})
+
+
+# ---- a call of a module ---------------------------------------------------------------------------------------------
 
 
 class _Module:
@@ -71,7 +87,10 @@ class _Module:
         if not 0 <= n <= min(x.numel() for x in (c, a, b)):
             raise IndexError(f"n = {n} is more than the smallest of the tensors has")
         self.calls += 1
-        c.view(-1)[:n] = a.reshape(-1)[:n] + b.reshape(-1)[:n]
+        total = a.reshape(-1)[:n] + b.reshape(-1)[:n]
+        if c.is_floating_point():
+            c.fill_(torch.nan)  # memory that was not cleared may hold the sum by chance
+        c.view(-1)[:n] = total
 
 
 def _wrong_call(add):
@@ -97,32 +116,31 @@ EXERCISES = [
     Kernel(
         "03-double",
         sizes=[{"n": n} for n in _SIZES],
-        arguments=lambda n: {
-            "x": torch.randint(0, 256, (3 * n,), dtype=torch.uint8),
-            "out": poison(n, dtype=torch.uint8),
-            "n": n,
-        },
+        arguments=lambda n: {"x": torch.randint(0, 256, (3 * n,), dtype=torch.uint8), "out": poison(n), "n": n},
         outputs=("out",),
         launch=lambda n: (cdiv(n, 256), 256),
-        expected=lambda x, out, n: (0.2989 * x[:n] + 0.5870 * x[n : 2 * n] + 0.1140 * x[2 * n :]).to(torch.uint8),
-        cuda="rgb_to_grayscale_kernel",
-        prepare=_in_32_bits,
-        close={"atol": 1},  # a GPU rounds once where PyTorch rounds twice
+        expected=lambda x, out, n: 0.2989 * x[:n] + 0.5870 * x[n : 2 * n] + 0.1140 * x[2 * n :],
+        cuda="grey_kernel",
+        close={"rtol": 0, "atol": 1e-3},  # weights with one digit less are further off
+        why_slow=partial(_in_64_bits, "grey_kernel"),
     ),
     Kernel(
-        "03-brighten",
-        sizes=[{"n": n, "amount": amount} for n, amount in zip(_SIZES, (0, 255, 40, 1, 100), strict=True)],
-        arguments=lambda n, amount: {
+        "03-fade",
+        sizes=[{"n": n, "t": t} for n, t in zip(_SIZES, (0.5, 1.0, 0.25, 0.0, 0.75), strict=True)],
+        arguments=lambda n, t: {
             "x": torch.randint(0, 256, (n,), dtype=torch.uint8),
+            "y": torch.randint(0, 256, (n,), dtype=torch.uint8),
             "out": poison(n, dtype=torch.uint8),
             "n": n,
-            "amount": amount,
+            "t": t,
         },
         outputs=("out",),
-        launch=lambda n, amount: (cdiv(n, 256), 256),
-        expected=lambda x, out, n, amount: (x.int() + amount).clamp(max=255).to(torch.uint8),
-        cuda="brighten_kernel",
-        traffic=lambda n, amount: once(torch.empty(2 * n, dtype=torch.uint8)),
+        launch=lambda n, t: (cdiv(n, 256), 256),
+        expected=lambda x, y, out, n, t: ((1 - t) * x + t * y).to(torch.uint8),
+        cuda="fade_kernel",
+        close={"rtol": 0, "atol": 1},
+        traffic=lambda n, t: once(torch.empty(3 * n, dtype=torch.uint8)),
+        why_slow=partial(_in_64_bits, "fade_kernel"),
     ),
     Kernel(
         "03-squares",
@@ -134,7 +152,20 @@ EXERCISES = [
         cuda="squares_kernel",
         traffic=lambda n: once(torch.empty(n, dtype=torch.int64)),
     ),
+    Kernel(
+        "03-half",
+        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (16, 16), (3, 17), (40, 5), (33, 50))],
+        arguments=lambda h, w: {
+            "x": torch.randint(0, 256, (2 * h, 2 * w), dtype=torch.uint8),
+            "out": poison(h, w, dtype=torch.uint8),
+            "h": h,
+            "w": w,
+        },
+        outputs=("out",),
+        launch=lambda h, w: ((cdiv(w, 16), cdiv(h, 16)), (16, 16)),
+        expected=lambda x, out, h, w: (x.view(h, 2, w, 2).sum((1, 3)) // 4).to(torch.uint8),
+        cuda="half_kernel",
+    ),
     Question("03-name", _wrong_name),
-    Question("03-tile", _wrong_tiles, takes="three numbers"),
     Question("03-binding", _wrong_call),
 ]

@@ -1,18 +1,22 @@
 """Cutting a source for nvcc and the C++ compiler, and the modules that nvcc builds; without a GPU they are not run."""
 
+import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from torch.utils import cpp_extension
 
 import kernels
 from utils import CompileError
 from utils.cuda import compile
 from utils.cuda.common import toolchain
 from utils.cuda.gpu.split import NotSplit, split
+from utils.cuda.gpu.stock import tools_for_load_inline
 from utils.ground import system
 
 KERNEL = """
@@ -227,3 +231,16 @@ def test_the_pip_wheel_s_runtime_is_found_by_the_linker(tmp_path):
     assert (tmp_path / "build" / "libcudart.so").resolve().name == "libcudart.so.13"
     shutil.copy(home / "lib" / "libcudart.so.13", home / "lib" / "libcudart.so")
     assert cudart_link(tmp_path / "build", home) == [f"-L{home / 'lib'}", "-lcudart"]
+
+
+def test_load_inline_finds_its_tools_and_nothing_stays_behind(builder, tmp_path):
+    before = dict(os.environ)
+    with tools_for_load_inline(75):
+        assert os.environ["TORCH_CUDA_ARCH_LIST"] == "7.5" and cpp_extension.CUDA_HOME == str(builder.home)
+        assert cpp_extension.is_ninja_available()
+        (tmp_path / "empty.cpp").write_text("int main() {}")
+        command = [os.environ["CXX"], "-Wl,--no-as-needed", "empty.cpp", "-lcudart", "-o", "empty"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        listed = subprocess.run(["objdump", "-p", "empty"], cwd=tmp_path, capture_output=True, text=True).stdout
+        assert "NEEDED" in listed and "libcudart.so" in listed
+    assert {**os.environ, "PATH": ""} == {**before, "PATH": ""}

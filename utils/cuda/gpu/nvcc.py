@@ -6,7 +6,6 @@ torch's load_inline, which takes ten times as long.
 
 import contextlib
 import io
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -15,6 +14,7 @@ from utils.cuda.common import cxx, extension, toolchain
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.extension import identity
 from utils.cuda.gpu.split import NotSplit, Split, split
+from utils.cuda.gpu.stock import tools_for_load_inline
 
 __all__ = ["Builder", "cudart_link"]
 
@@ -34,7 +34,7 @@ class Builder:
 
     def fingerprint(self):
         """What a module depends on besides its sources. Quick: nvcc is not asked which compiler it accepts."""
-        own = [Path(__file__).with_name(name).read_text() for name in ("nvcc.py", "split.py")]
+        own = [Path(__file__).with_name(name).read_text() for name in ("nvcc.py", "split.py", "stock.py")]
         own += [path.read_text() for path in cxx.FILES]
         programs = [
             identity(program) for program in (self.home / "bin" / "nvcc", toolchain.chosen_compiler()) if program
@@ -109,9 +109,6 @@ class Builder:
         """Build with torch's load_inline. Returns the log, empty if it succeeds."""
         from torch.utils.cpp_extension import load_inline
 
-        toolchain.use_cuda_toolkit()
-        compiler = toolchain.host_compiler(self.home)
-        toolchain.put_ninja_on_path()
         flags = ["-O2"] if opt else []
         cuda = ["#include <torch/types.h>", "#include <cuda.h>", "#include <cuda_runtime.h>"]
         cuda += ['#line 1 "cuda_src"', cuda_src]
@@ -119,7 +116,7 @@ class Builder:
         kept = io.StringIO()
         try:
             with (
-                _environment(TORCH_CUDA_ARCH_LIST=f"{self.architecture / 10:.1f}", CC=compiler, CXX=compiler),
+                tools_for_load_inline(self.architecture),
                 contextlib.redirect_stdout(kept),
                 contextlib.redirect_stderr(kept),
             ):
@@ -196,15 +193,3 @@ def cudart_link(folder, home):
         (folder / "libcudart.so").symlink_to(library)
         return [f"-L{folder}", "-lcudart"]
     return [f"-L{library.parent}", "-lcudart"]
-
-
-@contextlib.contextmanager
-def _environment(**values):
-    """Set environment variables temporarily."""
-    before = {key: os.environ.get(key) for key in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
