@@ -94,7 +94,7 @@ def test_a_foreign_package_that_is_imported_is_named(tmp_path, monkeypatch, name
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(ImportError) as problem:
         start.require_own_packages(ROOT)
-    for part in (str(there), str(ROOT / name), "restart the kernel"):
+    for part in (str(there), str(ROOT / name), "restart the notebook"):
         assert part in str(problem.value)
 
 

@@ -182,7 +182,7 @@ def test_another_package_of_the_same_name(tmp_path, pretend, name):
     made = table("; ".join(["from utils.manage import doctor", *steps]), PYTHONPATH=pretend(available=False))
     assert made.status == 1
     assert made["course"][0] == "stop" and f"`{name}` was already imported from {tmp_path}" in made["course"][1]
-    assert "restart the kernel" in made.fixes["course"]
+    assert "restart the notebook" in made.fixes["course"]
 
 
 # ---------------------------------------------------------------- the GPU and its driver
@@ -216,7 +216,7 @@ def test_a_gpu_that_torch_does_not_start(pretend, libcuda):
     made = table(PYTHONPATH=packages, LD_LIBRARY_PATH=libcuda())
     assert made.status == 0
     assert made["GPU"] == ("fix", "NVIDIA Test, which torch cannot use: CUDA unknown error")
-    assert made.fixes["GPU"].startswith("restart the notebook's kernel")
+    assert made.fixes["GPU"].startswith("restart the notebook")
 
 
 def test_a_gpu_that_is_hidden(pretend, libcuda):

@@ -53,7 +53,7 @@ def require_own_packages(root: Path = ROOT) -> None:
     if nearest != root:
         raise PackageError(
             f"this lesson is in {nearest}, but `utils` was imported from another copy of the course, {root}",
-            "restart the kernel and run the cells from the top",
+            "restart the notebook and run its cells from the top",
         )
     for name in ("kernels", "utils"):
         found = location(name)
@@ -68,7 +68,7 @@ def require_own_packages(root: Path = ROOT) -> None:
         if not inside(found, root):
             raise PackageError(
                 f"`{name}` was already imported from {found}, which is not the course's ({root / name})",
-                f"restart the kernel, run this cell first, and import the other `{name}` in another notebook",
+                f"restart the notebook, run this cell first, and import the other `{name}` in another notebook",
             )
 
 
@@ -118,7 +118,7 @@ def require_torch(needed: dict[str, str]) -> None:
     """Refuse a Python where PyTorch is missing or older than the course takes. A lesson never installs it."""
     both = [needed[name] for name in TORCH]
     missing = [name for name in TORCH if version(name) is None]
-    then = "  # in a terminal; then restart the kernel"
+    then = "  # in a terminal; then restart the notebook"
     if missing:
         are = "is" if len(missing) == 1 else "are"
         wrong = f"{' and '.join(missing)} {are} not installed in {sys.executable}, and lessons never install PyTorch"

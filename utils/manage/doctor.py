@@ -269,7 +269,7 @@ def _gpu(torch_works, usable):
             said = "it does not say why"
         except Exception as error:
             said = _first_line_of(error)
-        again = "restart the notebook's kernel, then the machine. If neither helps: "
+        again = "restart the notebook, then the machine. If neither helps: "
         raise ToolchainError(f"{name}, which torch cannot use: {said}", again + _reinstall("--force-reinstall"))
     architecture = toolchain.gpu_architecture()
     has = toolchain.lacks_code_for(architecture)
