@@ -242,6 +242,51 @@ def test_lanes_in_step_are_recorded_in_step():
     assert first.values == half.tolist() and second.values == (half[:8] + half[8:]).tolist()
 
 
+REFERENCES = """
+struct Pair { float first, second; };
+__device__ void add(float& total, const Pair& p) {
+    if (p.first >= 0) total += p.first;
+}
+__global__ void refer(const float* x, float* out) {
+    __shared__ float tile[32];
+    __shared__ float whole;
+    int i = threadIdx.x;
+    float sum = 0.5f;
+    float& alias = sum;
+    Pair pair = {x[i], 2.0f};
+    float& cell = tile[i];
+    int grid[3][4] = {};
+    grid[1][2] = i;
+    cell = alias;
+    if (i == 0) whole = 7;
+    add(sum, pair);
+    float& either = i % 2 ? sum : pair.second;
+    either += 1.0f;
+    out[i] = sum + tile[i];
+}
+"""
+
+
+def test_references_and_the_first_elements_of_arrays_are_shown():
+    x = torch.arange(32.0) / 4
+    recording = recorded(REFERENCES, "refer", (1, 32), x, torch.zeros(32))[1]
+    seen = {}
+    for step in recording.steps:
+        for name, values in step.variables.items():
+            for lane, value in zip(step.lanes, values, strict=True):
+                seen.setdefault(name, {}).setdefault(lane, []).append(value)
+    last = {name: {lane: [v for v in values if v is not None][-1] for lane, values in of_lanes.items()}
+            for name, of_lanes in seen.items()}  # fmt: skip
+    odd, even = 5, 4
+    assert last["alias"] == last["sum"] and last["alias"][odd] == 0.5 + odd / 4 + 1 and last["alias"][even] == 1.5
+    assert last["either"][odd] == last["sum"][odd] and last["either"][even] == last["pair.second"][even] == 3
+    assert last["cell"] == {lane: f"tile + {lane}" for lane in range(32)}  # not a variable of the lane
+    assert last["grid[1][2]"] == {lane: lane for lane in range(32)} and last["grid[…]"][odd] == "…"
+    assert "grid[1][3]" in last and "grid[2][0]" not in last
+    assert {"add(): total", "add(): p.first"} <= last.keys() and last["add(): p.first"][odd] == odd / 4
+    assert not {"tile", "tile[0]", "whole"} & last.keys()  # memories, not variables
+
+
 def test_a_changed_argument_is_named():
     source = "__global__ void copy(const float* x, float* out) { out[threadIdx.x] = x[threadIdx.x]; }"
     x, out = torch.rand(8), torch.zeros(8)

@@ -36,9 +36,9 @@ bool Recorder::arrives(const void* code, void** frame) {
         void** own = static_cast<void**>(*frame);
         if (!fiber.holds(own) || reinterpret_cast<uintptr_t>(own) % sizeof(void*)) break;
         if (const OwnFunction* f = function_at(code)) {
-            frames.push_back({uint32_t(reinterpret_cast<uintptr_t>(code) - module_begin),
-                              uint32_t(f - functions.data()), bytes.size()});
             const char* address = reinterpret_cast<const char*>(own + 2);
+            frames.push_back({uint32_t(reinterpret_cast<uintptr_t>(code) - module_begin),
+                              uint32_t(f - functions.data()), bytes.size(), reinterpret_cast<uintptr_t>(address)});
             for (const Slot* s = &slots[f->first]; s < &slots[f->first] + f->count; s++) {
                 const char* from = address + s->offset;
                 if (fiber.holds(from) && fiber.holds(from + s->bytes - 1))

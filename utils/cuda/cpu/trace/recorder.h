@@ -44,6 +44,7 @@ struct Seen {
 struct SeenFrame {
     uint32_t pc, function;  // pc: a return address, from where the module begins
     uint64_t bytes;         // where they begin in Recorder::bytes
+    uint64_t address;       // the frame's, to which references to its variables are relative
 };
 
 struct RecordedMemory {

@@ -31,7 +31,7 @@ _SEEN = np.dtype(
     + [(name, "u1") for name in ("frames", "did", "has_value", "source", "size")]
     + [("_", "u1", 5)]
 )
-_FRAME = np.dtype([("pc", "u4"), ("function", "u4"), ("bytes", "u8")])
+_FRAME = np.dtype([("pc", "u4"), ("function", "u4"), ("bytes", "u8"), ("address", "u8")])
 
 
 class _Memory(ctypes.Structure):

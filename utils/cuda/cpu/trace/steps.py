@@ -2,12 +2,12 @@
 
 import ctypes
 import re
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from utils.cuda.cpu.trace.marked import marked
+from utils.cuda.cpu.trace.ordering import fair, with_exits_early
 from utils.cuda.cpu.trace.source import array_dimensions, parameter_type
 from utils.cuda.cpu.trace.values import KINDS, decoded, kind_of
 from utils.cuda.player.ordering import passed_together, without_repeated_lines
@@ -38,10 +38,10 @@ def recording(recorder, made, debug) -> Recording:
     places = [_Place(memory, recorder) for memory in made.memories]
     numbers = {number: k for k, number in enumerate(sorted(recorder.kept))}
     reader = _Reader(made, debug, places, numbers)
-    raws = _fair(made.steps, 2 * recorder.steps, made.steps["block"])  # some show nothing new
+    raws = fair(made.steps, 2 * recorder.steps, made.steps["block"])  # some show nothing new
     steps = [step for raw in raws for step in reader.steps(raw)]
-    steps = without_repeated_lines(passed_together(_with_exits_early(steps, recorder.trace.source)))
-    kept = _fair(steps, recorder.steps, [step.block for step in steps])
+    steps = without_repeated_lines(passed_together(with_exits_early(steps, recorder.trace.source)))
+    kept = fair(steps, recorder.steps, [step.block for step in steps])
     cut = made.cut or len(raws) < len(made.steps) or len(kept) < len(steps)
     memories = _in_order(
         kept, [place.as_memory(kept, k) for k, place in enumerate(places)], recorder.trace.source, debug
@@ -274,7 +274,10 @@ class _Reader:
                 prefix = "" if whole.is_kernel else f"{whole.name}(): "
                 for scalar in self.debug.visible(whole, pc):
                     name = prefix + scalar.name
-                    now = copied[:, scalar.at : scalar.at + scalar.size]
+                    if scalar.reference is None:
+                        now = copied[:, scalar.at : scalar.at + scalar.size]
+                    else:
+                        scalar, now = self._referred(scalar, copied, stack, part[members]["frame"])
                     is_set = ~(now == _UNSET).all(axis=1)
                     visible.add(name)
                     if name not in known or known[name][0].shape[1] != scalar.size:
@@ -290,6 +293,27 @@ class _Reader:
                     changed[name] = True
         found = {name: self._shown(known[name], lanes, name) for name in changed}
         return {name: values for name, values in found.items() if values is not None}
+
+    def _referred(self, scalar, copied, stack, innermost):
+        """What a reference refers to, by lane: the scalar and its bytes; a pointer unless it is a variable of the lane.
+
+        `copied` are the bytes of the variables of the reference's function, `innermost` the lanes' innermost frames.
+        """
+        raw = np.ascontiguousarray(copied[:, scalar.reference : scalar.reference + 8])
+        addresses = raw.view("<i8")[:, 0] + scalar.at
+        now, found = np.zeros((len(raw), scalar.size), np.uint8), np.zeros(len(raw), bool)
+        for depth, (function, _) in enumerate(stack):
+            frames = self.made.frames[innermost + depth]
+            offsets = addresses - frames["address"].astype("i8")
+            for variable in self.debug.functions[function].variables:
+                inside = offsets - variable.offset
+                at = np.flatnonzero((inside >= 0) & (inside + scalar.size <= variable.size))
+                starts = frames["bytes"][at].astype("i8") + variable.at + inside[at]
+                now[at], found[at] = self.made.bytes[starts[:, None] + np.arange(scalar.size)], True
+        if found.all():
+            return scalar, now
+        pointer = replace(scalar, at=0, size=8, kind="pointer")
+        return pointer, addresses[:, None].view(np.uint8)
 
     def _stacks(self, part):
         """Groups of lanes with the same call stack: (function, pc) from the innermost out, and the lanes' numbers."""
@@ -308,21 +332,25 @@ class _Reader:
     def _shown(self, known, lanes, name):
         raw, valid, scalar = known
         if scalar.kind == "pointer":
-            values = [self._pointer(int(v), name) for v in np.ascontiguousarray(raw[lanes]).view("<u8")[:, 0]]
+            addresses = np.ascontiguousarray(raw[lanes]).view("<u8")[:, 0]
+            values = [self._pointer(int(address), name, scalar.reference is not None) for address in addresses]
             if not any(values):
                 return None
+        elif scalar.kind == "…":
+            values = ["…"] * len(lanes)
         else:
             values = decoded(raw[lanes], scalar.kind, scalar.size)
         return [value if ok else None for value, ok in zip(values, valid[lanes], strict=True)]
 
-    def _pointer(self, address, name):
-        """Where a pointer points; None for the start of the memory with its own name, and for an unknown address."""
+    def _pointer(self, address, name, is_reference):
+        """Where a pointer points; None for an unknown address, for the start of the memory with its own name, and, as a
+        shared variable is a reference for the engine, for all of it."""
         if address == 0:
             return "nullptr"
         for place in self.places:
             if place.begin <= address <= place.begin + place.size:
                 offset = (address - place.begin) // place.itemsize
-                if offset == 0 and place.name == name:
+                if place.name == name.partition(".")[0] and (offset == 0 or is_reference):
                     return None
                 return f"{place.name} + {offset}"
         return None
@@ -333,56 +361,3 @@ def _distinct(addresses, size) -> int:
     starts = np.unique(addresses)
     gaps = np.diff(starts)
     return int(np.minimum(gaps, size).sum()) + size if len(starts) else 0
-
-
-# ---- the order of steps ---------------------------------------------------------------------------------------------
-
-
-def _with_exits_early(steps, source):
-    """Lanes that return early exit right after their last step: they do not wait for the others of their warp."""
-    lines, last, found = source.splitlines(), {}, []
-    for k, step in enumerate(steps):
-        if step.kind != "exit":
-            for lane in step.lanes:
-                last[step.block, step.warp, lane] = k
-    after = {}
-    for step in steps:
-        if step.kind != "exit":
-            continue
-        before = {lane: last.get((step.block, step.warp, lane), -1) for lane in step.lanes}
-        latest = max(before.values())
-        if not step.line and latest >= 0:
-            step.line = steps[latest].line  # the trace ended these
-        early = {}
-        for lane, at in before.items():
-            if at < latest and at >= 0:
-                early.setdefault(at, []).append(lane)
-        for at, left in early.items():
-            line = steps[at].line
-            follows = next((n for n in (line, line + 1) if n <= len(lines) and "return" in lines[n - 1]), None)
-            after.setdefault(at, []).append(Step(step.block, step.warp, follows or step.line, "exit", left))
-        gone = {lane for left in early.values() for lane in left}
-        if gone:
-            kept = [i for i, lane in enumerate(step.lanes) if lane not in gone]
-            step.variables = {name: [values[i] for i in kept] for name, values in step.variables.items()}
-            step.lanes = [step.lanes[i] for i in kept]
-    for k, step in enumerate(steps):
-        found += [step] if step.lanes else []
-        found += after.get(k, [])
-    return found
-
-
-def _fair(steps, most, blocks):
-    """At most `most` steps, shared fairly among the blocks, each of which keeps its first ones. `blocks` has the block
-    of each step."""
-    counts = Counter(map(int, blocks))
-    left, allowed = most, {}
-    for place, block in enumerate(sorted(counts, key=counts.get)):
-        allowed[block] = min(counts[block], left // (len(counts) - place))
-        left -= allowed[block]
-    found = []
-    for step, block in zip(steps, map(int, blocks), strict=True):
-        if allowed[block] > 0:
-            allowed[block] -= 1
-            found.append(step)
-    return found

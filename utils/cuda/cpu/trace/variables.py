@@ -4,17 +4,19 @@ Each variable is at a fixed distance from its function's frame. So the recorder 
 event of a thread, and `Debug.visible` says which variables exist there, and what the bytes mean.
 """
 
+import math
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 from elftools.elf.elffile import ELFFile
 
 __all__ = ["Debug", "Function", "Scalar"]
 
 _FBREG, _FRAME_ADDRESS, _FRAME_POINTER = 0x91, 0x9C, 0x56  # DW_OP_fbreg, DW_OP_call_frame_cfa, DW_OP_reg6
-_MOST_ELEMENTS = 8  # a larger local array is not shown
+_MOST_ELEMENTS = 8  # of a local array; "…" stands for the others
 _NUMBERS = {  # by DW_ATE_...: boolean, float, signed, signed_char, unsigned, unsigned_char
     (2, 1): "u1", (4, 4): "f4", (4, 8): "f8",
     **{(5, n): f"i{n}" for n in (1, 2, 4, 8)}, **{(7, n): f"u{n}" for n in (1, 2, 4, 8)}, (6, 1): "i1", (8, 1): "u1",
@@ -30,7 +32,8 @@ class Scalar:
     name: str  # as the source writes it: 'i', 'p.x', 'sum[2]'
     at: int  # in the copied bytes
     size: int
-    kind: str  # 'f4', 'i4', 'bf16', ...; 'pointer'
+    kind: str  # 'f4', 'i4', 'bf16', ...; 'pointer'; '…' for the rest of an array
+    reference: int | None = None  # in the copied bytes; then `at` counts from where this reference refers to
 
 
 @dataclass
@@ -215,8 +218,10 @@ class Debug:
             return
         kind = _type(die)
         size = _size(kind)
-        if not where.value or where.value[0] != _FBREG or not size or not list(_scalars("", kind, 0)):
+        scalars = list(_scalars("", kind, 0))
+        if not where.value or where.value[0] != _FBREG or not size or not scalars:
             return
+        size = max(s.at + s.size if s.reference is None else s.reference + 8 for s in scalars)  # no more is copied
         is_parameter = die.tag == "DW_TAG_formal_parameter" and die.get_parent().tag == "DW_TAG_subprogram"
         place = _attribute(die, "DW_AT_decl_line") or 0, _attribute(die, "DW_AT_decl_column") or 0
         offset = _signed(where.value[1:]) + shift
@@ -280,12 +285,13 @@ def _size(kind) -> int:
 
 
 def _count(array) -> int:
-    count = 1
-    for child in array.iter_children():
-        if child.tag == "DW_TAG_subrange_type":
-            upper = _attribute(child, "DW_AT_upper_bound")
-            count *= upper + 1 if isinstance(upper, int) else 0
-    return count
+    return math.prod(_sides(array))
+
+
+def _sides(array) -> list[int]:
+    """The number of elements in each dimension of an array, 0 where it is unknown."""
+    bounds = [_attribute(c, "DW_AT_upper_bound") for c in array.iter_children() if c.tag == "DW_TAG_subrange_type"]
+    return [upper + 1 if isinstance(upper, int) else 0 for upper in bounds]
 
 
 def _scalars(name, kind, at, depth=0):
@@ -300,12 +306,20 @@ def _scalars(name, kind, at, depth=0):
         yield Scalar(name, at, size, f"i{size}")
     elif kind.tag == "DW_TAG_pointer_type":
         yield Scalar(name, at, size, "pointer")
-    elif kind.tag == "DW_TAG_array_type" and 0 < _count(kind) <= _MOST_ELEMENTS:
-        element = _type(kind)
-        dimensions = [child for child in kind.iter_children() if child.tag == "DW_TAG_subrange_type"]
-        if len(dimensions) == 1:
-            for k in range(_count(kind)):
-                yield from _scalars(f"{name}[{k}]", element, at + k * _size(element), depth + 1)
+    elif kind.tag in ("DW_TAG_reference_type", "DW_TAG_rvalue_reference_type"):
+        target = _type(kind)
+        if target is None or target.tag == "DW_TAG_array_type":  # such as a shared array, which is shown as a memory
+            return
+        for scalar in _scalars(name, target, 0, depth + 1):
+            if scalar.reference is None:
+                yield replace(scalar, reference=at)
+    elif kind.tag == "DW_TAG_array_type" and _count(kind):
+        element, sides = _type(kind), _sides(kind)
+        for k in range(min(_count(kind), _MOST_ELEMENTS)):
+            index = "".join(f"[{i}]" for i in np.unravel_index(k, sides))
+            yield from _scalars(name + index, element, at + k * _size(element), depth + 1)
+        if _count(kind) > _MOST_ELEMENTS:
+            yield Scalar(f"{name}[…]", at + _MOST_ELEMENTS * _size(element), _size(element), "…")
     elif kind.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
         if number := _SIXTEEN_BITS.get(_name(kind)):
             yield Scalar(name, at, size, number)
