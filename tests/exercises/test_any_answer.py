@@ -183,6 +183,7 @@ def test_wrong_shapes_are_told_what_the_exercise_takes(capsys):
         ("04-pair", (np.zeros((2, 2)), 3), "two matrices (m, n), both tensors, but got (array("),
         ("05-size", (1, 2), "three numbers (h, k, w), but got (1, 2)"),
         ("06-host", "5", "a list of line numbers, but got '5'"),
+        ("01-cold", 5, "a Python function of f and clock, but got 5"),
         ("04-data", "4", "a dictionary with the number of a line for each mistake, but got '4'"),
     ):
         check(name, answer)

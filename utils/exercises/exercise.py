@@ -43,6 +43,7 @@ __all__ = [
     "does_nothing",
     "given",
     "is_blank",
+    "is_ordinary",
     "like",
     "misfit",
     "once",
@@ -111,6 +112,11 @@ def given(returned, kind=object, what=""):
     if not is_a(returned, kind):
         raise Rejected(f"your function should return {what}, but it returned {shown(returned)}")
     return returned
+
+
+def is_ordinary(value) -> bool:
+    """Whether this is a tensor in the memory of the CPU, element by element: not sparse, nor on "meta"."""
+    return is_a(value, torch.Tensor) and value.device.type == "cpu" and value.layout == torch.strided
 
 
 def is_blank(value) -> bool:

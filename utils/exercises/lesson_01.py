@@ -1,8 +1,11 @@
 """Lesson 01: pictures as memory, loops, and clocks."""
 
+from numbers import Real
+
 import torch
 
-from utils.exercises.exercise import Function, Question, given
+from utils.exercises.exercise import Function, Question, given, is_ordinary
+from utils.exercises.verdicts import shown
 
 
 def _wrong_list(rgb2grey_list):
@@ -10,8 +13,8 @@ def _wrong_list(rgb2grey_list):
     for h, w in ((1, 1), (1, 17), (17, 1), (5, 7), (31, 23)):
         x = torch.randint(0, 256, (3, h, w), dtype=torch.uint8)
         got, case = given(rgb2grey_list(x.clone())), f"(h = {h}, w = {w})"
-        if not isinstance(got, torch.Tensor) or got.shape != (h, w) or got.dtype != torch.uint8:
-            yours = f"{got.dtype} of {tuple(got.shape)}" if isinstance(got, torch.Tensor) else type(got).__name__
+        if not is_ordinary(got) or got.shape != (h, w) or got.dtype != torch.uint8:
+            yours = f"{got.dtype} of {tuple(got.shape)}" if is_ordinary(got) else shown(got)
             return f"the result should be torch.uint8 of {(h, w)}, but yours is {yours} {case}"
         r, g, b = x.long()
         exact = 2989 * r + 5870 * g + 1140 * b
@@ -39,7 +42,8 @@ def _wrong_stopwatch(best_time):
                 raise RuntimeError("that is one run too many: one to warm up, then five")
             now[0] += left.pop(0)
 
-        got, ran = given(best_time(f, lambda now=now: now[0])), runs[: len(runs) - len(left)]
+        got = given(best_time(f, lambda now=now: now[0]), Real, "a number of seconds")
+        ran = runs[: len(runs) - len(left)]
         took = f"the runs took {', '.join(map(str, ran)) or 'no'} seconds"
         if len(ran) != 6:
             return f"f ran {len(ran)} times; one to warm up and five by the clock are 6"
@@ -54,11 +58,11 @@ EXERCISES = [
         cases=list(_places()),
         expected=lambda c, r, col, h, w: torch.arange(3 * h * w).view(h, w, 3)[r, col, c].item(),
     ),
-    Question("01-list", _wrong_list),
+    Question("01-list", _wrong_list, takes=("x",)),
     Function(
         "01-film",
         cases=[{"per_pixel": seconds} for seconds in (1e-6, 1e-5, 2.5e-5)],
         expected=lambda per_pixel: 90 * 60 * 24 * 1920 * 1080 * per_pixel / 86_400,
     ),
-    Question("01-cold", _wrong_stopwatch),
+    Question("01-cold", _wrong_stopwatch, takes=("f", "clock")),
 ]

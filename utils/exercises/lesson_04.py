@@ -4,7 +4,8 @@ from functools import partial
 
 import torch
 
-from utils.exercises.exercise import Kernel, Question, given, poison, wrong_lines
+from utils.exercises.exercise import Kernel, Question, given, is_ordinary, poison, wrong_lines
+from utils.exercises.verdicts import shown
 from utils.lesson.simulator import blk_kernel, cdiv
 
 _CLOSE = {"rtol": 1e-4, "atol": 1e-4}
@@ -43,9 +44,10 @@ def _wrong_outer(matmul_outer):
 
 
 def _wrong_product(out, a, b, case):
-    if not isinstance(out, torch.Tensor) or out.shape != (a.shape[0], b.shape[1]):
-        yours = tuple(out.shape) if isinstance(out, torch.Tensor) else out
-        return f"the result should have the shape {(a.shape[0], b.shape[1])}, but yours has {yours} {case}"
+    if not is_ordinary(out):
+        return f"the result should be a tensor of shape {(a.shape[0], b.shape[1])}, but yours is {shown(out)} {case}"
+    if out.shape != (a.shape[0], b.shape[1]):
+        return f"the result should have the shape {(a.shape[0], b.shape[1])}, but yours has {tuple(out.shape)} {case}"
     differ = ~torch.isclose(out.double(), (a @ b).double(), **_CLOSE)
     return f"row {int(differ.any(dim=1).nonzero()[0])} of the result is wrong {case}" if differ.any() else ""
 

@@ -117,7 +117,8 @@ def failure(error, unfit="") -> Verdict:
 
 def _words(error) -> str:
     try:
-        return str(error)
+        lines = str(error).strip().splitlines()
+        return lines[0][:500] if lines else ""  # PyTorch adds a hundred lines about its own kernels
     except Exception:
         return "it cannot be shown"
 

@@ -134,8 +134,9 @@ def shown(value) -> str:
 def _described(value):
     if is_a(value, float):
         return f"{value:.6g}"
-    if is_a(value, torch.Tensor) and (value.numel() > 4 or value.device.type != "cpu"):
+    if is_a(value, torch.Tensor) and (value.numel() > 4 or value.device.type != "cpu" or value.layout != torch.strided):
         where = "" if value.device.type == "cpu" else f" on {value.device}"
+        where += "" if value.layout == torch.strided else f", {value.layout}"
         return f"a tensor of shape {tuple(value.shape)}, {value.dtype}{where}"
     if is_a(value, np.ndarray) and value.size > 4:
         return f"an array of shape {value.shape}, {value.dtype}"
