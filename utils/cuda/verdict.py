@@ -19,7 +19,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import util
@@ -28,6 +27,7 @@ from typing import NamedTuple
 
 from utils.cuda.common import cxx, extension, gpus, options, toolchain
 from utils.cuda.common.cache import hashed
+from utils.cuda.common.compilers import explained_limits, started
 from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError, refused
 from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
@@ -241,7 +241,7 @@ def _started(source, flags, architecture, folder):
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     with open(folder / "log", "w") as log:
         # Its own session: nvcc starts further programs, and all of them must end with it.
-        return subprocess.Popen(
+        return started(
             [*command, str(source), "-o", str(folder / "judged.out")],
             stdout=log,
             stderr=log,
@@ -262,7 +262,9 @@ def _nvcc_rejection(process, judge, folder, start) -> str | None:
     warnings."""
 
     def answer(process):
-        return process.wait() == 0, (folder / "log").read_text(errors="replace")
+        status = process.wait()
+        log = (folder / "log").read_text(errors="replace")
+        return status == 0, explained_limits(log, status) if status else log
 
     accepted, log = answer(process)
     if not accepted and judge.cut and _missing(log):

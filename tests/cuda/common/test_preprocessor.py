@@ -46,7 +46,13 @@ def test_links_and_circles_come_to_an_end(tmp_path):
     (tmp_path / "again").symlink_to(".")
     (tmp_path / "x.h").write_text('#include "again/x.h"\n#include "x.h"\n')
     os.mkfifo(tmp_path / "pipe.h")
-    assert names('#include "x.h"\n#include "pipe.h"\n#include "again"', options=(f"-I{tmp_path}",)) == ["x.h"]
+    inside = (f"-I{tmp_path}",)
+    assert names(
+        '#include "x.h"\n#define HERE "/dev/zero"\n#include "again"\n#include "/dev/null"', options=inside
+    ) == ["x.h"]
+    for endless in ('"pipe.h"', "<pipe.h>", '"/dev/zero"'):
+        with pytest.raises(CompileError, match="which is a device or a pipe: a header is a file"):
+            included(f"int x;\n#include {endless}", options=inside)
 
 
 SOURCE = '#include "value.h"\n__global__ void k(int* x) { x[0] = VALUE; }'

@@ -309,3 +309,15 @@ def test_what_would_end_python_ends_the_kernel(code, says, monkeypatch):
         kernel[1, 4](x, x.clone(), 4)
     (problem,) = kernel.trace[1, 4](x, x.clone(), 4).problems
     assert problem.kind == "trap" and says in problem.message
+
+
+def test_a_flood_of_printf_is_cut(capfd):
+    source = 'extern "C" __global__ void flood(int n) { for (int i = 0; i < 3; i++) printf("%*d\\n", n, i); }'
+    flood = compile_kernel(source, "flood")
+    flood[2, 1](5)
+    assert capfd.readouterr().out == 2 * "    0\n    1\n    2\n"
+    flood[2, 1](10 * 2**20)  # CUDA keeps 1 MB, the engine 16 MB
+    said = capfd.readouterr().out
+    assert len(said) < 11 * 2**20 and said.endswith(
+        f"(flood has printed {5 * (10 * 2**20 + 1)} bytes more, which are left out)\n"
+    )

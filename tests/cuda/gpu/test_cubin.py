@@ -83,3 +83,15 @@ def test_what_both_refuse_is_an_error_in_the_words_of_nvcc(fresh):
 @pytest.mark.parametrize("options", [["--minimal"], ["--gpu-architecture=sm_75", "--split-compile=2"]])
 def test_an_option_that_only_nvrtc_knows_leaves_its_refusal(options, tmp_path):
     assert nvcc(HOST, ["twice"], tmp_path, options) == "refused"
+
+
+def test_an_option_and_its_value_may_be_apart(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "own.h").write_text("const float factor = 2 * HALF;")
+    source = HOST.replace("x[threadIdx.x] *= 2", "x[threadIdx.x] *= factor")
+    for apart in (
+        ["-I", str(tmp_path / "folder"), "-D", "HALF=1"],
+        [f"--include-path={tmp_path / 'folder'}", "-DHALF=1"],
+    ):
+        options = ["-arch", "sm_75", "--define-macro", "UNUSED", *apart]
+        assert nvcc(f'#include "own.h"\n{source}', ["twice"], tmp_path, options) == ""

@@ -285,8 +285,12 @@ def excerpt(source, line, around=2):
     """The lines around `line`, numbered, with an arrow at it."""
     lines = lines_of(source)
     first, last = max(1, line - around), min(len(lines), line + around)
-    shown = [f"{'-->' if n == line else '   '} {n:4} | {lines[n - 1]}" for n in range(first, last + 1)]
+    shown = [f"{'-->' if n == line else '   '} {n:4} | {_cut(lines[n - 1])}" for n in range(first, last + 1)]
     return "\n".join(shown)
+
+
+def _cut(line, most=400):
+    return line if len(line) <= most else f"{line[:most]} ..."
 
 
 def shorten(text):

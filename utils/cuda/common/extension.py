@@ -18,6 +18,7 @@ from pathlib import Path
 
 from utils.cuda.common import cxx
 from utils.cuda.common.cache import hashed
+from utils.cuda.common.compilers import explained_limits, started
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.ground.progress import expect
@@ -193,12 +194,13 @@ def run(commands, say, warnings=None) -> str:
             while ahead and len(running) < max(2, os.cpu_count() or 2):  # more would only take memory
                 say(shlex.join(command := ahead.pop(0)))
                 output = tempfile.TemporaryFile("w+", errors="replace")
-                running[subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)] = output
+                running[started(command, stdout=output, stderr=subprocess.STDOUT, env=environment)] = output
             for process in [p for p in running if p.poll() is not None]:
                 with running.pop(process) as output:
                     output.seek(0)
                     if process.returncode:
-                        return output.read() or f"{shlex.join(process.args)} ended with {process.returncode}"
+                        log = output.read() or f"{shlex.join(process.args)} ended with {process.returncode}"
+                        return explained_limits(log, process.returncode)
                     if warnings and (text := output.read()):
                         with open(warnings, "a") as kept:
                             kept.write(text)

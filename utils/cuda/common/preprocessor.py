@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import stat
 
 __all__ = ["included", "own_macros", "preprocessor_options"]
 
@@ -52,7 +53,10 @@ def included(*sources, options=()) -> list[tuple[str, str]]:
     Looks in the folders of `options` (-I) and $CPATH, in the current one, as NVRTC does, and beside each file. What the
     preprocessor would leave out is listed too: a build is at worst made once too often. The toolkit's and the engine's
     own headers are not found here; a build's name contains their version.
+
+    Raises CompileError for an `#include` of a device or a pipe, which compilers read without end.
     """
+    __tracebackhide__ = True
     if not options and not any("include" in source for source in sources):
         return []
     folders = [option[2:] for option in preprocessor_options(options) if option.startswith("-I")]
@@ -68,13 +72,27 @@ def included(*sources, options=()) -> list[tuple[str, str]]:
         directives = b"\n".join(_DIRECTIVE.findall(text.replace(b"\\\n", b" ")))
         for name in set(_NAME.findall(directives)):
             for path in dict.fromkeys(os.path.join(place, os.fsdecode(name)) for place in places):
-                real = os.path.realpath(path) if os.path.isfile(path) else None
+                real = os.path.realpath(path) if _is_file(path, name, directives) else None
                 if real is None or real in found:
                     continue
                 contents = _contents(real)
                 found[real] = hashlib.sha256(contents).hexdigest()
                 waiting.append((contents, [os.path.dirname(path), *folders]))
     return sorted(found.items())
+
+
+def _is_file(path, name, directives) -> bool:
+    __tracebackhide__ = True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    endless = not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and path != os.devnull
+    if endless and re.search(rb"\binclude(?:_next)?\s*[\"<]" + re.escape(name) + rb"[\">]", directives):
+        from utils.cuda.common.diagnostics import CompileError  # here: only an error needs it
+
+        raise CompileError(f"the source includes {path}, which is a device or a pipe: a header is a file")
+    return stat.S_ISREG(mode)
 
 
 def _contents(path) -> bytes:

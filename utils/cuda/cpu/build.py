@@ -63,8 +63,7 @@ _HOOKS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrum
 _HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
 # A local variable without a value holds a pattern, which a trace recognises where it is stored (trace/problems.cpp).
 # g++ 13's propagation of constants would still treat it as undefined: `found ? sum : 0` would always be 0.
-_SET_LOCALS = "-ftrivial-auto-var-init=pattern"
-_SET_LOCALS_GCC = [_SET_LOCALS, "-fno-tree-ccp"]
+_SET_LOCALS, _SET_LOCALS_GCC = "-ftrivial-auto-var-init=pattern", "-fno-tree-ccp"
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=bounds,alignment,object-size"]
 # Where a source says `volatile`: the lanes of a warp make such accesses in step (runtime/in_step.cpp).
 _IN_STEP_GCC = ["-DCUDA_ON_CPU_IN_STEP", "--param=tsan-distinguish-volatile=1"]
@@ -122,15 +121,8 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
 
     if not traced and any(map(has_local_arrays, sources)):
         flags.append("-DCUDA_ON_CPU_LOCAL_ARRAYS")
-    flags += (
-        recorded_flags(_TRACED_FLAGS)
-        if recorded
-        else _TRACED_FLAGS
-        if traced
-        else _DEVICE_FLAGS
-        if optimized
-        else ["-O0"]
-    )
+    level = _TRACED_FLAGS if traced else _DEVICE_FLAGS if optimized else ["-O0"]
+    flags += recorded_flags(level) if recorded else level
     if traced or in_step:
         flags += _HOOKS + (_HOOKS_CLANG if is_clang else _HOOKS_GCC)
     if in_step:
@@ -139,7 +131,7 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
             *(_IN_STEP_CLANG if is_clang else _IN_STEP_GCC),
         ]
     if traced and _sets_locals(compiler):
-        flags += [_SET_LOCALS] if is_clang else _SET_LOCALS_GCC
+        flags += [_SET_LOCALS] if is_clang else [_SET_LOCALS, _SET_LOCALS_GCC]
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
     return flags if is_clang or traced or not optimized else [*flags, "-fno-gnu-unique"]
 

@@ -24,7 +24,11 @@ _SHARED = re.compile(
     r"-lineinfo|--generate-line-info|-G|--device-debug|-w|--disable-warnings|--?(?:use_fast_math|restrict)"
     r"|--?extra-device-vectorization|--?(?:ftz|prec-sqrt|prec-div|fmad|maxrregcount)=\w+|--ptxas-options=.*"
 )
-_ELSEWHERE = re.compile(r"-(?:D|U|I).*|--?(?:std|gpu-architecture|arch|no-cache)\b.*")
+_ELSEWHERE = re.compile(
+    r"-(?:D|U|I).*|--?(?:std|gpu-architecture|arch|no-cache|define-macro|undefine-macro|include-path)\b.*"
+)
+# Those whose value may be an option of its own: `-I folder`.
+_TAKES_NEXT = {"-D", "-U", "-I", "--define-macro", "--undefine-macro", "--include-path", "-arch", "--gpu-architecture"}
 
 # Each kernel is a template argument of one more kernel, whose mangled name gives the kernel's name.
 _NAMED = """#line {line} "name"
@@ -79,7 +83,13 @@ def build(source, names, folder, given, refusal) -> str:
 
 
 def _known(given):
-    return all(_SHARED.fullmatch(option) or _ELSEWHERE.fullmatch(option) for option in given)
+    left = iter(given)
+    for option in left:
+        if option in _TAKES_NEXT:
+            next(left, None)
+        elif not (_SHARED.fullmatch(option) or _ELSEWHERE.fullmatch(option)):
+            return False
+    return True
 
 
 def _compiled(home, source, names, work, given):

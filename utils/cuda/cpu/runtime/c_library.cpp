@@ -30,8 +30,9 @@ int formatted_print(const char* format, ...) {
     int length = vsnprintf(nullptr, 0, format, args);
     if (!here) {
         vprintf(format, again);
+    } else if (Worker& w = *block().worker; length > 0 && w.printed.size() + length > most_printed) {
+        w.left_out += length;
     } else if (length > 0) {
-        Worker& w = *block().worker;
         size_t before = w.printed.size();
         w.in_kernel = 0;
         w.printed.resize(before + length + 1);

@@ -155,6 +155,7 @@ struct Grid {
     std::atomic<bool> over{false};  // no worker begins another block
     std::mutex output_mutex;
     std::vector<std::pair<uint64_t, std::string>> printed;  // by block
+    size_t printed_bytes = 0, left_out = 0;                 // all of that, and what was too much
     std::string fault;                                      // the message about the first
     std::atomic<unsigned int> at_grid{0}, ended{0};         // blocks, at a barrier of the grid
 
@@ -169,9 +170,15 @@ struct Grid {
 // Keeps what the block printed, and the fault that ended it, if one did.
 void Grid::collect(Worker& w, const Block& b) {
     if (w.fault) over = true;
-    if (w.printed.empty() && !w.fault) return;
+    if (w.printed.empty() && !w.fault && !w.left_out) return;
     std::lock_guard lock(output_mutex);
-    printed.emplace_back(b.number, std::move(w.printed));
+    left_out += std::exchange(w.left_out, 0);
+    if (printed_bytes + w.printed.size() <= most_printed) {
+        printed_bytes += w.printed.size();
+        printed.emplace_back(b.number, std::move(w.printed));
+    } else {
+        left_out += w.printed.size();
+    }
     w.printed.clear();
     if (w.fault && fault.empty()) fault = fault_message(name, w);
 }
@@ -338,7 +345,9 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
                      [](auto& a, auto& b) { return a.first < b.first; });
     if (tracing && trace_is_silent(*tracing)) grid.printed.clear();
     for (const auto& [b, text] : grid.printed) fwrite(text.data(), 1, text.size(), stdout);
-    if (!grid.printed.empty()) fflush(stdout);
+    if (grid.left_out && !(tracing && trace_is_silent(*tracing)))
+        printf("(%s has printed %zu bytes more, which are left out)\n", name, grid.left_out);
+    if (!grid.printed.empty() || grid.left_out) fflush(stdout);
     const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: reported once
     if (!grid.fault.empty()) throw std::runtime_error(grid.fault);
     if (!damage.empty()) throw std::runtime_error(damage);

@@ -202,6 +202,7 @@ struct Worker {
     std::unique_ptr<Flow> flow;  // of a kernel whose warps run in step
     bool cooperative = false;
     std::string printed;  // by the block that runs
+    size_t left_out = 0;  // bytes of what it printed
 
     // The learner's own code runs, which may be left at any point; within the runtime's functions it is 0.
     volatile sig_atomic_t in_kernel = 0;
@@ -259,6 +260,7 @@ void call_in_step(int deeper);        // calls a function (1) or returns from it
 void wait_in_step(const void* address, const void* code, bool reads);  // or is about to touch volatile memory
 
 // ---- launch.cpp
+constexpr size_t most_printed = 16 << 20;  // bytes of a launch's output; CUDA keeps 1 MB of it
 bool drop_idle_workers();  // those kept for a later launch, with their stacks; false if there were none
 std::string demangled(const char* type);
 
