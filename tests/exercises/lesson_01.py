@@ -2,8 +2,6 @@
 
 A wrong one has its verdict in front."""
 
-READY = True
-
 WRONG = {
     "01-hwc": [
         ("wrong", "r * w * 3 + col * 3 + c", "c * h * w + r * w + col"),  # the layout of the lesson

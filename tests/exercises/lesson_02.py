@@ -2,8 +2,6 @@
 
 A wrong one has its verdict in front."""
 
-READY = True
-
 WRONG = {
     "02-count": [
         ("wrong: number of blocks is not 6662", "(6663, 128)", "(6662, 128)"),  # rounded down

@@ -2,8 +2,6 @@
 
 A wrong one has its verdict in front."""
 
-READY = True
-
 _HASHED = "hashlib.sha256(repr((source, options)).encode()).hexdigest()[:16]"
 _JOINED = "repr((source, options))"
 _NUMBER = "size_t(blockIdx.x) * blockDim.x + threadIdx.x"

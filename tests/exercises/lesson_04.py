@@ -108,5 +108,3 @@ RIGHT = {
         ("", 'answer = dict(zip(["may be refused", "runs what the file says", "asks for 40 GB"], (3, 4, 6)))'),
     ],
 }
-
-READY = True

@@ -69,5 +69,3 @@ RIGHT = {
         ("top = blockidx.y * 2 * blockdim.y + threadidx.y", "top = blockidx.y * 8 + threadidx.y"),
     ],
 }
-
-READY = True
