@@ -18,7 +18,8 @@ def test_it_works_in_a_sandboxed_frame_with_a_strict_policy(show, runs):
     player = Player([strided(k + 1) for k in range(runs)], {"stride": [1, 2, 3]} if runs > 1 else {})
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     inside = html.escape(f"<!DOCTYPE html><html><head>{policy}</head><body>{player.fragment()}</body></html>")
-    page = show(f'<body><iframe sandbox="allow-scripts" srcdoc="{inside}" width="1000" height="600"></iframe></body>')
+    outside = f'<body><iframe sandbox="allow-scripts" srcdoc="{inside}" width="1000" height="600"></iframe></body>'
+    page = show(outside, reduced_motion="reduce")  # colours are there at once
     frame = page.frame_locator("iframe")
     stage = frame.locator(".stage[data-position='1']")
     stage.wait_for()
