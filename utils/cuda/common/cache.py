@@ -42,14 +42,14 @@ def hashed(*parts) -> str:
 
 def hashed_files(folder, suffixes) -> str:
     """The same for the names and contents of the files with these suffixes in `folder` and the folders in it."""
-    found = hashlib.sha256()
+    found, folder = hashlib.sha256(), os.fspath(folder)
     for place, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
             if name.endswith(suffixes):
                 path = os.path.join(place, name)
                 with open(path, "rb") as file:
-                    found.update(f"{os.path.relpath(path, folder)}\0".encode() + file.read())
+                    found.update(f"{path[len(folder) :]}\0".encode() + file.read())
     return found.hexdigest()[:16]
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import hashlib
 import os
 import re
 import shutil
@@ -80,8 +81,13 @@ def kernel_fingerprint(traced=False) -> str:
 
 @functools.cache
 def _engine_fingerprint(traced) -> str:
-    own = [path.read_text() for path in (*sorted(_HERE.glob("*.py")), Path(preprocessor.__file__), *cxx.FILES)]
+    own = [_file_hash(path) for path in (*sorted(_HERE.glob("*.py")), Path(preprocessor.__file__), *cxx.FILES)]
     return hashed(_runtime_fingerprint(), own, identity(_compiler(traced)))
+
+
+def _file_hash(path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 @functools.cache
