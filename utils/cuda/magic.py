@@ -163,9 +163,9 @@ def _kernels(source, options, verbose):
 
 def _hidden(error, names):
     """The kernels that an #if or a namespace hides from the compiler, if the error is about nothing else."""
-    lines = {line for _, line, message in error.errors if _UNDECLARED.search(message)}
-    if any(which != "name" or line not in lines for which, line, _ in error.errors):
+    if any(which != "name" for which, _, _ in error.errors):
         return []
+    lines = {line for _, line, message in error.errors if _UNDECLARED.search(message)}  # NVRTC may doubt those behind
     return [name for line, name in enumerate(names, 1) if line in lines]
 
 
