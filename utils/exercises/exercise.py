@@ -100,11 +100,11 @@ class Kernel:
 
 
 class Rejected(Exception):
-    """The answer is wrong, and the text says why: what was expected and what came."""
+    """The answer is wrong, and the text says why: what was expected and what was given."""
 
 
 def given(returned, kind=object, what=""):
-    """What a learner's function returned. Rejected if that is nothing, or not `what`: an instance of `kind`."""
+    """What a learner's function returned. Raises Rejected if that is blank or not `what`, an instance of `kind`."""
     if returned is None:
         raise Rejected("your function returned nothing: did you forget `return`?")
     if is_blank(returned):
@@ -141,7 +141,7 @@ def does_nothing(function) -> bool:
 
 
 def misfit(answer, names) -> str:
-    """Why this is no Python function of these arguments; "" if it may be one, and no `names` means any."""
+    """Why this is not a Python function that takes these arguments (without `names`, any); "" if it may be one."""
     if not callable(answer) or is_a(answer, type) or _waits(answer):
         return not_taken(function_of(names), answer)
     try:

@@ -50,7 +50,7 @@ _KINDS = {  # what a trace calls a problem, and what it is called here; everythi
     "unwritten": "unwritten",
 }
 _GO_ON = {"race", "uninitialized", "unwritten"}  # a larger size may have something worse
-_REPEATED = ("requests", "wavefronts")  # what a read too many adds to
+_REPEATED = ("requests", "wavefronts")  # what one read too many increases
 _AS_WRITTEN = "\n    That is what the source says. Where it reads an element again, nvcc may remove the second read."
 _UNTOUCHED = Verdict("not yet", "no thread has read or written anything")
 
@@ -69,7 +69,7 @@ def check(name, answer) -> None:
 
 
 def judged(exercise, answer) -> Verdict:
-    """The worst that there is to say. Whatever goes wrong in between is something to say as well."""
+    """The worst of the verdicts. Whatever goes wrong on the way is a verdict as well."""
     try:
         if is_blank(answer) or _has_blank(answer) or does_nothing(answer):
             return Verdict("not yet")
@@ -122,7 +122,7 @@ def _wrong_result(exercise, answer, arguments):
 
 
 def _unfit(names):
-    """The beginning of a sentence, where `misfit` has seen nothing and yet no line of a function has run."""
+    """The beginning of a sentence for when `misfit` has found nothing, and yet no line of the function has run."""
     return f"this exercise takes {function_of(names)}, and yours does not fit"
 
 
@@ -172,7 +172,7 @@ def _no_source(exercise, text):
 
 
 def _python_arguments(exercise):
-    """The names of what a simulator calls a Python kernel with."""
+    """The names of the arguments that a simulator passes to a Python kernel."""
     own = ["i"] if exercise.run is run_kernel else ["blockidx", "threadidx", "blockdim"]
     waits = ["syncthreads", "shared"] if exercise.run is blk_kernel2d_shared else []
     return [*own, *waits, *next(_cases(exercise))[2]]
@@ -276,7 +276,7 @@ def _in_cuda(exercise, source):
 
 
 def _is_empty(source, name):
-    """Whether nothing is between the brackets of a kernel."""
+    """Whether there is nothing between the braces of a kernel."""
     return any(len(each.tokens) - each.head <= 2 for each in cxx.declared_kernels(source) if each.name == name)
 
 
@@ -287,7 +287,7 @@ def _hint(problem):
 
 
 def _on_gpu(exercise, source):
-    """Where there is a GPU, run there too what has passed on the CPU engine."""
+    """If there is a GPU, also run on it what has passed on the CPU engine."""
     from utils.cuda.common.toolchain import device
     from utils.cuda.kernel import compile_kernel
 

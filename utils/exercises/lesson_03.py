@@ -23,7 +23,7 @@ def _in_64_bits(name, source):
 
 # ---- a name for a build ---------------------------------------------------------------------------------------------
 
-_MANY = 5_000  # names of 5 hexadecimal digits are certain to meet
+_MANY = 5_000  # names of 5 hexadecimal digits are certain to collide
 
 
 def _wrong_name(build_name):
@@ -73,7 +73,7 @@ def _texts_in(function):
     return sorted(texts - {""})
 
 
-# ---- a call of a module ---------------------------------------------------------------------------------------------
+# ---- a call to a module ---------------------------------------------------------------------------------------------
 
 
 class _Module:
@@ -100,7 +100,7 @@ def _wrong_call(add):
         module = _Module()
         c = add(module, a, b)
         if c is None and module.calls:
-            return "it calls launch_add2 and returns None: launch_add2 itself returns nothing, c is what it has filled"
+            return "it calls launch_add2 and returns None: launch_add2 itself returns nothing, but fills c"
         if not isinstance(given(c), torch.Tensor):
             return f"it should return a tensor, but it returns {c!r}"
         if not module.calls:

@@ -73,7 +73,7 @@ def _wrong_groups(matmul_groups):
 
 
 def _matmul_wrong(m, n):
-    """The product of the lesson's bug hunt, with its mistake; None where it does not run through."""
+    """The product of the lesson's bug hunt, with its mistake; None where it raises an error."""
     try:
         return torch.stack([torch.stack([(row * n[c]).sum() for c in range(n.shape[1])]) for row in m])
     except (IndexError, RuntimeError):

@@ -18,7 +18,7 @@ _solved: set[str] = set()  # names of exercises, since this process started
 
 
 def exercises_of(lesson) -> list:
-    """The exercises of a lesson such as "02", in its order."""
+    """The exercises of a lesson such as "02", in the lesson's order."""
     return importlib.import_module(f"utils.exercises.lesson_{lesson}").EXERCISES if lesson in LESSONS else []
 
 
@@ -28,7 +28,7 @@ def find(name):
 
 
 def unknown(name) -> str:
-    """That there is no exercise of this name, and which names there are."""
+    """The sentence that there is no exercise of this name, and which names there are."""
     lesson, names = str(name)[:2], [exercise.name for each in LESSONS for exercise in exercises_of(each)]
     near = get_close_matches(str(name), names, 1)
     meant = f" Did you mean {near[0]!r}?" if near else ""
@@ -41,7 +41,7 @@ def unknown(name) -> str:
 
 
 def note(name) -> None:
-    """Note that an exercise is solved, for good where that can be written down."""
+    """Note that an exercise is solved, permanently where the file can be written."""
     if name not in _all_solved():
         _solved.add(name)
         if path := _kept_in():

@@ -27,9 +27,9 @@ class Endless(BaseException):
 
 
 class Limit:
-    """`with Limit(steps, counts):` ends code that runs more instructions of Python than that with `Endless`. Only those
-    of files for which `counts(filename)` is true are counted. A thread that is started inside calls `join()` to take
-    part.
+    """`with Limit(steps, counts):` ends code with `Endless` once it has run more Python instructions than that. Only
+    those of files for which `counts(filename)` is true are counted. A thread that is started inside calls `join()` to
+    take part.
     """
 
     def __init__(self, steps: int, counts: Callable[[str], bool]):

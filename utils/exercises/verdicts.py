@@ -71,7 +71,7 @@ def difference(got, expected, name, close) -> str:
 
 
 def _same(got, expected, close):
-    """Whether two values are equal; numbers of any kind are compared by what they are worth."""
+    """Whether two values are equal; numbers of any kind are compared by value."""
     if is_a(got, (str, torch.Tensor)):
         return False
     try:
@@ -150,6 +150,6 @@ def _described(value):
 
 
 def printable(text) -> str:
-    """`text` with what the output's encoding lacks written as escapes: a learner's text may hold anything."""
+    """`text`, with escapes for what the output's encoding lacks: a learner's text may hold anything."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -220,7 +220,7 @@ def _numbers(place):
 
 
 def _forgotten_block(a, b):
-    """A question, if threads of the same number in two blocks meet: their index may leave out the block's."""
+    """A question, if the threads are in two blocks and have the same number: the index may leave out the block."""
     if a.block is None or a.block == b.block or a.thread != b.thread:
         return ""
     if isinstance(a.block, int):
