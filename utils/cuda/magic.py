@@ -165,7 +165,7 @@ def _hidden(error, names):
     """The kernels that an #if or a namespace hides from the compiler, if the error is about nothing else."""
     if any(which != "name" for which, _, _ in error.errors):
         return []
-    lines = {line for _, line, message in error.errors if _UNDECLARED.search(message)}  # NVRTC may doubt those behind
+    lines = {line for _, line, message in error.errors if _UNDECLARED.search(message)}  # NVRTC may doubt later ones too
     return [name for line, name in enumerate(names, 1) if line in lines]
 
 

@@ -8,8 +8,8 @@ __all__ = ["describe"]
 def describe(text: str, figure=None) -> None:
     """Give a matplotlib figure, by default the current one, an alternative text: what it shows, in one sentence.
 
-    A notebook stores it in the output's metadata, as {"image/png": {"alt": text}}. Raises TypeError for what is not
-    text, ValueError for an empty one.
+    A notebook stores it in the output's metadata, as {"image/png": {"alt": text}}. Raises TypeError if
+    `text` is not text, ValueError if it is empty.
     """
     if not isinstance(text, str):
         raise TypeError(f"describe takes a sentence, but got {text!r}")

@@ -33,7 +33,7 @@ def load_image(name: str | os.PathLike, size: int | None = None, convert: bool =
 
     `name` is one of the bundled pictures ('chelsea', 'grace_hopper', 'hubble_deep_field') or the path of your own.
     `size` is the new length of the short side in pixels; the long side follows, rounded down as torchvision's
-    `resize` does it. A photo that a camera marked as turned is turned back.
+    `resize` does it. A photo that a camera marked as rotated is rotated back.
 
     A picture that is not three channels of 8 bits is refused, unless `convert` is true: then grey becomes three
     equal channels, transparent parts become white, and 16 bits are scaled to 8.
@@ -132,7 +132,7 @@ def _decode(content: bytes, name: str) -> Image.Image:
     wide, high = picture.size
     if wide * high > MOST_PIXELS:
         raise ValueError(f"{name!r} has {wide} x {high} pixels, more than {MOST_PIXELS:,}: make it smaller first")
-    # Pillow reads 16-bit colour as 8 bits without a word: note it before decoding, which forgets it
+    # Pillow silently reads 16-bit colour as 8 bits: note it before decoding, which forgets it
     sixteen = picture.mode.startswith("I") or any(";16" in str(tile) for tile in picture.tile)
     try:
         picture.load()

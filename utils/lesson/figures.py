@@ -55,8 +55,8 @@ def benchmark(gpu="H200") -> dict:
 
 
 def nsight_counters() -> dict:
-    """What Nsight Compute counted of the launches of tests/nsight: 'gpu', 'driver', 'nvcc', 'ncu', and by the name of a
-    launch, in 'launches', its requests and sectors of global memory and its wavefronts of shared memory."""
+    """What Nsight Compute counted for the launches of tests/nsight: 'gpu', 'driver', 'nvcc', 'ncu', and by the name of
+    a launch, in 'launches', its requests and sectors of global memory and its wavefronts of shared memory."""
     recording = _parsed(FOLDER / "nsight.json")
     counters = {name: launch["counters"] for name, launch in recording["launches"].items()}
     return recording | {"launches": {name: {key: of[key] for key in COUNTERS} for name, of in counters.items()}}

@@ -1,4 +1,4 @@
-"""What profilers tell, as pictures and tables: the timeline of a trace, the roofline, a trace's counts by ncu's names.
+"""What profilers report, as pictures and tables: a trace's timeline, the roofline, a trace's counts by ncu's names.
 
 Importing it also quiets PyTorch's profiler, whose library would otherwise print messages of its own into the cell.
 """
@@ -45,9 +45,9 @@ class Bar(NamedTuple):
 def show_trace(path) -> None:
     """Draw a Chrome trace that `torch.profiler` has written: a row for each thread and each stream of a GPU.
 
-    A bar is an operator, from left to right in milliseconds; what an operator calls lies in the lanes under it. The
-    eight names that take most time have a colour (with a GPU, at least three of them from its streams), grey marks were
-    set by the program, and a bar that is wide enough carries its name.
+    A bar is an operator, from left to right in milliseconds; what an operator calls is in the lanes under it. The
+    eight names that take the most time have a colour (with a GPU, at least three of them from its streams), grey marks
+    were set by the program, and a bar that is wide enough carries its name.
     Raises ValueError for a file without such events.
     """
     bars = bars_of(path)
@@ -123,14 +123,14 @@ def short(name) -> str:
 
 
 def _lane(ends, begin, length) -> int:
-    """The first lane that is free at `begin`, and take it: what another one calls comes under it."""
+    """Take the first lane that is free at `begin`: what another bar calls comes under it."""
     lane = next((i for i, end in enumerate(ends) if end <= begin), len(ends))
     ends[lane : lane + 1] = [begin + length]
     return lane
 
 
 def _colours(bars) -> dict:
-    """A colour for each of the names that take most time, at least three of them from streams where there is one;
+    """A colour for each of the names that take the most time, at least three of them from streams where there is one;
     marks have none."""
     on_cpu, on_gpu = Counter(), Counter()
     for bar in bars:
@@ -150,7 +150,7 @@ def show_roofline(peak, bandwidth, kernels, title="roof") -> None:
     `peak` is in FLOP/s, `bandwidth` in bytes/s. `kernels` maps a name to (intensity, rate): the intensity in FLOP per
     byte, and the rate in FLOP/s as measured, or None. A full dot is what was measured; an open dot is the most that
     the roof allows. For a pair of intensities, from the bytes that were asked for and from the least bytes, the dot
-    stands at the larger one, and a line leads to it from the smaller one.
+    is at the larger one, and a line leads to it from the smaller one.
     Raises ValueError for values that are not above zero.
 
     Source: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for multicore

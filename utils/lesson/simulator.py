@@ -111,7 +111,7 @@ def blk_kernel2d_shared(f: Callable, blocks, threads, shared_size: int, *args: A
 
 
 class _Team:
-    """Python threads that run one block after another. One at a time runs; at a barrier it is the next one's turn.
+    """Python threads that run one block after another. One runs at a time; at a barrier it is the next one's turn.
 
     `turns[i]` is locked unless it is the turn of thread i. The last lock is for the caller, whose turn it is when every
     thread has reached a barrier or its end.

@@ -149,7 +149,7 @@ def install_packages(packages: list[str]) -> None:
 
 
 def prepare_notebook() -> None:
-    """Show in a cell what C code and kernels print, explain a lost GPU, and bring the cell magic %%cuda.
+    """Show in a cell what C code and kernels print, explain a lost GPU, and provide the cell magic %%cuda.
 
     Where kernels run on the CPU, a step outside a tensor becomes an exception: from the first tensor on.
     """

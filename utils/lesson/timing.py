@@ -139,7 +139,7 @@ def input_sets(inputs: Callable) -> list[tuple]:
 
 
 def measure_by_turns(f: Callable, sets: list[tuple], verify: Callable | None = None) -> Timing:
-    """Time `f(*inputs)` as `measure_fresh` does, with the inputs of `sets` by turns.
+    """Time `f(*inputs)` as `measure_fresh` does, with the inputs of `sets` in turn.
 
     Where a CUDA graph launched, `verify(replay)` is called at the end: `replay()` launches the graph once more, and
     returns the inputs and the result of its last launch. Raises GraphError, and whatever `verify` raises.

@@ -54,7 +54,7 @@ class Player:
 
     def fragment(self, focused=False) -> str:
         """HTML for a cell's output: a picture, which a script replaces with the player where scripts may run. With
-        `focused`, the player has the keyboard from the start.
+        `focused`, the player has the keyboard focus from the start.
 
         The player is in a shadow tree, which keeps its styles and the page's apart. JupyterLab's shortcuts are off
         while the player has the focus. Nothing uses innerHTML, which VS Code's notebooks forbid.

@@ -130,9 +130,9 @@ def _resized(launch) -> list[str]:
 
 
 def reads_absent_lane(problem) -> bool:
-    """Whether a problem of a report is a shuffle that reads a lane which has not come.
+    """Whether a problem of a report is a shuffle that reads a lane that has not arrived.
 
-    That is no mistake where the value is not used. It is used if another value makes the launch do something else.
+    That is not a mistake where the value is not used. It is used if another value makes the launch do something else.
     """
     return problem["kind"] == "undefined_shuffle" and "index" in problem
 

@@ -105,7 +105,7 @@ def branches(source) -> list[Branch]:
         head = [] if token.text == "else" else part[k + 1 : (cxx.matching(part, k + 1) or k + 1) + 1]
         ends = _statement_ends(part, k + 1 + len(head))
         statement = part[k + 1 + len(head) : ends]
-        if statement and cxx.text_at(statement, 0) != "if":  # `else if` is told by its `if`
+        if statement and cxx.text_at(statement, 0) != "if":  # `else if` is covered by its `if`
             divergent = token.text == "else" or _differs(source, token.line, head)
             returns = any(inner.text == "return" for inner in statement)
             lines = statement[0].line, statement[-1].line
