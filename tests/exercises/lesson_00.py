@@ -15,7 +15,7 @@ WRONG = {
         ("out of bounds", "if (i < n)", ""),
         ("unwritten", "i < n", "i + 1 < n"),
         ("raced", "blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x"),
-        ("crashed", "brighten(", "change("),
+        ("wrong: the source has no kernel 'brighten'", "brighten(", "change("),
     ],
 }
 

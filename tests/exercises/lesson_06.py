@@ -74,6 +74,8 @@ WRONG = {
         ("right, but slow: a round of its loop does ", _UNROLL, ""),
         ("right, but slow: a round of its loop does 2 steps", "unroll 16", "unroll 2"),
         ("right, but slow: a round of its loop does 1 steps", "unroll 16", "unroll 1"),
+        ("right, but slow: its k has 32 bits", "size_t k", "int k"),
+        ("wrong: out", _UNROLL + "    " + _LOOP, ""),  # no loop at all
         ("right, but slow: it counts to k with i, which has 32 bits", _LOOP, _LOOP.replace("size_t", "int")),
         ("right, but slow: it counts to k with i, which has 32 bits", _LOOP, _LOOP.replace("size_t", "unsigned int")),
         ("wrong", _UNROLL + "    " + _LOOP, f"    {_BY_HAND}"),  # the last steps are missing
@@ -81,7 +83,7 @@ WRONG = {
         ("does not compile", _LOOP, _LOOP.replace("n[i", "n[j")),
         ("right, but slow", *_SWAPPED),
         ("not yet", _LOOP, "___"),
-        ("wrong: this exercise takes CUDA source text", "", "unrolled_src = 16"),
+        ("wrong: this exercise takes CUDA C++ as text", "", "unrolled_src = 16"),
     ],
     "06-layer": [
         ("out of bounds", "c >= w) return", "c > w) return"),
@@ -96,7 +98,7 @@ WRONG = {
         ("unwritten", "r >= h ||", "r + 1 >= h ||"),
         ("does not compile", "fmaxf(o, 0.0f)", "max(o, 0)"),
         ("right, but slow", *_SWAPPED),
-        ("wrong: this exercise takes CUDA source text", "", "layer_src = torch.relu"),
+        ("wrong: this exercise takes CUDA C++ as text", "", "layer_src = torch.relu"),
     ],
     "06-seen": [
         ("wrong", "[: x.numel()]", "[x.numel() :]"),

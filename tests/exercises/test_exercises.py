@@ -368,7 +368,7 @@ def test_an_access_outside_is_reported_without_the_name_of_a_class(said):
 
 def test_an_unknown_name_gets_the_nearest_one(said):
     assert said("02-gard", None).startswith("There is no exercise '02-gard'. Did you mean '02-guard'? (Lesson 02 has ")
-    assert "the lessons with exercises are 01, 02" in said("99-x", None).lower()
+    assert "the lessons with exercises are 00, 01, 02" in said("99-x", None).lower()
     assert said(5, None).startswith("There is no exercise 5.")
 
 

@@ -162,7 +162,7 @@ def _source(answer):
 
     answer = answer.source if is_a(answer, kernel.Kernel) else answer
     if not is_a(answer, str):
-        raise ValueError(not_taken("CUDA source text", answer))
+        raise ValueError(not_taken("CUDA C++ as text, or a kernel", answer))
     return answer
 
 

@@ -74,7 +74,12 @@ def _not_unrolled(source):
 
     if found := _SHORT_COUNTER.search(" ".join(lexer.code(source).split())):
         return f"it counts to k with {found[1]}, which has 32 bits: here the counter stays a size_t"
-    loop = compile_kernel(source, "unrolled_kernel").sass.loop
+    if re.search(r"\bint k\b", lexer.code(source)):
+        return "its k has 32 bits: here k stays a size_t"
+    sass = compile_kernel(source, "unrolled_kernel").sass
+    if not sass.loops:
+        return "its machine code has no loop"
+    loop = sass.loop
     steps = sum(each.opcode == "FFMA" for each in loop)
     return f"a round of its loop does {steps} steps, in {len(loop)} instructions" if steps < _STEPS else ""
 
