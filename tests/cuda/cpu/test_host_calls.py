@@ -39,8 +39,8 @@ int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
     case 10: throw std::runtime_error("its own");
     case 11: for (volatile int turn = 0;; turn++);
     case 12: __builtin_trap();
-    case 13: cudaMemcpy(p + i, &i, 8, cudaMemcpyDefault); break;
-    case 14: cudaMemset(p + i, 0, 8); break;
+    case 13: cudaMemcpy(reinterpret_cast<void*>(i), &i, 8, cudaMemcpyDefault); break;
+    case 14: cudaMemset(reinterpret_cast<void*>(i), 0, 8); break;
     }
     return x.numel();
 }
@@ -59,8 +59,8 @@ WRONG = [
     (8, 10**9, "host writes .*, in its host code"),
     (9, 0, "host throws what is not a std::exception"),
     (10, 0, "^its own$"),
-    (13, 10**6, "host writes memory that is not there .*, in its host code"),
-    (14, 10**7, "host writes memory that is not there .*, in its host code"),
+    (13, 100_000, "host writes memory that is not there .*, in its host code"),
+    (14, 100_000, "host writes memory that is not there .*, in its host code"),
     (12, 0, "host has reached what the compiler took for unreachable"),
 ]
 
