@@ -166,7 +166,7 @@ def test_figures_that_stand_in_the_text_are_the_recorded_ones():
 
     took = {row["name"]: format_seconds(row["seconds"]) for row in RECORDED["bandwidth"]["rows"]}
     ours = "grayscale: 1 byte per thread"
-    words = f"torchvision {took['grayscale: torchvision']}, our kernel {took[ours]}"
+    words = f"{took['grayscale: torchvision']} for torchvision, {took[ours]} for our kernel"
     assert f"{words}, and {took[ours + ', blocks of 16 x 16']} with blocks of 16 x 16" in text("03")
     curves = RECORDED["lessons"]["softmax curves"]
     last = {way: f"{round(rates[-1], -1):,.0f}" for way, rates in curves.items()}

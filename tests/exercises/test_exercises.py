@@ -297,7 +297,7 @@ def test_the_worst_is_printed():
 
 
 @pytest.mark.parametrize(
-    "exercise, answer, takes", [(IN_PYTHON, "text", "a Python function"), (IN_CUDA, 5, "CUDA source")]
+    "exercise, answer, takes", [(IN_PYTHON, "text", "a Python function"), (IN_CUDA, 5, "CUDA C++ as text, or a kernel")]
 )
 def test_an_answer_of_the_wrong_kind(exercise, answer, takes):
     assert f"takes {takes}" in verdict_on(exercise, answer)
