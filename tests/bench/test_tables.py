@@ -137,7 +137,7 @@ def test_the_recorded_figures_are_those_of_the_pages(monkeypatch, tmp_path, caps
 
 
 def test_what_the_pages_say_of_the_recorded_figures_holds():
-    """Lesson 10 puts into words what its tables show; another recording may ask for other words."""
+    """Lesson 11 puts into words what its tables show; another recording may ask for other words."""
     for size in tables.parts_of(RECORDED["matmul"]):
         rates = {row["name"]: row["flops"] / row["seconds"] for row in size["rows"]}
         assert max(rates, key=rates.get).endswith("`matmul_fast`")  # ahead of the library's
@@ -171,7 +171,7 @@ def test_figures_that_stand_in_the_text_are_the_recorded_ones():
     curves = RECORDED["lessons"]["softmax curves"]
     last = {way: f"{round(rates[-1], -1):,.0f}" for way, rates in curves.items()}
     words = f"Triton {last['Triton']} GB/s, CUDA C++ {last['CUDA C++']}, PyTorch and `torch.compile` "
-    assert f"{words}1,900, Numba {last['Numba']}." in text("11")
+    assert f"{words}1,900, Numba {last['Numba']}." in text("16")
     assert {round(curves[way][-1], -2) for way in ("PyTorch", "torch.compile")} == {1900}
     launch = [8 * 4096 * w / rate / 1e3 for w, rate in zip(curves["w"], curves["CUDA C++"], strict=True) if w <= 5120]
-    assert 53 <= min(launch) and max(launch) < 77 and "between 53 and 77 µs at every size up to 5,120" in text("11")
+    assert 53 <= min(launch) and max(launch) < 77 and "between 53 and 77 µs at every size up to 5,120" in text("16")

@@ -3,49 +3,40 @@
 A wrong one has its verdict in front."""
 
 WRONG = {
-    "11-order": [
-        ("right, but slow", "c, r = cuda.grid(2)", "r, c = cuda.grid(2)"),  # lanes below each other
-        ("out of bounds", "r < h and c < w", "r < h"),
-        ("out of bounds", "r < h and c < w", "r <= h and c < w"),
-        ("unwritten", "c < w:", "c < w - 1:"),
-        ("raced", "c, r = cuda.grid(2)", "c, r = cuda.threadIdx.x, cuda.threadIdx.y"),  # as if there were one block
-        ("wrong", "s[r]", "s[c]"),
-        ("crashed", "c, r = cuda.grid(2)", "c, r = cuda.grid(2)\n    step = cuda.gridDim.x"),
-        ("not yet", "c, r = cuda.grid(2)", "c, r = ___"),
+    "11-cycles": [
+        ("wrong", "max(fmas * (1 + reads) / 4, fmas * passes)", "fmas * (1 + reads) / 4 + fmas * passes"),
+        ("wrong", "(1 + reads)", "reads"),  # the FMAs themselves take turns as well
+        ("wrong", "/ 4, fmas", ", fmas"),  # one scheduler
+        ("wrong", "fmas * passes", "fmas * passes / 4"),  # one pass for each scheduler
+        ("wrong", "max(", "min("),
     ],
-    "11-mask": [
-        ("out of bounds", "v = tl.load(x + i, mask=i < n)", "v = tl.load(x + i)"),
-        ("out of bounds", "v, mask=i < n", "v"),
-        ("out of bounds", "mask=i < n", "mask=i <= n"),
-        ("wrong", "v, mask=i < n", "v, mask=i < n - 1"),  # the first element is never written
-        ("wrong", "x + i, mask=i < n", "x + i, mask=i < n - 1"),  # a place that is not loaded is 0, or anything
-        ("out of bounds", "out + n - 1 - i", "out + n - i"),
-        ("wrong", "out + n - 1 - i", "out + i"),
+    "11-row": [
+        ("wrong", "m_tile[tr][i]", "m_tile[i][tr]"),
+        ("wrong", "i < 16", "i < 15"),
+        ("wrong", "n_tile[i][tc + 16 * u]", "n_tile[i][4 * tc + u]"),  # other columns than those that are stored
+        ("out of bounds", "n_tile[i][tc + 16 * u]", "n_tile[i][tc + 64 * u]"),
+        ("wrong", "sums[u] += a", "sums[u] = a"),
+        ("raced", "        }\n        __syncthreads();\n", "        }\n"),
+        ("right, but slow", "float a = m_tile[tr][i];", "float a = r < h && start + i < k ? m[r * k + start + i] : 0;"),
+        ("right, but slow", "tc + 16 * u", "4 * tc + u"),  # a thread's columns side by side: lanes share banks
     ],
-    "11-softmax": [
-        ("wrong", 'float("-inf")', "-1e4"),
-        ("wrong", 'float("-inf")', "0.0"),
-        ("wrong", "tl.exp(v - tl.max(v, axis=0))", "tl.exp(v)"),  # too large for float32
-        ("wrong", "tl.exp(v - tl.max(v, axis=0))", "tl.exp(v - tl.sum(v, axis=0))"),
-        ("out of bounds", "v = tl.load(x + r * w + c, mask=c < w,", "v = tl.load(x + r * w + c, mask=c <= w,"),
-        ("out of bounds", "axis=0), mask=c < w", "axis=0)"),
-        ("out of bounds", "out + r * w + c", "out + r * BLOCK + c"),
-        ("wrong", "e / tl.sum(e, axis=0)", "e"),
-        ("crashed", "axis=0), mask", "axis=1), mask"),
-    ],
-    "11-fusion": [
-        ("wrong", "4 * n", "n"),  # numbers, not bytes
-        ("wrong", "2 * k + others", "2 * k"),
-        ("wrong", "2 * k + others", "k + 1 + others"),  # as if what is in between were only written
-        ("wrong", "2 + others", "2"),
-        ("wrong", "2 + others", "2 * k"),
-        ("wrong", "if fused", "if not fused"),
+    "11-lanes": [
+        ("wrong", "lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane // 8, lane % 8"),  # row by row
+        ("wrong", "lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane % 4, lane // 4"),  # column by column
+        ("wrong", "lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane // 2 % 8, lane // 16 * 2 + lane % 2"),  # 8 x 4
+        ("wrong", "lane // 8 * 2 + lane % 2", "lane // 8"),  # two lanes in one place
     ],
 }
 
 RIGHT = {
-    "11-order": [
-        ("r < h and c < w", "r < s.size and c < w"),
-        ("x[r, c] * s[r]", "np.float32(x[r, c] * s[r])"),
+    "11-row": [("float a = m_tile[tr][i];\n", "const float a = m_tile[tr][i];\n#pragma unroll\n")],
+    "11-lanes": [
+        ("return lane // 2 % 4, lane // 8 * 2 + lane % 2", "return [lane // 2 % 4, lane // 8 * 2 + lane % 2]"),
+        ("lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane % 2 + lane // 4 % 2 * 2, lane // 2 % 2 + lane // 8 * 2"),
+        (
+            "return lane // 2 % 4, lane // 8 * 2 + lane % 2",  # the halves of the warp, each with pairs of its own
+            """one, two = (lane % 2, lane // 2 % 2) if lane < 16 else (lane // 2 % 2, lane % 2)
+    return lane // 4 % 2 * 2 + two, lane // 8 * 2 + one""",
+        ),
     ],
 }

@@ -2,89 +2,100 @@
 
 A wrong one has its verdict in front."""
 
+_COPY_WAIT_SUM = """\
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();  // also where nothing was begun: an empty batch has come at once
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        sum += buffer[tile % 2][63 - t];
+        __syncthreads();  // otherwise a thread fills the buffer that others still read
+"""
+
 WRONG = {
-    "12-launcher": [
+    "12-pipeline": [
+        ("raced", "        __syncthreads();  // otherwise a thread fills the buffer that others still read\n", ""),
         (
-            "unwritten",  # enough for the sizes that one has thought of
-            "for (int i = first; i < n; i += step)  // guard\n        out[i] = a[i] + b[i];",
-            "for (int i = first; i < n && i < 4 * step; i += step) out[i] = a[i] + b[i];",
+            "raced",
+            "        __pipeline_wait_prior(1);\n        __syncthreads();\n",
+            "        __pipeline_wait_prior(1);\n",
         ),
-        ("out of bounds", "i < n", "i <= n"),
-        ("unwritten", "i < n;", "i < n - 1;"),
-        ("unwritten", "for (int i = first; i < n; i += step)", "int i = first;\n    if (i < n)"),  # a cap and no loop
-        ("unwritten", "i += step", "i += 2 * step"),
-        ("raced", "i += step", "i += 1"),  # every number is added by many
-        ("raced", "int step = gridDim.x * blockDim.x", "int step = blockDim.x"),
-        ("raced", "int step = gridDim.x * blockDim.x", "int step = gridDim.x"),
-        ("wrong", "a[i] + b[i]", "a[i] + b[first]"),
+        ("raced", "        __pipeline_wait_prior(1);\n", ""),
         (
-            "right, but slow",  # a piece of the vector for each thread
-            "for (int i = first; i < n; i += step)",
-            "int share = (n + step - 1) / step;\n"
-            "    for (int i = first * share; i < n && i < (first + 1) * share; ++i)",
+            "raced",  # the last tile is not waited for
+            "        __pipeline_commit();  // also where nothing was begun: an empty batch has come at once\n",
+            "        if (tile < 7) __pipeline_commit();\n",
         ),
-    ],
-    "12-schema": [
-        ("wrong", "Tensor(a!) out", "Tensor out"),
-        ("wrong", "Tensor a,", "Tensor(a!) a,"),
-        ("wrong", "Tensor a,", "Tensor(b) a,"),
-        ("wrong", "float factor=1.0", "*, float factor=1.0"),
-        ("wrong", "-> ()", "-> Tensor"),
-        ("wrong", "float factor=1.0", "float factor"),
-        ("wrong", "float factor=1.0", "float factor=2.0"),
-        ("wrong", "float factor=1.0", "int factor=1"),
-        ("wrong", "Tensor b, ", ""),
-        ("wrong", "Tensor b,", "tensor b,"),
-        ("wrong", "scaled_add(", "add("),
-        ("wrong: PyTorch cannot read it: expected arrow but found 'eof' here:\n    scaled_add(", " -> ()", ""),
-        ("not yet", "Tensor b", "___"),
-    ],
-    "12-fake": [
-        ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "a.unsqueeze(1).expand(len(a), len(b))"),
-        ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "a.new_empty((b.shape[0], a.shape[0])).t()"),
-        ("wrong", "(a.shape[0], b.shape[0])", "(b.shape[0], a.shape[0])"),
-        ("wrong", "(a.shape[0], b.shape[0])", "a.shape"),
-        ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "torch.empty(a.shape[0], b.shape[0])"),
-        ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", 'torch.empty(a.shape[0], b.shape[0], device="meta")'),
-        ("wrong", "a.new_empty((a.shape[0], b.shape[0]))", "a.new_empty((a.shape[0], b.shape[0]), device='cpu')"),
-        ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() != 1"),
-        ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() != 1 and b.dim() != 1"),
-        ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() != b.dim()"),  # takes two matrices
-        ("wrong", "a.dim() != 1 or b.dim() != 1", "a.dim() > 1 or b.dim() > 1"),  # a number has no shape[0]
-        ("crashed", "a.new_empty((a.shape[0], b.shape[0]))", "a.new_tensor([[p - q for q in b] for p in a.tolist()])"),
-        ("wrong: your function returned nothing", "a.new_empty((a.shape[0], b.shape[0]))", "None"),
-        ("wrong: your function returned nothing", "return a.new_empty", "a.new_empty"),
-    ],
-    "12-gradient": [
-        ("crashed", "gradient * s[:, None]", "gradient * s[None]"),  # scales columns: there must be as many
-        ("wrong", "gradient * s[:, None]", "s[:, None]"),
-        ("wrong", "gradient * s[:, None]", "gradient * x"),
-        ("wrong", "(gradient * x).sum(dim=1)", "(gradient * x).sum(dim=0)"),
-        ("wrong", "(gradient * x).sum(dim=1)", "gradient * x"),
-        ("wrong", "(gradient * x).sum(dim=1)", "gradient.sum(dim=1)"),
-        ("wrong", "(gradient * x).sum(dim=1)", "(gradient * x).mean(dim=1)"),
+        ("out of bounds", "tile < 7", "tile < 8"),
+        ("raced", "buffer[tile % 2]", "buffer[(tile + 1) % 2]"),
+        ("right, but slow", "__pipeline_wait_prior(1)", "__pipeline_wait_prior(0)"),
         (
-            "wrong",
-            "gradient * s[:, None], (gradient * x).sum(dim=1)",
-            "(gradient * x).sum(dim=1), gradient * s[:, None]",
+            "right, but slow",  # the copy starts after the sum
+            _COPY_WAIT_SUM,
+            """        __pipeline_wait_prior(0);
+        __syncthreads();
+        sum = sum + buffer[tile % 2][63 - t];
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();
+""",
         ),
-        ("wrong: your function returned (", "(gradient * x).sum(dim=1)", "None"),
-        ("wrong: your function should return two gradients", ", (gradient * x).sum(dim=1)", ""),
-    ],
-    "12-pays": [
         (
-            "wrong",  # gives up too early
-            "return copies // (cpu - gpu) + 1",
-            "return next((k for k in range(1, 12) if copies + k * gpu < k * cpu), 0)",
+            "right, but slow",  # loads, no copies
+            """    __pipeline_memcpy_async(&buffer[0][t], mine + t, 4);
+    __pipeline_commit();
+    for (int tile = 0; tile < 8; ++tile) {
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();  // also where nothing was begun: an empty batch has come at once
+        __pipeline_wait_prior(1);
+""",
+            """    for (int tile = 0; tile < 8; ++tile) {
+        buffer[tile % 2][t] = mine[64 * tile + t];
+""",
         ),
-        ("wrong", "copies // (cpu - gpu) + 1", "-(-copies // (cpu - gpu))"),  # as fast is not faster
-        ("wrong", "copies // (cpu - gpu) + 1", "copies // (cpu - gpu)"),
-        ("wrong", "copies // (cpu - gpu) + 1", "copies // cpu + 1"),
-        ("wrong", "copies // (cpu - gpu) + 1", "copies / (cpu - gpu) + 1"),
-        ("crashed", "gpu >= cpu", "gpu > cpu"),
-        ("wrong", "return 0", "return 1"),
-        ("not yet", "copies // (cpu - gpu) + 1", "___"),
     ],
 }
 
-RIGHT = {"12-schema": [("float factor=1.0", "Scalar factor=1")]}
+RIGHT = {
+    "12-pipeline": [
+        (
+            _COPY_WAIT_SUM,
+            """        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();
+        sum += buffer[tile % 2][63 - t];
+""",
+        ),
+        (
+            "    for (int tile = 0; tile < 8; ++tile) {\n" + _COPY_WAIT_SUM,  # the wait is at the bottom
+            """    __pipeline_wait_prior(0);
+    __syncthreads();
+    for (int tile = 0; tile < 8; ++tile) {
+        if (tile < 7) __pipeline_memcpy_async(&buffer[(tile + 1) % 2][t], mine + 64 * (tile + 1) + t, 4);
+        __pipeline_commit();
+        sum += buffer[tile % 2][63 - t];
+        __pipeline_wait_prior(0);
+        __syncthreads();
+""",
+        ),
+        (
+            "    for (int tile = 0; tile < 8; ++tile) {\n" + _COPY_WAIT_SUM,
+            """    auto fetch = [&](int tile) {
+        if (tile < 8) __pipeline_memcpy_async(&buffer[tile % 2][t], mine + 64 * tile + t, 4);
+        __pipeline_commit();
+    };
+    for (int tile = 0; tile < 8; ++tile) {
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        fetch(tile + 1);
+        sum += buffer[tile % 2][63 - t];
+""",
+        ),
+        (
+            """        __pipeline_wait_prior(1);
+""",
+            """        if (tile < 7) __pipeline_wait_prior(1);
+        else __pipeline_wait_prior(0);
+""",
+        ),
+    ],
+}

@@ -357,8 +357,8 @@ def test_a_barrier_puts_threads_in_order():
 
 def test_an_access_outside_is_reported_without_the_name_of_a_class(said):
     """Where the answer runs in Triton's interpreter, and where it catches the error itself."""
-    (found,) = [found for found in ALL if found.name == "11-mask"]
-    text = said("11-mask", found.answered(found.solution.replace("v, mask=i < n", "v")))
+    (found,) = [found for found in ALL if found.name == "16-mask"]
+    text = said("16-mask", found.answered(found.solution.replace("v, mask=i < n", "v")))
     assert re.fullmatch(r"out of bounds: program 0 writes out\[-1\], but out has 1 element, line \d+\n", text), text
     body = "try: out[i + n] = x[i]\nexcept IndexError: pass"
     assert verdict_on(IN_PYTHON, kernel(body)).startswith(

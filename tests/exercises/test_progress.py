@@ -151,3 +151,17 @@ def test_a_working_directory_that_is_gone(copies, line):
     copies.rename(copies.with_name("renamed"))
     check("99-one", 1)
     assert line() == FIRST
+
+
+def test_exercises_of_renumbered_lessons_keep_their_old_names(copies, restart, line, monkeypatch):
+    monkeypatch.setattr(lessons, "_RENAMED", {"98-first": "99-one"})
+    check("98-first", 1)
+    assert line() == FIRST
+    (copies / ".solved.txt").write_text("98-first\n")
+    restart()
+    assert line() == FIRST
+
+
+def test_old_names_lead_to_exercises_and_are_not_used_again():
+    today = {exercise.name for lesson in lessons.LESSONS for exercise in lessons.exercises_of(lesson)}
+    assert today >= set(lessons._RENAMED.values()) and not today & set(lessons._RENAMED)

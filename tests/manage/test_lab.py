@@ -77,6 +77,24 @@ def test_a_newer_lesson_is_named_once(tmp_path, opened):
     assert opened().count("make reset LESSON=03") == 1
 
 
+def test_a_copy_under_an_old_number_is_kept_and_named(tmp_path, opened):
+    lesson(tmp_path, "10_measuring", SET_UP, "1")
+    old = tmp_path / "lab" / "09_measuring.ipynb"
+    old.parent.mkdir(exist_ok=True)
+    old.write_text("my notes")
+    said = [line for line in opened().splitlines() if "09_measuring" in line]
+    assert len(said) == 1 and "lesson 10" in said[0] and old.read_text() == "my notes"
+    assert (tmp_path / "lab" / "10_measuring.ipynb").is_file()
+
+
+def test_old_numbers_are_of_lessons_that_moved():
+    today = {path.stem for path in lab.lessons()}
+    for stem, numbers in lab.RENUMBERED.items():
+        assert stem not in today and all(
+            any(name.startswith(f"{one}_") for name in today) for one in numbers.split(" and ")
+        )
+
+
 def test_a_copy_has_no_outputs_to_give_an_answer_away(tmp_path):
     path = lesson(tmp_path, "00_a", "1")
     notebook = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Lesson 08: sectors of a stride, wide loads of structs, the order of the lanes, banks for numbers of 8 bytes."""
+"""Lesson 08: sectors of a stride, wide loads of structs, the order of the lanes."""
 
 from numbers import Integral
 
@@ -56,20 +56,5 @@ EXERCISES = [
         cuda="scale_rows",
         # With w a multiple of 32, a warp is in one row: one sector for its factor, four for x and four for out.
         traffic=lambda h, w: {"requests": 3 * h * w // 32, "sectors": 9 * h * w // 32},
-    ),
-    Kernel(
-        "08-padding",
-        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (33, 5), (40, 70), (64, 64))],
-        arguments=lambda h, w: {
-            "x": torch.randn(h, w, dtype=torch.float64),
-            "out": poison(w, h, dtype=torch.float64),
-            "h": h,
-            "w": w,
-        },
-        outputs=("out",),
-        launch=lambda h, w: ((cdiv(w, 32), cdiv(h, 32)), (32, 32)),
-        expected=lambda x, out, h, w: x.t(),
-        cuda="transpose_double",
-        traffic=lambda h, w: {"bank_conflicts": 0, "sectors": 2 * h * w // 4},
     ),
 ]

@@ -1,95 +1,24 @@
-"""Lesson 09: a stopwatch, FLOP per byte, what bounds a kernel, and a benchmark with four mistakes."""
+"""Lesson 09: banks for numbers of 8 bytes."""
 
-import statistics
-from functools import partial
-from math import isclose
-from numbers import Real
+import torch
 
-from utils.exercises.exercise import Function, Question, given, wrong_lines
-from utils.exercises.verdicts import counted, is_a, shown
-
-_LAUNCH = 0.01  # seconds that a submission costs on the machine below
-
-
-class _Machine:
-    """A clock and a queue: `run` submits work and returns, `wait` returns when all of it is done."""
-
-    def __init__(self, works):
-        self.works, self.calls, self.now, self.free = works, 0, 0.0, 0.0
-
-    def run(self):
-        work = self.works[min(self.calls, len(self.works) - 1)]
-        self.calls += 1
-        self.now += _LAUNCH
-        self.free = max(self.free, self.now) + work
-
-    def wait(self):
-        self.now = max(self.now, self.free)
-
-    def clock(self):
-        return self.now
-
-
-def _wrong_median(median_time):
-    for works in ([50.0, 3.0], [50.0, 3.0, 4.0, 3.5, 20.0, 5.0], [9.0, 2.0, 1.0, 6.0, 30.0]):
-        machine, repeat = _Machine(works), len(works) - 1
-        got = given(median_time(machine.run, machine.wait, machine.clock, repeat), Real, "a number of seconds")
-        if machine.calls != repeat + 1:
-            return (
-                f"with repeat = {repeat}, f was called {counted(machine.calls, 'time')}, "
-                f"but one warm-up and {counted(repeat, 'sample')} make {repeat + 1}"
-            )
-        right = statistics.median(work + _LAUNCH for work in works[1:])
-        if not isclose(got, right, rel_tol=1e-6):
-            later = ", ".join(f"{work:g}" for work in works[1:])
-            case = f"the first call takes {works[0]:g} s, the others {later}, and handing over {_LAUNCH} s"
-            return f"the median should be {right:g} s, but yours is {got:g} ({case})"
-    return ""
-
-
-# (FLOP, bytes, peak, bandwidth): a square, a matmul, a copy, grayscale; the last on a machine with slow arithmetic.
-_BOUNDS = [(1e6, 8e6, 1e12, 1e11), (2e12, 2e8, 6e13, 4e12), (0, 1e9, 1e13, 1e12), (5e6, 4e6, 6e13, 4e12)]
-_BOUNDS += [(1e6, 8e6, 1e9, 1e12)]
-
-_PAIR = "a pair, a number of seconds and a word"
-
-
-def _wrong_bound(bound):
-    for flops, size, peak, bandwidth in _BOUNDS:
-        arithmetic, memory = flops / peak, size / bandwidth
-        case = f"the operations take {arithmetic:g} s, the bytes {memory:g} s (flops = {flops:g}, bytes = {size:g}, "
-        case += f"peak = {peak:g}, bandwidth = {bandwidth:g})"
-        try:
-            answer = given(bound(flops, size, peak, bandwidth), tuple | list, _PAIR)
-        except ZeroDivisionError:
-            return f"it divides by zero where {case}"
-        if len(answer) != 2 or not is_a(answer[0], Real):
-            return f"your function should return {_PAIR}, but it returned {shown(answer)}"
-        least, limit = max((arithmetic, "arithmetic"), (memory, "memory"))
-        if not isclose(answer[0], least, rel_tol=1e-6):
-            return f"{answer[0]:g} s is not the least time: {case}"
-        if answer[1] != limit:
-            return f"{shown(answer[1])} is not what bounds it: {case}"
-    return ""
-
-
-_MISTAKES = {"compiles while the clock runs": 6, "stops too early": 9, "fits into the cache": 1, "checks nothing": 10}
-
+from utils.exercises.exercise import Kernel, poison
+from utils.lesson.simulator import cdiv
 
 EXERCISES = [
-    Question("09-median", _wrong_median, takes=("f", "wait", "clock", "repeat")),
-    Function(
-        "09-intensity",
-        cases=[
-            {"h": 16, "w": 16, "k": 16, "tile": 16},
-            {"h": 32, "w": 32, "k": 32, "tile": 16},
-            {"h": 64, "w": 96, "k": 320, "tile": 32},  # small enough to be counted tile by tile
-            {"h": 256, "w": 64, "k": 32, "tile": 8},
-        ],
-        expected=lambda h, w, k, tile: 2 * h * w * k / (4 * (2 * h * w * k / tile + h * w)),
-    ),
-    Question("09-bound", _wrong_bound, takes=("flops", "bytes", "peak", "bandwidth")),
-    Question(
-        "09-hunt", partial(wrong_lines, _MISTAKES), takes="a dictionary with the number of a line for each mistake"
+    Kernel(
+        "09-padding",
+        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (33, 5), (40, 70), (64, 64))],
+        arguments=lambda h, w: {
+            "x": torch.randn(h, w, dtype=torch.float64),
+            "out": poison(w, h, dtype=torch.float64),
+            "h": h,
+            "w": w,
+        },
+        outputs=("out",),
+        launch=lambda h, w: ((cdiv(w, 32), cdiv(h, 32)), (32, 32)),
+        expected=lambda x, out, h, w: x.t(),
+        cuda="transpose_double",
+        traffic=lambda h, w: {"bank_conflicts": 0, "sectors": 2 * h * w // 4},
     ),
 ]

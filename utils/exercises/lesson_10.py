@@ -1,105 +1,95 @@
-"""Lesson 10: the limit that counts give, registers, the order of the lanes, copies in flight."""
+"""Lesson 10: a stopwatch, FLOP per byte, what bounds a kernel, and a benchmark with four mistakes."""
 
-import re
-from numbers import Integral
-from random import randint, uniform
+import statistics
+from functools import partial
+from math import isclose
+from numbers import Real
 
-import torch
+from utils.exercises.exercise import Function, Question, given, wrong_lines
+from utils.exercises.verdicts import counted, is_a, shown
 
-from utils.cuda.common import cxx
-from utils.exercises.exercise import Function, Kernel, Question, given, poison
-from utils.exercises.lesson_07 import factors
-from utils.exercises.verdicts import is_a, shown
-from utils.lesson.simulator import cdiv
-
-_TILES, _TILE = 8, 64  # of a block
+_LAUNCH = 0.01  # seconds that a submission costs on the machine below
 
 
-def _shared_by_pairs(wanted):
-    """Whether neighbours want the same: each lane the same as lane i ^ 1, or each the same as lane i ^ 2."""
-    return any(all(wanted[i] == wanted[i ^ by] for i in range(len(wanted))) for by in (1, 2))
+class _Machine:
+    """A clock and a queue: `run` submits work and returns, `wait` returns when all of it is done."""
+
+    def __init__(self, works):
+        self.works, self.calls, self.now, self.free = works, 0, 0.0, 0.0
+
+    def run(self):
+        work = self.works[min(self.calls, len(self.works) - 1)]
+        self.calls += 1
+        self.now += _LAUNCH
+        self.free = max(self.free, self.now) + work
+
+    def wait(self):
+        self.now = max(self.now, self.free)
+
+    def clock(self):
+        return self.now
 
 
-def _wrong_order(place_of):
-    places = [tuple(given(place_of(lane), tuple | list, "a row and a column")) for lane in range(32)]
-    halves = range(16), range(16, 32)  # of the warp: the hardware looks at each by itself
-    for lane, place in enumerate(places):
-        if len(place) != 2 or not all(is_a(number, Integral) for number in place):
-            return f"the place of a lane is its row and its column, but for lane {lane} it is {shown(place)}"
-        if place not in [(r, c) for r in range(4) for c in range(8)]:
-            return f"lane {lane} is at {place}, which is outside the 4 rows and 8 columns"
-        if place in places[:lane]:
-            return f"lanes {places.index(place)} and {lane} are both at {place}"
-    for number, which in enumerate(("row", "column")):
-        if not all(_shared_by_pairs([places[i][number] for i in half]) for half in halves):
-            example = f"lanes 0, 1 and 2 have the {which}s {', '.join(str(places[i][number]) for i in range(3))}"
+def _wrong_median(median_time):
+    for works in ([50.0, 3.0], [50.0, 3.0, 4.0, 3.5, 20.0, 5.0], [9.0, 2.0, 1.0, 6.0, 30.0]):
+        machine, repeat = _Machine(works), len(works) - 1
+        got = given(median_time(machine.run, machine.wait, machine.clock, repeat), Real, "a number of seconds")
+        if machine.calls != repeat + 1:
             return (
-                f"a read by {which} takes four passes: not all pairs i and i ^ 1, or i and i ^ 2, share it ({example})"
+                f"with repeat = {repeat}, f was called {counted(machine.calls, 'time')}, "
+                f"but one warm-up and {counted(repeat, 'sample')} make {repeat + 1}"
             )
+        right = statistics.median(work + _LAUNCH for work in works[1:])
+        if not isclose(got, right, rel_tol=1e-6):
+            later = ", ".join(f"{work:g}" for work in works[1:])
+            case = f"the first call takes {works[0]:g} s, the others {later}, and handing over {_LAUNCH} s"
+            return f"the median should be {right:g} s, but yours is {got:g} ({case})"
     return ""
 
 
-def _no_copy_in_flight(source):
-    """Follow the source: is no copy in flight at any sum? Then why that is slow, otherwise ""."""
-    code = cxx.code(source)
-    if "__pipeline_memcpy_async" not in code:
-        return "no copy is under way while a tile is added: begin each with __pipeline_memcpy_async"
-    copies = "|".join(["__pipeline_memcpy_async", *re.findall(r"\bauto\s+(\w+)\s*=\s*\[", code)])
-    steps = rf"__pipeline_wait_prior\(\s*(.*?)\s*\)|\b({copies})\s*\(|\bsum\s*(?:\+=|=\s*sum\s*\+)"
-    in_flight = waited = False
-    for left, copy in re.findall(steps, code):
-        if left:  # of two waits in a row, the branches of an `if`, one is enough
-            in_flight, waited = left != "0" or (waited and in_flight), True
-        elif copy:
-            in_flight, waited = True, False
-        elif in_flight:
-            return ""
-        else:
-            waited = False
-    return "every wait is for all copies, so none is under way while a tile is added"
+# (FLOP, bytes, peak, bandwidth): a square, a matmul, a copy, grayscale; the last on a machine with slow arithmetic.
+_BOUNDS = [(1e6, 8e6, 1e12, 1e11), (2e12, 2e8, 6e13, 4e12), (0, 1e9, 1e13, 1e12), (5e6, 4e6, 6e13, 4e12)]
+_BOUNDS += [(1e6, 8e6, 1e9, 1e12)]
+
+_PAIR = "a pair, a number of seconds and a word"
 
 
-def _traffic_of_rows(h, k, w):
-    """For 8 warps per block: in each step of 16 they load 1 + 4 times and store that into the tiles with 1 + 8 passes
-    (rows of n_tile share banks), then read 1 + 4 for each of 16; in the end each stores 4 times."""
-    warps, steps = 8 * cdiv(w, 64) * cdiv(h, 16), cdiv(k, 16)
-    return {"requests": warps * (5 * steps + 4), "wavefronts": warps * steps * (9 + 16 * 5)}
+def _wrong_bound(bound):
+    for flops, size, peak, bandwidth in _BOUNDS:
+        arithmetic, memory = flops / peak, size / bandwidth
+        case = f"the operations take {arithmetic:g} s, the bytes {memory:g} s (flops = {flops:g}, bytes = {size:g}, "
+        case += f"peak = {peak:g}, bandwidth = {bandwidth:g})"
+        try:
+            answer = given(bound(flops, size, peak, bandwidth), tuple | list, _PAIR)
+        except ZeroDivisionError:
+            return f"it divides by zero where {case}"
+        if len(answer) != 2 or not is_a(answer[0], Real):
+            return f"your function should return {_PAIR}, but it returned {shown(answer)}"
+        least, limit = max((arithmetic, "arithmetic"), (memory, "memory"))
+        if not isclose(answer[0], least, rel_tol=1e-6):
+            return f"{answer[0]:g} s is not the least time: {case}"
+        if answer[1] != limit:
+            return f"{shown(answer[1])} is not what bounds it: {case}"
+    return ""
+
+
+_MISTAKES = {"compiles while the clock runs": 6, "stops too early": 9, "fits into the cache": 1, "checks nothing": 10}
 
 
 EXERCISES = [
+    Question("10-median", _wrong_median, takes=("f", "wait", "clock", "repeat")),
     Function(
-        "10-cycles",
+        "10-intensity",
         cases=[
-            {"fmas": 1000, "reads": 2, "passes": 2},
-            {"fmas": 4000, "reads": 1, "passes": 0.25},
-            {"fmas": 4000, "reads": 0.5, "passes": 0.375},
-            lambda: {"fmas": randint(1, 10_000), "reads": uniform(0, 4), "passes": uniform(0, 4)},
+            {"h": 16, "w": 16, "k": 16, "tile": 16},
+            {"h": 32, "w": 32, "k": 32, "tile": 16},
+            {"h": 64, "w": 96, "k": 320, "tile": 32},  # small enough to be counted tile by tile
+            {"h": 256, "w": 64, "k": 32, "tile": 8},
         ],
-        expected=lambda fmas, reads, passes: max(fmas * (1 + reads) / 4, fmas * passes),
+        expected=lambda h, w, k, tile: 2 * h * w * k / (4 * (2 * h * w * k / tile + h * w)),
     ),
-    Kernel(
-        "10-row",
-        sizes=[{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (17, 5, 65), (16, 33, 70), (32, 32, 128))],
-        arguments=factors,
-        outputs=("out",),
-        launch=lambda h, k, w: ((cdiv(w, 64), cdiv(h, 16)), (16, 16)),
-        expected=lambda m, n, out, h, w, k: m @ n,
-        cuda="matmul_row",
-        close={"rtol": 1e-4, "atol": 1e-4},
-        traffic=_traffic_of_rows,
-    ),
-    Question("10-lanes", _wrong_order, takes=("lane",)),
-    Kernel(
-        "10-pipeline",
-        sizes=[{"blocks": blocks} for blocks in (1, 2, 5)],
-        arguments=lambda blocks: {"x": torch.rand(blocks * _TILES * _TILE), "out": poison(blocks * _TILE)},
-        outputs=("out",),
-        launch=lambda blocks: (blocks, _TILE),
-        expected=lambda x, out: x.view(-1, _TILES, _TILE).sum(1).flip(1).flatten(),
-        cuda="tile_sums",
-        close={"rtol": 1e-4, "atol": 1e-4},
-        # Each number is loaded once by a copy: 2 warps, 8 tiles, and a store.
-        traffic=lambda blocks: {"sectors": blocks * 2 * (_TILES + 1) * 4},
-        why_slow=_no_copy_in_flight,
+    Question("10-bound", _wrong_bound, takes=("flops", "bytes", "peak", "bandwidth")),
+    Question(
+        "10-hunt", partial(wrong_lines, _MISTAKES), takes="a dictionary with the number of a line for each mistake"
     ),
 ]

@@ -1,232 +1,66 @@
-"""Lesson 11: a kernel in Numba, a mask and a softmax in Triton, and what fusion saves.
+"""Lesson 11: the limit that counts give, registers, the order of the lanes."""
 
-Nothing here needs a GPU, and the answers are plain functions, without a decorator. Programs of Triton run in its
-interpreter, also where Triton was imported to compile. A kernel of Numba runs in the course's own simulator, with a
-`cuda` that has what the exercise needs of Numba's.
-"""
+from numbers import Integral
+from random import randint, uniform
 
-import types
-from contextlib import contextmanager
-
-import numpy as np
-import torch
-
-from utils.exercises.exercise import Function, Kernel, Question, Rejected, misfit, once, poison
-from utils.exercises.verdicts import difference, is_a, not_taken, unwritten
-from utils.exercises.watched import Outside, Watched, viewed_as
-from utils.lesson.simulator import blk_kernel2d, cdiv
-
-_GAP = 1024  # elements between two tensors: an address outside all of them still shows which one was meant
+from utils.exercises.exercise import Function, Kernel, Question, given
+from utils.exercises.lesson_07 import factors
+from utils.exercises.verdicts import is_a, shown
+from utils.lesson.simulator import cdiv
 
 
-class _Array(Watched):
-    """What a kernel of Numba gets for a tensor: memory under watch, with the names that arrays have."""
-
-    @property
-    def size(self):
-        return self.numel()
-
-    @property
-    def ndim(self):
-        return len(self.shape)
+def _shared_by_pairs(wanted):
+    """Whether neighbours want the same: each lane the same as lane i ^ 1, or each the same as lane i ^ 2."""
+    return any(all(wanted[i] == wanted[i ^ by] for i in range(len(wanted))) for by in (1, 2))
 
 
-class _Cuda(types.SimpleNamespace):
-    """What replaces Numba's `cuda`."""
-
-    def __getattr__(self, name):
-        raise AttributeError(f"cuda.{name} is not there in this exercise: a thread computes one element")
-
-
-def _as_kernel(answer):
-    """A function that Numba's `@cuda.jit` takes, as utils/lesson/simulator.py calls kernels, with our `cuda` in it."""
-    if callable(answer):
-        answer = getattr(answer, "py_func", getattr(answer, "fn", answer))  # without a decorator
-    if not is_a(answer, types.FunctionType):
-        return answer
-    if wrong := misfit(answer, ("x", "s", "out")):
-        raise Rejected(wrong)
-
-    def kernel(blockidx, threadidx, blockdim, *args):
-        here = [blockidx.x * blockdim.x + threadidx.x, blockidx.y * blockdim.y + threadidx.y]
-        cuda = _Cuda(blockIdx=blockidx, threadIdx=threadidx, blockDim=blockdim)
-        cuda.grid = lambda dimensions: here[0] if dimensions == 1 else tuple(here[:dimensions])
-        names = answer.__globals__ | {"cuda": cuda}
-        args = [viewed_as(_Array, x) if isinstance(x, Watched) else x for x in args]
-        types.FunctionType(answer.__code__, names, answer.__name__, answer.__defaults__, answer.__closure__)(*args)
-
-    return kernel
-
-
-@contextmanager
-def _interpreter():
-    """Triton's own functions, such as tl.max, as its interpreter takes them, whatever Triton was imported for.
-
-    The interpreter replaces much of triton.language and does not restore all of it. This does.
-    """
-    import triton.experimental.gluon  # noqa: F401  (a launch imports it, and it must not see the replaced functions)
-    import triton.language as tl
-    from triton import knobs
-    from triton.runtime.interpreter import InterpretedFunction
-    from triton.runtime.jit import JITFunction
-
-    homes = [tl, tl.core, tl.standard, tl.math, *(each for each in vars(tl.core).values() if isinstance(each, type))]
-    before, twins = [(home, dict(vars(home))) for home in homes], {}
-    for home, names in before:
-        for name, value in names.items():
-            if isinstance(value, JITFunction):
-                setattr(home, name, twins.setdefault(id(value), InterpretedFunction(value.fn)))
-    try:
-        with knobs.runtime.scope():
-            knobs.runtime.interpret = True
-            yield
-    finally:
-        for home, names in before:
-            for name, value in names.items():
-                if vars(home).get(name) is not value:
-                    setattr(home, name, value)
-
-
-class _WatchedTensors:
-    """Tensors with a gap between them; every address that a program touches is compared with theirs."""
-
-    def __init__(self, tensors):
-        size = sum(x.numel() + _GAP for x in tensors.values()) + _GAP
-        self.room, self.places, self.written = torch.full((size,), float("nan")), {}, set()
-        first = _GAP
-        for name, x in tensors.items():
-            part = self.room[first : first + x.numel()]
-            part.copy_(x.flatten())
-            self.places[name] = part
-            first += x.numel() + _GAP
-
-    def note(self, builder, op, ptrs, mask):
-        for address in np.asarray(ptrs.data)[np.asarray(mask.data, bool)].flatten().tolist():
-            name, part = min(self.places.items(), key=lambda place: _distance(place[1], address))
-            i = (address - part.data_ptr()) // part.element_size()
-            if not 0 <= i < part.numel():
-                size = f"{part.numel()} element{'s' * (part.numel() > 1)}"
-                raise Outside(f"program {builder.grid_idx[0]} {op}s {name}[{i}]", f"{name} has {size}")
-            if op == "write":
-                self.written.add((name, i))
-
-
-def _distance(part, address):
-    return max(part.data_ptr() - address, address - part.data_ptr() - part.nbytes + 1, 0)
-
-
-@contextmanager
-def _watching(watched):
-    from triton.runtime.interpreter import interpreter_builder as builder
-
-    load, store = builder.create_masked_load, builder.create_masked_store
-
-    def watched_load(ptrs, mask, *rest):
-        watched.note(builder, "read", ptrs, mask)
-        return load(ptrs, mask, *rest)
-
-    def watched_store(ptrs, value, mask, *rest):
-        watched.note(builder, "write", ptrs, mask)
-        return store(ptrs, value, mask, *rest)
-
-    builder.create_masked_load, builder.create_masked_store = watched_load, watched_store
-    try:
-        yield
-    finally:
-        del builder.create_masked_load, builder.create_masked_store
-
-
-def _run(answer, programs, tensors, sizes, constants):
-    """Run a program of Triton on float32 `tensors`, by name, in the interpreter; 'out' afterwards, and which of its
-    elements were not written. Raises what the program raises, and Outside for an access outside its tensor."""
-    from triton.runtime.errors import InterpreterError
-    from triton.runtime.interpreter import InterpretedFunction
-
-    answer, watched = getattr(answer, "fn", answer), _WatchedTensors(tensors)
-    if not is_a(answer, types.FunctionType) or answer.__name__ == "<lambda>":  # Triton reads the text of a `def`
-        raise Rejected(not_taken("a program of Triton, written with `def`", answer))
-    try:
-        with _interpreter(), _watching(watched), np.errstate(all="ignore"):  # an overflow shows in the result
-            InterpretedFunction(answer)[(programs,)](*watched.places.values(), *sizes, **constants)
-    except InterpreterError as error:
-        while isinstance(error, InterpreterError) and error.__cause__ is not None:
-            error = error.__cause__
-        raise error from None
-    missing = [i for i in range(tensors["out"].numel()) if ("out", i) not in watched.written]
-    return watched.places["out"].view(tensors["out"].shape), missing
-
-
-def _wrong_program(answer, programs, tensors, sizes, constants, expected, case):
-    """What is wrong with one run, in a sentence."""
-    out, missing = _run(answer, programs, tensors, sizes, constants)
-    wrong = unwritten("out", missing, out) if missing else difference(out, expected, "out", {"rtol": 1e-4})
-    return f"{wrong} ({case})" if wrong else ""
-
-
-def _wrong_mask(answer):
-    for n, block in ((8, 8), (1, 8), (17, 8), (64, 16), (70, 16)):
-        x = torch.rand(n)
-        tensors = {"x": x, "out": poison(n)}
-        case = f"n = {n}, BLOCK = {block}"
-        if wrong := _wrong_program(answer, cdiv(n, block), tensors, (n,), {"BLOCK": block}, x.flip(0), case):
-            return wrong
+def _wrong_order(place_of):
+    places = [tuple(given(place_of(lane), tuple | list, "a row and a column")) for lane in range(32)]
+    halves = range(16), range(16, 32)  # of the warp: the hardware looks at each by itself
+    for lane, place in enumerate(places):
+        if len(place) != 2 or not all(is_a(number, Integral) for number in place):
+            return f"the place of a lane is its row and its column, but for lane {lane} it is {shown(place)}"
+        if place not in [(r, c) for r in range(4) for c in range(8)]:
+            return f"lane {lane} is at {place}, which is outside the 4 rows and 8 columns"
+        if place in places[:lane]:
+            return f"lanes {places.index(place)} and {lane} are both at {place}"
+    for number, which in enumerate(("row", "column")):
+        if not all(_shared_by_pairs([places[i][number] for i in half]) for half in halves):
+            example = f"lanes 0, 1 and 2 have the {which}s {', '.join(str(places[i][number]) for i in range(3))}"
+            return (
+                f"a read by {which} takes four passes: not all pairs i and i ^ 1, or i and i ^ 2, share it ({example})"
+            )
     return ""
 
 
-def _wrong_softmax(answer):
-    rows = {
-        "numbers around 0": torch.randn(3, 8),
-        "one column": torch.randn(4, 1),
-        "only negative numbers": -5 - torch.rand(3, 5),
-        "numbers around 1000": 1000 + torch.randn(3, 33),
-        "numbers around -1000": -1000 + torch.randn(2, 17),
-        "numbers around -1,000,000": -1e6 + 10 * torch.randn(2, 17),
-    }
-    for what, x in rows.items():
-        h, w = x.shape
-        block = 1 << (w - 1).bit_length()
-        case = f"{h} rows of {w}, {what}, BLOCK = {block}"
-        tensors = {"x": x, "out": poison(h, w)}
-        if wrong := _wrong_program(answer, h, tensors, (w,), {"BLOCK": block}, x.softmax(1), case):
-            return wrong
-    return ""
-
-
-def _scaled(n):
-    return {"x": torch.rand(n, n), "s": torch.rand(n), "out": poison(n, n)}
-
-
-def _traffic(n):
-    """One request per warp for each of x, s and out. A warp is two rows of 16 here, whose two numbers of s share a
-    sector."""
-    whole, warps = once(torch.empty(n, n), torch.empty(n, n)), n * n // 32
-    return {"requests": whole["requests"] + warps, "sectors": whole["sectors"] + warps}
+def _traffic_of_rows(h, k, w):
+    """For 8 warps per block: in each step of 16 they load 1 + 4 times and store that into the tiles with 1 + 8 passes
+    (rows of n_tile share banks), then read 1 + 4 for each of 16; in the end each stores 4 times."""
+    warps, steps = 8 * cdiv(w, 64) * cdiv(h, 16), cdiv(k, 16)
+    return {"requests": warps * (5 * steps + 4), "wavefronts": warps * steps * (9 + 16 * 5)}
 
 
 EXERCISES = [
-    Kernel(
-        "11-order",
-        sizes=[{"n": n} for n in (1, 5, 33, 64)],
-        arguments=_scaled,
-        outputs=("out",),
-        launch=lambda n: ((cdiv(n, 16), cdiv(n, 16)), (16, 16)),
-        expected=lambda x, s, out: x * s[:, None],
-        run=blk_kernel2d,
-        prepare=_as_kernel,
-        traffic=_traffic,
-    ),
-    Question("11-mask", _wrong_mask, takes=("x", "out", "n", "BLOCK")),
-    Question("11-softmax", _wrong_softmax, takes=("x", "out", "w", "BLOCK")),
     Function(
-        "11-fusion",
+        "11-cycles",
         cases=[
-            {"n": 1000, "k": 1, "others": 0, "fused": False},
-            {"n": 1000, "k": 5, "others": 0, "fused": False},
-            {"n": 1000, "k": 5, "others": 0, "fused": True},
-            {"n": 2**20, "k": 3, "others": 2, "fused": False},
-            {"n": 2**20, "k": 3, "others": 2, "fused": True},
-            {"n": 4096, "k": 2, "others": 2, "fused": True},
+            {"fmas": 1000, "reads": 2, "passes": 2},
+            {"fmas": 4000, "reads": 1, "passes": 0.25},
+            {"fmas": 4000, "reads": 0.5, "passes": 0.375},
+            lambda: {"fmas": randint(1, 10_000), "reads": uniform(0, 4), "passes": uniform(0, 4)},
         ],
-        expected=lambda n, k, others, fused: 4 * n * (2 + others if fused else 2 * k + others),
+        expected=lambda fmas, reads, passes: max(fmas * (1 + reads) / 4, fmas * passes),
     ),
+    Kernel(
+        "11-row",
+        sizes=[{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (17, 5, 65), (16, 33, 70), (32, 32, 128))],
+        arguments=factors,
+        outputs=("out",),
+        launch=lambda h, k, w: ((cdiv(w, 64), cdiv(h, 16)), (16, 16)),
+        expected=lambda m, n, out, h, w, k: m @ n,
+        cuda="matmul_row",
+        close={"rtol": 1e-4, "atol": 1e-4},
+        traffic=_traffic_of_rows,
+    ),
+    Question("11-lanes", _wrong_order, takes=("lane",)),
 ]

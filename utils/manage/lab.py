@@ -21,6 +21,14 @@ from utils.ground.errors import CourseError
 from utils.ground.system import write
 from utils.manage.lessons import ROOT, exit_status, lessons, use_this_python
 
+# The lessons that once had other numbers: the stem of an older copy, and today's numbers.
+RENUMBERED = {
+    "09_measuring": "10",
+    "10_matmul_to_the_limit": "11 and 12",
+    "11_numba_and_triton": "16",
+    "12_ship_it": "17",
+}
+
 
 def handed_out(path: Path) -> str:
     """The lesson as a learner gets it: without outputs, which would give away what a cell asks to predict."""
@@ -99,6 +107,9 @@ def lab(options: Iterable[str] = (), root: Path = ROOT) -> int:
             print(
                 f"Lesson {path.name[:2]} is newer than your copy. {reset_command} renews it; yours is kept beside it."
             )
+    for stem, number in RENUMBERED.items():
+        if (root / "lab" / f"{stem}.ipynb").exists():
+            print(f"lab/{stem}.ipynb is your copy of what is lesson {number} now. It stays as it is.")
     use_this_python(root)
     first = f"/lab/tree/lab/{lessons(root=root)[0].name}"
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--LabApp.default_url={first}"]

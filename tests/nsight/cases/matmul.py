@@ -80,7 +80,7 @@ add(
     shared_bytes=2 * 16 * 16 * 4,
 )
 
-# The ladder of lesson 10, as it is in kernels/: what each rung costs, on 128 x 64 times 64 x 128.
+# The ladder of lesson 11, as it is in kernels/: what each rung costs, on 128 x 64 times 64 x 128.
 REGISTERS = kernels.source("matmul_registers")
 for rung, grid, block in [
     ("uncoalesced", (4, 16), (32, 8)),
