@@ -18,7 +18,6 @@ WRONG = {
         ("wrong", "sums[u] += a", "sums[u] = a"),
         ("raced", "        }\n        __syncthreads();\n", "        }\n"),
         ("right, but slow", "float a = m_tile[tr][i];", "float a = r < h && start + i < k ? m[r * k + start + i] : 0;"),
-        ("right, but slow", "tc + 16 * u", "4 * tc + u"),  # a thread's columns side by side: lanes share banks
     ],
     "11-lanes": [
         ("wrong", "lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane // 8, lane % 8"),  # row by row
@@ -29,7 +28,10 @@ WRONG = {
 }
 
 RIGHT = {
-    "11-row": [("float a = m_tile[tr][i];\n", "const float a = m_tile[tr][i];\n#pragma unroll\n")],
+    "11-row": [
+        ("float a = m_tile[tr][i];\n", "const float a = m_tile[tr][i];\n#pragma unroll\n"),
+        ("tc + 16 * u", "4 * tc + u"),  # a thread's columns side by side: nvcc reads four at once
+    ],
     "11-lanes": [
         ("return lane // 2 % 4, lane // 8 * 2 + lane % 2", "return [lane // 2 % 4, lane // 8 * 2 + lane % 2]"),
         ("lane // 2 % 4, lane // 8 * 2 + lane % 2", "lane % 2 + lane // 4 % 2 * 2, lane // 2 % 2 + lane // 8 * 2"),

@@ -218,13 +218,19 @@ def like(source, kernel, launch, arguments, columns=("requests", "sectors")) -> 
     return {column: traffic[column] for column in columns}
 
 
-def traffic_of(trace) -> dict:
-    """The sums of a trace: requests and sectors of global memory, wavefronts and bank conflicts of shared memory."""
+def traffic_of(trace, kept=None) -> dict:
+    """The sums of a trace: requests and sectors of global memory, wavefronts and bank conflicts of shared memory.
+
+    With `kept`, such as {"shared": 0.5}, only that share of the loads from a space counts.
+    """
     table = trace.requests
+    share = [
+        (kept or {}).get(space, 1) if op == "load" else 1 for space, op in zip(table["space"], table["op"], strict=True)
+    ]
     spaces = {
         "requests": "global",
         "sectors": "global",
         "wavefronts": "shared",
         "bank_conflicts": "shared",
     }
-    return {column: int(table[table["space"] == space][column].sum()) for column, space in spaces.items()}
+    return {column: int((table[column] * share)[table["space"] == space].sum()) for column, space in spaces.items()}

@@ -23,6 +23,7 @@ from utils.exercises.exercise import (
     uses_name,
 )
 from utils.exercises.lessons import find, note, unknown
+from utils.exercises.removed import kept_loads
 from utils.exercises.running import failure, learners_limit, outcome, watched_kernel
 from utils.exercises.verdicts import (
     Verdict,
@@ -50,8 +51,6 @@ _KINDS = {  # what a trace calls a problem, and what it is called here; everythi
     "unwritten": "unwritten",
 }
 _GO_ON = {"race", "uninitialized", "unwritten"}  # a larger size may have something worse
-_REPEATED = ("requests", "wavefronts")  # what one read too many increases
-_AS_WRITTEN = "\n    That is what the source says. Where it reads an element again, nvcc may remove the second read."
 _UNTOUCHED = Verdict("not yet", "no thread has read or written anything")
 
 
@@ -269,7 +268,7 @@ def _in_cuda(exercise, source):
     if not trace.ok:
         return
     if exercise.traffic:
-        yield from _slow(exercise, traffic_of(trace), sizes, case)
+        yield from _slow(exercise, traffic_of(trace), sizes, case, lambda: _in_machine_code(exercise, source, trace))
     if exercise.why_slow and (why := exercise.why_slow(source)):
         yield Verdict("right, but slow", why)
     yield from _on_gpu(exercise, source)
@@ -308,13 +307,34 @@ def _wrong_outputs(exercise, after, expected, case):
             yield Verdict("wrong", f"{wrong} ({case})")
 
 
-def _slow(exercise, traffic, sizes, case):
+def _slow(exercise, traffic, sizes, case, in_machine_code=None):
+    """The verdict on more traffic than is needed, if there is any. `in_machine_code` returns the traffic that nvcc
+    leaves of it, or None if that is not known, and a sentence about it."""
     needed = exercise.traffic(**sizes)
-    if any(traffic[what] > SLOW * least for what, least in needed.items()):
-        yours = counts({what: traffic[what] for what in needed})
-        text = f"yours makes {yours}, a good one {counts(needed)} ({case})"
-        repeats = exercise.cuda and any(traffic[what] > least for what, least in needed.items() if what in _REPEATED)
-        yield Verdict("right, but slow", f"{text}{_AS_WRITTEN if repeats else ''}")
+
+    def too_much(traffic):
+        return any(traffic[what] > SLOW * least for what, least in needed.items())
+
+    if not too_much(traffic):
+        return
+    yours = counts({what: traffic[what] for what in needed})
+    text = f"yours makes {yours}, a good one {counts(needed)} ({case})"
+    left, sentence = in_machine_code() if in_machine_code else (traffic, "")
+    if left is None:
+        yield Verdict("right, but slow", f"{text}\n    {sentence}")
+    elif too_much(left):
+        yield Verdict("right, but slow", text)
+    else:
+        yield Verdict("right", f"{text}\n    {sentence}")
+
+
+def _in_machine_code(exercise, source, trace):
+    kept = kept_loads(source, exercise.cuda)
+    if kept is None:
+        return None, "That is what the source says. Where it reads an element again, nvcc may remove the second read."
+    counted = [f"of {written} loads from {space} memory {few} are left" for space, (few, written) in kept.items()]
+    sentence = f"The source reads more, and nvcc removes or merges it: {' and '.join(counted)} in the machine code."
+    return traffic_of(trace, {space: few / written for space, (few, written) in kept.items()}), sentence
 
 
 _JUDGES = {Question: _verdicts_on_question, Function: _verdicts_on_function, Kernel: _verdicts_on_kernel}
