@@ -16,9 +16,9 @@ __global__ void matmul_tiled_kernel(const float* __restrict__ m, const float* __
     for (int start = 0; start < k; start += TW) {
         m_tile[tr][tc] = r < h && start + tc < k ? m[r * k + start + tc] : 0.0f;    // guard
         n_tile[tr][tc] = start + tr < k && c < w ? n[(start + tr) * w + c] : 0.0f;  // guard
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads what others have not loaded yet
         for (int i = 0; i < TW; ++i) o += m_tile[tr][i] * n_tile[i][tc];
-        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads over what others still read
     }
     if (r < h && c < w) out[r * w + c] = o;  // guard
 }
@@ -36,9 +36,9 @@ __global__ void matmul_dynamic_kernel(const float* __restrict__ m, const float* 
     for (int start = 0; start < k; start += tw) {
         m_tile[tr * tw + tc] = r < h && start + tc < k ? m[r * k + start + tc] : 0.0f;    // guard
         n_tile[tr * tw + tc] = start + tr < k && c < w ? n[(start + tr) * w + c] : 0.0f;  // guard
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads what others have not loaded yet
         for (int i = 0; i < tw; ++i) o += m_tile[tr * tw + i] * n_tile[i * tw + tc];
-        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads over what others still read
     }
     if (r < h && c < w) out[r * w + c] = o;  // guard
 }
@@ -55,9 +55,9 @@ __global__ void matmul_template_kernel(const float* __restrict__ m, const float*
     for (int start = 0; start < k; start += TW) {
         m_tile[tr][tc] = r < h && start + tc < k ? m[r * k + start + tc] : 0.0f;    // guard
         n_tile[tr][tc] = start + tr < k && c < w ? n[(start + tr) * w + c] : 0.0f;  // guard
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads what others have not loaded yet
         for (int i = 0; i < TW; ++i) o += m_tile[tr][i] * n_tile[i][tc];
-        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread loads over what others still read
     }
     if (r < h && c < w) out[r * w + c] = o;  // guard
 }

@@ -3,10 +3,20 @@
 A wrong one has its verdict in front."""
 
 _LOAD_M = "        if (tc < 8) m_tile[tr][tc] = r < h && start + tc < k ? m[r * k + start + tc] : 0.0f;\n"
+_LOAD_M_BY_TWO_WARPS = """        int e = tr * 32 + tc, row = blockIdx.y * 8 + e / 8, at = start + e % 8;
+        if (e < 64) m_tile[e / 8][e % 8] = row < h && at < k ? m[row * k + at] : 0.0f;
+"""
 _STEPS = "        for (int i = 0; i < 8; ++i) o += m_tile[tr][i] * n_tile[i][tc];\n"
+
+_BARRIER = "    __syncthreads();  // otherwise a thread adds numbers that others have not loaded yet\n"
+_GUARD = "    if (i >= n) return;  // guard\n"
+_LOOP = "for (int j = t; j < 128 + 2 * radius; j += 128) {"
+_ONE_ELSE = "for (int j = t; j < 128 + 2 * radius; j += 128 + 2 * radius) {"
 
 WRONG = {
     "07-sum": [
+        ("wrong: this exercise takes a Python function", "", "block_sum_bk = 'sum'"),
+        ("wrong: this exercise takes a Python function", "", "def block_sum_bk(x, out, n):\n    out[0] = sum(x)"),
         ("raced", "        syncthreads()\n", ""),
         ("raced", "    while half > 0:\n        syncthreads()\n", "    syncthreads()\n    while half > 0:\n"),
         (
@@ -33,6 +43,7 @@ WRONG = {
         ),
     ],
     "07-neighbours": [
+        ("wrong: this exercise takes CUDA C++ as text", "", "neighbours = 3"),
         ("raced", "    __syncthreads();", "    //"),
         ("crashed", "    tile[t] = i < n ? x[i] : 0.0f;\n", "    if (i >= n) return;\n    tile[t] = x[i];\n"),
         ("crashed", "    __syncthreads();", "    if (i < n) __syncthreads();"),
@@ -48,6 +59,7 @@ WRONG = {
         ),
     ],
     "07-rectangle": [
+        ("wrong: this exercise takes CUDA C++ as text", "", "rectangle = [8, 32]"),
         ("raced", "__syncthreads();  // otherwise a thread reads", "//"),
         ("raced", "__syncthreads();  // otherwise a thread loads", "//"),
         ("crashed", _LOAD_M, _LOAD_M.replace("if (tc < 8) ", "if (tc < 8) { ").rstrip() + " __syncthreads(); }\n"),
@@ -61,6 +73,30 @@ WRONG = {
             "        for (int i = start; i < start + 8 && i < k; ++i)\n"
             "            if (r < h && c < w) o += m[r * k + i] * n[i * w + c];\n",
         ),
+    ],
+    "07-window": [
+        ("raced", "    __syncthreads();", "    //"),
+        ("crashed", _BARRIER + _GUARD, _GUARD + _BARRIER),
+        ("out of bounds", "from >= 0 && ", ""),
+        ("out of bounds", "from < n ?", "from <= n ?"),
+        ("out of bounds", "    if (i >= n) return;  // guard\n", ""),
+        ("uninitialized", _LOOP, _ONE_ELSE),  # as in exercise 2: too few threads where radius is large
+        ("uninitialized", "j < 128 + 2 * radius", "j < 128 + radius"),
+        ("wrong", "j <= 2 * radius", "j < 2 * radius"),
+        ("wrong", "128 - radius + j", "128 - 1 + j"),
+        ("unwritten", "if (i >= n) return", "if (i + 1 >= n) return"),
+        ("does not compile", "extern __shared__ float tile[]", "__shared__ float tile[128 + 2 * radius]"),
+        (
+            "right, but slow: yours makes 2,",
+            "tile[t + j]",
+            "(i - radius + j >= 0 && i - radius + j < n ? x[i - radius + j] : 0.0f)",
+        ),
+        (
+            "right, but slow: yours makes",
+            "for (int j = t; j < 128 + 2 * radius; j += 128) {",
+            "if (t == 0) for (int j = 0; j < 128 + 2 * radius; ++j) {",
+        ),
+        ("wrong: this exercise takes CUDA C++ as text", "", "window = torch.nn.AvgPool1d(3)"),
     ],
 }
 
@@ -93,10 +129,32 @@ WRONG["07-rectangle"].append(
     )
 )
 RIGHT = {
+    "07-neighbours": [
+        (
+            "    if (t == 1) tile[0] = i > 0 ? x[i - 1] : 0.0f;\n",
+            "    if (t == 1) tile[0] = blockIdx.x ? x[i - 1] : 0;\n",
+        ),
+        ("    if (i < n) out[i] =", "    if (i >= n) return;\n    out[i] ="),
+        ("tile[t - 1] + tile[t] + tile[t + 1]", "tile[t + 1] + (i < n ? x[i] : 0.0f) + tile[t - 1]"),
+    ],
+    "07-window": [
+        ("if (i >= n) return;  // guard\n    float sum = 0.0f;", "float sum = 0.0f;\n    if (i >= n) return;"),
+        ("for (int j = 0; j <= 2 * radius; ++j) sum +=", "for (int j = 2 * radius; j >= 0; --j) sum +="),
+        (
+            "        int from = int(blockIdx.x) * 128 - radius + j;\n"
+            "        tile[j] = from >= 0 && from < n ? x[from] : 0.0f;  // guard\n",
+            "        tile[j] = 0.0f;\n        int from = i - t - radius + j;\n"
+            "        if (from >= 0 && from < n) tile[j] = x[from];\n",
+        ),
+    ],
+    "07-rectangle": [
+        ("for (int i = 0; i < 8; ++i)", "for (int i = 7; i >= 0; --i)"),
+        (_LOAD_M, _LOAD_M_BY_TWO_WARPS),
+    ],
     "07-sum": [
         (_ROUNDS, _ALONE.format("sum(shared)")),
         (_ROUNDS, _ALONE.format("sum(v for v in shared)")),
         (_ROUNDS, _ALONE.format("sum(shared[: blockdim.x])")),
-    ]
+    ],
 }
 WRONG["07-sum"].append(("raced", _ROUNDS, _ALONE.format("sum(shared)").removeprefix("    syncthreads()\n")))

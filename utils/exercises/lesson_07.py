@@ -19,11 +19,36 @@ def _neighbours(x, out, n):
     return padded[:-2] + padded[1:-1] + padded[2:]
 
 
+def _traffic_of_sums(n):
+    """A block is half a warp: one load and one store."""
+    firsts = range(0, n, _SUM_THREADS)
+    loads = [(first, min(_SUM_THREADS, n - first)) for first in firsts]
+    return runs([*loads, *((block, 1) for block in range(len(firsts)))])
+
+
+def _warps(n):
+    return [(first, min(32, n - first)) for first in range(0, n, 32)]
+
+
 def _traffic_of_neighbours(n):
     """A load and a store of each warp, and the two neighbours of each block."""
-    warps = [(first, min(32, n - first)) for first in range(0, n, 32)]
     edges = [(place, 1) for first in range(_THREADS, n, _THREADS) for place in (first - 1, first)]
-    return runs([*warps, *warps, *edges])
+    return runs([*_warps(n), *_warps(n), *edges])
+
+
+def _window_sums(x, out, n, radius):
+    padded = torch.nn.functional.pad(x, (radius, radius))
+    return padded.unfold(0, 2 * radius + 1, 1).sum(dim=1)
+
+
+def _traffic_of_windows(n, radius):
+    """A block loads its elements and `radius` on either side, 32 neighbours per request; a warp stores once."""
+    loads = []
+    for block in range(0, n, _THREADS):
+        for first in range(block - radius, block + _THREADS + radius, 32):
+            end = min(first + 32, block + _THREADS + radius, n)
+            loads.append((max(first, 0), end - max(first, 0)))
+    return runs([*loads, *_warps(n)])
 
 
 def _traffic_of_rectangles(h, k, w):
@@ -50,7 +75,7 @@ EXERCISES = [
         launch=lambda n: ((cdiv(n, _SUM_THREADS), 1), (_SUM_THREADS, 1), _SUM_THREADS),
         expected=_block_sums,
         run=blk_kernel2d_shared,
-        traffic=lambda n: {"requests": 2 * cdiv(n, _SUM_THREADS)},  # a block is half a warp: one load, one store
+        traffic=_traffic_of_sums,
     ),
     Kernel(
         "07-neighbours",
@@ -61,6 +86,17 @@ EXERCISES = [
         expected=_neighbours,
         cuda="neighbours",
         traffic=_traffic_of_neighbours,
+    ),
+    Kernel(
+        "07-window",
+        sizes=[{"n": n, "radius": r} for n, r in ((1, 0), (1, 3), (128, 1), (129, 2), (100, 150), (1000, 40))],
+        arguments=lambda n, radius: {"x": torch.randn(n), "out": poison(n), "n": n, "radius": radius},
+        outputs=("out",),
+        launch=lambda n, radius: (cdiv(n, _THREADS), _THREADS, (_THREADS + 2 * radius) * 4),
+        expected=_window_sums,
+        cuda="window",
+        close={"rtol": 1e-4, "atol": 1e-4},
+        traffic=_traffic_of_windows,
     ),
     Kernel(
         "07-rectangle",
