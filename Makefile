@@ -80,8 +80,8 @@ bench-build: ## how long builds take, beside stock load_inline (some minutes)
 	@$(ready) bench-build
 	@$(PY) -m bench.build $(ARGS)
 
-publish: ## write the public address into notebooks and README, REPO=owner/name REF=v1.0
-	@$(any_python) -m utils.manage.publish "$(REPO)" "$(REF)"
+publish: ## write the public address into notebooks and README, REPO=owner/name REF=v1.0 (UNDO=1: take it out)
+	@$(any_python) -m utils.manage.publish $(if $(UNDO),--undo,"$(REPO)" "$(REF)")
 
 clean-cache: ## remove what the course has compiled and kept
 	@$(any_python) -m utils.manage.cache --clear

@@ -116,7 +116,9 @@ LADDER = [  # what each rung adds, its operation and function, and the width of 
     ("16 bytes per load", "matmul_registers", "matmul_vector"),
     ("no bank conflicts", "matmul_registers", "matmul_banks"),
     ("64 x 32 elements per warp", "matmul_registers", "matmul_warp"),
-    ("the next tiles in flight meanwhile", "matmul_fast", "matmul_fast"),
+    ("the next tiles in flight meanwhile", "matmul_async", "matmul_async"),
+    ("16 x 8 elements per thread", "matmul_async", "matmul_async_large"),
+    ("a step ahead, and products in order", "matmul_fast", "matmul_fast"),
 ]
 
 
@@ -135,12 +137,15 @@ def narrow(h, k=784, w=10):
     if device().type == "cuda" and room() > 6 * 4 * LARGE:
         yield Operation(f"reading {LARGE:,} floats: PyTorch, `x.sum()`", torch.sum, floats((LARGE,)), total, 4 * LARGE)
     yield product("PyTorch, `m @ n`", torch.matmul, h, k, w)
-    for title, name in (
-        ("coalesced: one element per thread", "matmul"),
-        ("made for large products", "matmul_fast"),
-        ("made for few columns", "matmul_narrow"),
+    for title, name, function in (
+        ("coalesced: one element per thread", "matmul", "matmul"),
+        ("made for large products", "matmul_fast", "matmul_fast"),
+        ("a warp per row", "matmul_rows", "matmul_row"),
+        ("4 rows per warp", "matmul_rows", "matmul_rows"),
+        ("16 bytes per read", "matmul_rows", "matmul_rows_vector"),
+        ("copies in flight", "matmul_narrow", "matmul_narrow"),
     ):
-        yield product(f"{title}, `{name}`", kernel(name, name), h, k, w, name)
+        yield product(f"{title}, `{function}`", kernel(name, function), h, k, w, name)
 
 
 def product(name, run, h, k, w, of="") -> Operation:

@@ -150,8 +150,9 @@ def nb(request):
 
 def test_there_are_lessons():
     numbers = [path.name[:2] for path in NOTEBOOKS]
-    lessons = [number for number in numbers if number < APPENDIX]
-    assert lessons and numbers == [*(f"{n:02}" for n in range(len(lessons))), APPENDIX]
+    appendices = [number for number in numbers if number >= APPENDIX]
+    assert numbers == sorted(set(numbers)) and numbers[0] == "00"
+    assert appendices == [f"{int(APPENDIX) + n}" for n in range(len(appendices))] != []
 
 
 def test_the_set_up_cell_is_the_same_everywhere():

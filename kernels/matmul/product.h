@@ -23,3 +23,11 @@ static at::Tensor product(const at::Tensor& m, const at::Tensor& n, int64_t tile
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return out;
 }
+
+// The same for an n of at most 16 columns.
+template <class Launch>
+static at::Tensor narrow_product(const at::Tensor& m, const at::Tensor& n, Launch launch) {
+    TORCH_CHECK_VALUE(n.dim() != 2 || n.size(1) <= 16, "n may have 16 columns here, but it has ", n.size(1),
+                      ": matmul_fast takes more");
+    return product(m, n, 0, launch);
+}

@@ -7,9 +7,11 @@ build needs the course. CUDA_COURSE=folder says where the course is, if it is no
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from importlib import util
 from pathlib import Path
 
@@ -94,30 +96,42 @@ def cudart_folder(home) -> list[str]:
 
 
 def cpu_extension():
-    """The extension by the C++ compiler: the kernels translated to C++, and the engine that runs them."""
-    translate, engine, runtime = course_engine()
+    """The extension by the C++ compiler: the kernels translated to C++, linked to the library that runs them."""
+    translate, headers, runtime = course_engine()
     ask_nvcc()
     sources = [API]
     for kernel in KERNELS:
         text = f'#include <cuda_runtime.h>\n#line 1 "{kernel}"\n' + translate((HERE / kernel).read_text())
         sources.append(written(f"build/cpu/{Path(kernel).stem}.cpp", text))
-    # copied: setuptools takes no sources from outside this folder
-    for path in runtime:
-        sources.append(written(f"build/cpu/{path.relative_to(engine)}", path.read_text()))
     flags = ["-std=c++20", "-O2", "-g0", "-DKERNELS_ON_CPU", "-fno-semantic-interposition", "-fno-math-errno"]
     flags += HALF_MACROS
     flags += ["-U_FORTIFY_SOURCE"]  # it mistakes the engine's jumps from stack to stack for an attack
     if cpp_extension.check_compiler_is_gcc(cpp_extension.get_cxx_compiler()):
         flags += ["-fno-gnu-unique"]  # otherwise two packages built from these sources share variables
-    stand_ins = engine / "include"  # replace CUDA's headers, and torch's about CUDA: they come first
+    Build.runtime = runtime
     return cpp_extension.CppExtension(
         MODULE,
         sources,
-        depends=HEADERS,
-        include_dirs=[str(stand_ins), *sorted({str(path.parent) for path in runtime}), str(HERE / "csrc")],
+        depends=[*HEADERS, str(runtime)],
+        # headers that replace CUDA's, and torch's about CUDA: they come first
+        include_dirs=[str(headers), str(HERE / "csrc")],
         extra_compile_args=flags,
-        extra_link_args=["-pthread"],
+        extra_link_args=[str(runtime), "-Wl,-rpath,$ORIGIN", "-pthread"],
     )
+
+
+class Build(cpp_extension.BuildExtension):
+    """Builds the extension. If it runs on the CPU, the engine's library is copied beside it, where it looks for it."""
+
+    runtime = None
+
+    def run(self):
+        super().run()
+        if self.runtime:
+            folder = Path(self.get_ext_fullpath(MODULE)).parent
+            for older in folder.glob("libcuda_on_cpu-*.so"):
+                older.unlink()
+            shutil.copy(self.runtime, folder)
 
 
 def ask_nvcc():
@@ -133,12 +147,12 @@ def ask_nvcc():
 
 
 def course_engine():
-    """The function that translates CUDA C++ to C++, the engine's folder, and the C++ files of its runtime."""
+    """The function that translates CUDA C++ to C++, the folder of the engine's headers, and the engine's library."""
     if os.environ.get("CUDA_COURSE"):
         sys.path.insert(0, os.environ["CUDA_COURSE"])
     try:
         from utils.cuda import cpu as cuda_on_cpu
-        from utils.cuda.cpu.build import runtime_sources
+        from utils.cuda.cpu.build import build_kernels, needs
         from utils.cuda.cpu.translate import translate
     except ImportError:
         place = os.environ.get("CUDA_COURSE")
@@ -147,7 +161,12 @@ def course_engine():
             f"the build for the CPU needs the CUDA course, {missing}: set CUDA_COURSE to its folder (the one with "
             "kernels/ and utils/), or `pip install -e` that folder; with nvcc, FORCE_CUDA=1 builds for a GPU without it"
         )
-    return translate, Path(cuda_on_cpu.__file__).parent, runtime_sources()
+    runtime = needs()[0]
+    if not runtime.exists():  # it is built with the first kernel
+        with tempfile.TemporaryDirectory() as folder:
+            if log := build_kernels("__global__ void nothing() {}", ["nothing"], Path(folder)):
+                sys.exit(f"the course's engine cannot be built here:\n{log}")
+    return translate, Path(cuda_on_cpu.__file__).parent / "include", runtime
 
 
 def written(place, text) -> str:
@@ -164,6 +183,6 @@ os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.
 minor = ".".join(torch.__version__.split(".")[:2])
 setup(
     ext_modules=[cuda_extension() if for_cuda() else cpu_extension()],
-    cmdclass={"build_ext": cpp_extension.BuildExtension},
+    cmdclass={"build_ext": Build},
     install_requires=[f"torch=={minor}.*"],  # torch's C++ interface changes from version to version
 )

@@ -38,11 +38,11 @@ def test_a_group_alone_is_measured_and_kept_nowhere(monkeypatch, tmp_path, capsy
     "name, expected",
     [
         ("square", {"bandwidth": {"copy: PyTorch", "square: PyTorch", "square: 4 bytes per thread"}}),
-        ("matmul_narrow", {"narrow": {"reading m alone", "PyTorch, `m @ n`", "made for few columns"}}),
+        ("matmul_narrow", {"narrow": {"reading m alone", "PyTorch, `m @ n`", "copies in flight"}}),
         (
             "matmul_fast",
             {
-                "matmul": {"PyTorch, `m @ n`", "the next tiles"},
+                "matmul": {"PyTorch, `m @ n`", "a step ahead"},
                 "narrow": {"reading m alone", "PyTorch, `m @ n`", "made for large products"},
             },
         ),

@@ -15,8 +15,7 @@ import urllib.request
 import pytest
 
 from tests.imports import ROOT
-from utils.manage.lab import handed_out
-from utils.manage.lessons import KERNELSPEC, lessons
+from utils.manage.lessons import KERNELSPEC, handed_out, lessons
 
 LESSONS = [path.stem for path in lessons(os.environ.get("LESSON", "").split())]
 STARTS, RUNS = 120, 1800  # seconds at most, for JupyterLab and for one lesson
@@ -28,7 +27,7 @@ def jupyterlab(browser, tmp_path_factory):
     """The address of a JupyterLab whose folder has copies of the lessons, as `make lab` hands them out."""
     folder = tmp_path_factory.mktemp("lab")
     for path in lessons():
-        (folder / path.name).write_text(handed_out(path), encoding="utf-8")
+        (folder / path.name).write_text(handed_out(path.read_text(encoding="utf-8")), encoding="utf-8")
     kernel = folder / "jupyter" / "kernels" / "python3"
     kernel.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -50,7 +49,7 @@ def jupyterlab(browser, tmp_path_factory):
     for name in ("COURSE_HEADLESS", "MPLBACKEND"):
         environment.pop(name, None)
     options = [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}", "--ServerApp.port_retries=50"]
-    options += ["--no-browser", "--expose-app-in-browser", "--LabApp.news_url=''", "--allow-root", "--port=8890"]
+    options += ["--no-browser", "--expose-app-in-browser", "--LabApp.news_url=None", "--allow-root", "--port=8890"]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", *options], env=environment, cwd=folder, stdout=log, stderr=log

@@ -142,6 +142,22 @@ def test_two_versions_of_one_kernel_live_side_by_side(backend):
         assert out.tolist() == [0, value]
 
 
+def test_two_versions_of_a_template_are_traced_side_by_side(on_cpu):
+    """Each with its own shared memory: g++ merges what two libraries call the same, unless told otherwise."""
+    version = """
+        template <int N>
+        __global__ void places(float* y) {
+            __shared__ float kept[SIZE][N];
+            kept[threadIdx.x / N][threadIdx.x % N] = threadIdx.x;
+            y[threadIdx.x] = kept[threadIdx.x / N][threadIdx.x % N];
+        }"""
+    for size in (2, 3):
+        kernel, y = compile_kernel(version.replace("SIZE", str(size)), "places<4>"), torch.empty(4 * size)
+        trace = kernel.trace[1, 4 * size](y, outputs=[y])
+        assert trace.ok, trace.problems
+        assert trace.args[0].tolist() == list(range(4 * size))
+
+
 def test_what_a_killed_build_left_or_a_disk_damaged_is_built_anew(fresh, on_cpu, monkeypatch):
     from utils.cuda.cpu import module
 

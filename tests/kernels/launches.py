@@ -52,6 +52,11 @@ def grayscale_2d(h, w, _):
     return (cdiv(w, 16), cdiv(h, 16)), (16, 16), 0, bytes_(3, h, w), empty(h, w, dtype=torch.uint8), h, w
 
 
+def rows(per_block, width):
+    """A launch of 256 threads, of which a block computes so many rows of a product of at most `width` columns."""
+    return tiles(per_block, width, 256, product_of)
+
+
 def product_of(blocks):
     return blocks[0] * blocks[1]
 
@@ -68,6 +73,7 @@ PIXELS = [(n, 0, 0) for n in (1, 17, 700)]
 MATRICES = [(1, 1, 0), (17, 1, 0), (31, 37, 0), (65, 100, 0)]
 PRODUCTS = [(1, 1, 1), (17, 5, 1), (31, 41, 37), (3, 2, 0)]
 LARGER = [(130, 68, 20), (65, 130, 17), (257, 132, 8)]
+NARROW = [(1, 1, 1), (17, 5, 1), (35, 10, 37), (3, 2, 0)]
 WIDE_N = [(1, 4, 1), (17, 8, 2), (31, 44, 37), (3, 4, 0), (130, 68, 20), (65, 260, 24), (257, 132, 33)]  # rows of 4 * n
 LAUNCHES = {
     "square_kernel": (flat(lambda n: (floats(n), empty(n)), 256), VECTORS),
@@ -96,10 +102,18 @@ LAUNCHES = {
     "matmul_vector_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
     "matmul_banks_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
     "matmul_warp_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
+    "matmul_async_kernel<128, 128, 8, 8, 8>": (tiles(128, 128, 256), PRODUCTS + LARGER),
+    "matmul_async_kernel<128, 256, 8, 16, 8>": (tiles(128, 256, 256), PRODUCTS + LARGER),
     "matmul_pipelined_kernel<128, 256, 8, 16, 8, 3, true>": (tiles(128, 256, 256, product_of), WIDE_N),
     "matmul_pipelined_kernel<128, 256, 8, 16, 8, 3, false>": (tiles(128, 256, 256, product_of), PRODUCTS + LARGER),
     "matmul_pipelined_kernel<64, 128, 8, 8, 8, 4, true>": (tiles(64, 128, 128, product_of), WIDE_N),
     "matmul_pipelined_kernel<64, 128, 8, 8, 8, 4, false>": (tiles(64, 128, 128, product_of), PRODUCTS + LARGER),
+    "matmul_row_kernel<10>": (rows(8, 10), NARROW),
+    "matmul_row_kernel<16>": (rows(8, 16), [(9, 16, 65)]),
+    "matmul_rows_kernel<10, 4, 800>": (rows(32, 10), [*NARROW, (33, 10, 805)]),
+    "matmul_rows_kernel<16, 4, 512>": (rows(32, 16), [(33, 16, 517)]),
+    "matmul_rows_vector_kernel<10, 4, 800>": (rows(32, 10), [(1, 5, 4), (33, 10, 804), (3, 2, 0)]),
+    "matmul_rows_vector_kernel<16, 4, 512>": (rows(32, 16), [(33, 16, 516)]),
     "matmul_narrow_kernel<4, 4, 3, 256, 384, 64, true>": (
         narrow(4, 4, 3, 256, 384, 64),
         [(1, 1, 4), (130, 4, 516), (3, 2, 0)],

@@ -20,12 +20,15 @@ GREY = {  # by the axis that the three colours have in the picture
     "rgb_to_grayscale_vector": 0,
     "rgb_to_grayscale_hwc": 2,
 }
-MATRIX_PRODUCTS = ["matmul", "matmul_tiled", "matmul_registers", "matmul_fast", "matmul_narrow"]  # the ladder
+MATRIX_PRODUCTS = ["matmul", "matmul_tiled", "matmul_registers", "matmul_async", "matmul_fast"]  # the ladder
+MATRIX_PRODUCTS += ["matmul_rows", "matmul_narrow"]
 TRANSPOSES = ["naive", "tiled", "padded", "swizzled", "fast"]
 MATMULS = [("matmul_tiled", "matmul_tiled")]  # the operation, its function, and a tile
 MATMULS += [("matmul_tiled", "matmul_dynamic", tile) for tile in (1, 7, 16, 32)]
 MATMULS += [("matmul_tiled", "matmul_template", tile) for tile in (8, 16, 32)]
-MATMULS += [(name, function) for name in ("matmul", "matmul_registers", "matmul_fast") for function in functions(name)]
+LADDER = ("matmul", "matmul_registers", "matmul_async", "matmul_fast")
+MATMULS += [(name, function) for name in LADDER for function in functions(name)]
+NARROW = [(name, function) for name in ("matmul_rows", "matmul_narrow") for function in functions(name)]
 
 
 @pytest.fixture
@@ -73,8 +76,7 @@ def test_grayscale(module, backend, poison, function):
 def test_matmul(module, backend, poison, sizes):
     h, k, w = sizes
     for m, n in zip(places(torch.randn(h, k).to(backend)), places(torch.randn(k, w).to(backend)), strict=True):
-        narrow = [("matmul_narrow", "matmul_narrow")] if w <= 16 else []
-        for name, function, *tile in MATMULS + narrow:
+        for name, function, *tile in MATMULS + (NARROW if w <= 16 else []):
             poison(h * w, torch.float32, backend)
             out = getattr(module(name), function)(m, n, *tile)
             assert (out.dtype, out.shape, out.device) == (torch.float32, (h, w), m.device)
@@ -85,8 +87,9 @@ def test_matmul(module, backend, poison, sizes):
 def test_narrow_products(module, backend, poison, w):
     for h, k in ((1, 1), (33, 31), (129, 512), (130, 513), (65, 1100)):
         m, n = torch.randn(h, k).to(backend), torch.randn(k, w).to(backend)
-        poison(h * w, torch.float32, backend)
-        assert_product(module("matmul_narrow").matmul_narrow(m, n), m, n)
+        for name, function in NARROW:
+            poison(h * w, torch.float32, backend)
+            assert_product(getattr(module(name), function)(m, n), m, n)
 
 
 def test_products_that_fill_the_gpu_take_large_tiles(module, backend, poison):
@@ -447,6 +450,8 @@ RUNGS = {
     "matmul_vector_kernel<128, 128, 8, 8, 8>": (4 / 64, (2 * 8 + 2 * 2) / 64),
     "matmul_banks_kernel<128, 128, 8, 8, 8>": (4 / 64, (2 * 4 + 2 * 2) / 64),
     "matmul_warp_kernel<128, 128, 8, 8, 8>": (4 / 64, (2 * 2 + 2 * 2) / 64),
+    "matmul_async_kernel<128, 128, 8, 8, 8>": (4 / 64, (2 * 2 + 2 * 2) / 64),
+    "matmul_async_kernel<128, 256, 8, 16, 8>": (6 / 128, (4 * 2 + 2 * 2) / 128),
     "matmul_pipelined_kernel<64, 128, 8, 8, 8, 4, true>": (4 / 64, (2 * 2 + 2 * 2) / 64),
     "matmul_pipelined_kernel<128, 256, 8, 16, 8, 3, true>": (6 / 128, (4 * 2 + 2 * 2) / 128),
 }
@@ -457,18 +462,20 @@ def test_what_a_rung_of_the_ladder_costs(kernel):
     h, w, k = 256, 256, 64
     cost, fmas = counted(kernel, h, w, k), h * w * k // 32
     loads = cost.loc["shared", "load"]
-    pipelined = "pipelined" in kernel
+    rung = kernel.split("_")[1]
+    pipelined, copied = rung == "pipelined", rung in ("async", "pipelined")
     steps = (k + 1) / k if pipelined else 1  # it loads a step ahead, and so once too often
     assert (loads.requests / fmas / steps, loads.wavefronts / fmas / steps) == RUNGS[kernel]
-    free = kernel.split("_")[1] in ("column", "banks", "warp", "pipelined")
-    conflicts = loads.bank_conflicts if pipelined else cost.bank_conflicts.sum()  # of its copies: see below
+    free = rung in ("column", "banks", "warp", "async", "pipelined")
+    conflicts = loads.bank_conflicts if copied else cost.bank_conflicts.sum()  # of its copies: see below
     assert free == (conflicts == 0)
     # A tile of BH x BW reads (BH + BW) * k elements, and every sector that is loaded or stored is used in full.
     bh, bw, bk = [int(number) for number in re.findall(r"\d+", kernel)][:3]
     assert cost.sectors["global", "load"] == (h // bh) * (w // bw) * (bh + bw) * k // 8
-    if pipelined:  # rows of m begin in the same bank: 32 / bk of them meet in a copy. Copies of 16 bytes take no pass
-        assert cost.wavefronts["shared", "store"] == (h * k // 32) * (w // bw) * (32 // bk)
-    assert (cost.sectors["global", "store"] == h * w // 8) == (kernel.split("_")[1] not in ("square", "vector"))
+    if copied:  # rows of m begin in the same bank: 32 / bk of them meet in a copy. Copies of 16 bytes take no pass
+        of_m, of_n = (h * k // 32) * (w // bw) * (32 // bk), (k * w // 32) * (h // bh)
+        assert cost.wavefronts["shared", "store"] == of_m + (0 if pipelined else of_n)
+    assert (cost.sectors["global", "store"] == h * w // 8) == (rung not in ("square", "vector"))
 
 
 def test_a_narrow_product_reads_its_large_matrix_once():

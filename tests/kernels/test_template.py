@@ -105,6 +105,37 @@ for function in (my_kernels.vector_add, _C.vector_add):
     assert installed.python("-c", code).splitlines() == [expected, expected]
 
 
+def test_bfloat16_under_autocast_works(installed):
+    """A layer of PyTorch returns bfloat16 there; our operators take it, and hand gradients back in their own types."""
+    code = """
+import torch, my_kernels
+device = torch.device(my_kernels.built_for)
+layer, n = torch.nn.Linear(5, 7, device=device), torch.randn(7, 3, device=device, requires_grad=True)
+x = torch.randn(4, 5, device=device)
+with torch.autocast(device.type, dtype=torch.bfloat16):
+    hidden = layer(x)
+    out = my_kernels.square(my_kernels.matmul(hidden, n))
+torch.testing.assert_close(out, (hidden.float() @ n) ** 2)
+out.sum().backward()
+print(hidden.dtype, out.dtype, n.grad.dtype, layer.weight.grad.dtype)
+"""
+    assert installed.python("-c", code) == "torch.bfloat16 torch.float32 torch.float32 torch.float32\n"
+
+
+def test_the_engine_that_it_loads_is_its_own(installed):
+    """Not the one in the course's cache, which may be emptied; and a second build leaves no older one behind."""
+    if installed.choice.get("FORCE_CUDA"):
+        pytest.skip("a package for a GPU has no engine")
+    package = installed.site / "my_kernels"
+    (engine,) = package.glob("libcuda_on_cpu-*.so")
+    code = "import my_kernels; print(*{line.split()[-1] for line in open('/proc/self/maps') if 'on_cpu-' in line})"
+    assert installed.python("-c", code) == f"{engine}\n"
+    (built,) = installed.project.glob("build/lib*/my_kernels")
+    (older := built / "libcuda_on_cpu-0.so").touch()
+    installed.install()
+    assert not older.exists() and [path.name for path in package.glob("libcuda*")] == [engine.name]
+
+
 def test_it_asks_for_the_torch_that_it_was_built_with(installed):
     (metadata,) = installed.site.glob("my_kernels-*.dist-info/METADATA")
     minor = ".".join(torch.__version__.split(".")[:2])

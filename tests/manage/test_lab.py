@@ -115,6 +115,7 @@ def test_reset_renews_one_copy_and_keeps_the_old_one(tmp_path, capsys):
     other = lesson(tmp_path, "04_d", "4")
     folder = tmp_path / "lab"
     assert lab.main(["--reset", "03"], tmp_path) == 0  # no copy yet: it makes one
+    assert "Reload" not in capsys.readouterr().out
     copy = folder / path.name
     assert lab.main(["--reset", "3"], tmp_path) == 0
     assert "nothing to renew" in capsys.readouterr().out and len(list(folder.glob("*.ipynb"))) == 1
@@ -123,7 +124,8 @@ def test_reset_renews_one_copy_and_keeps_the_old_one(tmp_path, capsys):
         assert lab.main(["--reset", "03"], tmp_path) == 0
         assert lab.digest(copy) == lab.digest(path)
         assert (folder / f"03_c.{number}.ipynb").read_text() == work
-        assert f"03_c.{number}.ipynb" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert f"03_c.{number}.ipynb" in said and "Reload Notebook from Disk" in said
     assert not (folder / other.name).exists()
 
 
@@ -146,9 +148,14 @@ def test_lab_opens_lesson_00_of_the_copies(tmp_path, monkeypatch, capsys):
         os.chdir(here)
     ((program, command),) = called
     assert program == command[0] == sys.executable and "jupyterlab" in command
-    assert command[-3:] == [
-        f"--ServerApp.root_dir={tmp_path}",
-        "--LabApp.default_url=/lab/tree/lab/00_a.ipynb",
-        "--no-browser",
-    ]
+    assert {f"--ServerApp.root_dir={tmp_path}", "--LabApp.default_url=/lab/tree/lab/00_a.ipynb"} < set(command)
+    assert command[-1] == "--no-browser" and "--LabApp.news_url=None" in command
+    assert ("--allow-root" in command) == (os.geteuid() == 0)
     assert (tmp_path / "lab" / "00_a.ipynb").is_file()
+
+
+def test_binder_only_copies(tmp_path, monkeypatch):
+    lesson(tmp_path, "00_a", "1")
+    monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("JupyterLab was started"))
+    assert lab.main(["--copy"], tmp_path) == 0 and (tmp_path / "lab" / "00_a.ipynb").is_file()
+    assert "utils.manage.lab --copy" in (lab.ROOT / ".binder" / "postBuild").read_text()

@@ -46,16 +46,16 @@ def contents(root):
 
 def test_addresses_are_written(course):
     changed = publish.publish("ann-b/cuda.course", "v1.0", course)
-    assert len(changed) == 3
+    assert len(changed) == 5
     nb = json.loads((course / "notebooks" / "01_b.ipynb").read_text())
     first, set_up = "".join(nb["cells"][0]["source"]), "".join(nb["cells"][1]["source"])
-    assert first.startswith(f"# 01_b\n\n{publish.BEGIN}\n") and first.endswith(f"{publish.END}\n\n**You will** learn")
-    assert "https://colab.research.google.com/github/ann-b/cuda.course/blob/v1.0/notebooks/01_b.ipynb" in first
-    assert "https://mybinder.org/v2/gh/ann-b/cuda.course/v1.0?urlpath=lab/tree/notebooks/01_b.ipynb" in first
+    assert first.startswith(f"# 01_b\n\n{publish.BEGIN}\n") and first.endswith(f"{publish.END}\n\n**You will** learn\n")
+    assert "https://colab.research.google.com/github/ann-b/cuda.course/blob/v1.0/colab/01_b.ipynb" in first
+    assert "https://mybinder.org/v2/gh/ann-b/cuda.course/v1.0?urlpath=lab/tree/lab/01_b.ipynb" in first
     assert 'REPO, REF = "https://github.com/ann-b/cuda.course", "v1.0"  # written by publish\n' in set_up
     readme = (course / "README.md").read_text()
     assert "git clone --branch v1.0 https://github.com/ann-b/cuda.course.git\ncd cuda.course\n" in readme
-    assert "notebooks/00_a.ipynb" in readme
+    assert "/colab/00_a.ipynb" in readme
     assert readme.startswith("# Course\n\n") and readme.endswith("\n\n```sh\nmake course\n```\n")
 
 
@@ -63,17 +63,14 @@ def test_nothing_else_changes(course):
     before = contents(course)
     publish.publish("ann/cuda", "main", course)
     for name, text in contents(course).items():
-        if not name.endswith(".ipynb"):
+        if not name.startswith("notebooks/"):
             continue
         old, new = json.loads(before[name]), json.loads(text)
         for nb in (old, new):
             nb["cells"][0]["source"] = nb["cells"][1]["source"] = None
         assert json.dumps(old) == json.dumps(new)  # order of keys included
         gone = [line for line in before[name].splitlines() if line not in text.splitlines()]
-        assert [line.strip() for line in gone] == [
-            '"**You will** learn\\n"',
-            '"REPO, REF = \\"\\", \\"\\"  # written by publish\\n",',
-        ]
+        assert [line.strip() for line in gone] == ['"REPO, REF = \\"\\", \\"\\"  # written by publish\\n",']
 
 
 def test_again_changes_nothing_and_another_name_replaces_the_first(course):
@@ -85,6 +82,46 @@ def test_again_changes_nothing_and_another_name_replaces_the_first(course):
     assert "ann/cuda" not in "".join(contents(course).values())
     publish.publish("ann/cuda", "v1", course)
     assert contents(course) == once
+
+
+def test_copies_for_colab_have_no_outputs_and_absolute_links(course):
+    path = course / "notebooks" / "00_a.ipynb"
+    links = "[b](01_b.ipynb#end) ![p](../images/p.png) [k](../kernels/copy.cu) [w](https://a.org/b) `x[i](y)` [t](#top)"
+    path.write_text(notebook("00_a").replace("in prose stays", links), encoding="utf-8")
+    publish.publish("ann/cuda", "v1", course)
+    copy = json.loads((course / "colab" / "00_a.ipynb").read_text())
+    assert all(cell["outputs"] == [] for cell in copy["cells"] if cell["cell_type"] == "code")
+    text = "".join(copy["cells"][2]["source"])
+    assert "[b](https://colab.research.google.com/github/ann/cuda/blob/v1/colab/01_b.ipynb#end)" in text
+    assert "![p](https://raw.githubusercontent.com/ann/cuda/v1/images/p.png)" in text
+    assert "[k](https://github.com/ann/cuda/blob/v1/kernels/copy.cu)" in text
+    assert "[w](https://a.org/b)" in text and "[t](#top)" in text
+    assert "[b](01_b.ipynb#end)" in path.read_text()  # GitHub and JupyterLab follow the links of the lesson itself
+
+
+def test_a_copy_of_a_lesson_that_is_gone_goes_too(course):
+    publish.publish("ann/cuda", "v1", course)
+    (course / "notebooks" / "01_b.ipynb").unlink()
+    assert publish.publish("ann/cuda", "v1", course) == [course / "colab" / "01_b.ipynb"]
+    assert [path.name for path in (course / "colab").iterdir()] == ["00_a.ipynb"]
+
+
+def test_undo_restores_every_file(course, capsys):
+    before = contents(course)
+    before["README.md"] = before["README.md"].replace("In the folder", "Type in the folder")
+    assert publish.main(["ann/cuda", "v1"], course) == 0
+    assert publish.main(["--undo"], course) == 0
+    assert contents(course) == before and not (course / "colab").exists()
+    capsys.readouterr()
+    assert publish.main(["--undo"], course) == 0
+    assert capsys.readouterr().out.startswith("Nothing to do")
+
+
+def test_nothing_changed_is_said(course, capsys):
+    publish.main(["ann/cuda", "v1"], course)
+    capsys.readouterr()
+    assert publish.main(["ann/cuda", "v1"], course) == 0
+    assert capsys.readouterr().out == "Nothing to do: the course has this address.\n"
 
 
 @pytest.mark.parametrize(
@@ -147,13 +184,17 @@ def test_this_course_can_be_published(tmp_path):
     shutil.copy(ROOT / "README.md", tmp_path)
     lessons = sorted((tmp_path / "notebooks").glob("*.ipynb"))
     changed = publish.publish("some-owner/some-name", "v9.9", tmp_path)
-    assert set(changed) == {*lessons, tmp_path / "README.md"}
-    for path in lessons:
+    copies = [tmp_path / "colab" / path.name for path in lessons]
+    assert set(changed) == {*lessons, *copies, tmp_path / "README.md"}
+    for path in [*lessons, *copies]:
         nb = json.loads(path.read_text())
         (set_up,) = ["".join(c["source"]) for c in nb["cells"] if "REPO, REF =" in "".join(c["source"])]
         compile(set_up, path.name, "exec")
         assert 'REPO, REF = "https://github.com/some-owner/some-name", "v9.9"' in set_up
     assert publish.publish("some-owner/some-name", "v9.9", tmp_path) == []
+    publish.withdraw(tmp_path)
+    for path in [*lessons, tmp_path / "README.md"]:
+        assert path.read_text() == (ROOT / path.relative_to(tmp_path)).read_text()
 
 
 def test_command_line(tmp_path):

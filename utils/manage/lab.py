@@ -2,6 +2,7 @@
 
     python -m utils.manage.lab [OPTION ...]      copy the lessons that are missing, and open JupyterLab
     python -m utils.manage.lab --reset LESSON    make a fresh copy; the old one is kept beside it under a number
+    python -m utils.manage.lab --copy            copy the lessons that are missing, and open nothing
 
 No copy is ever overwritten. Each OPTION is passed to JupyterLab.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from utils.ground.errors import CourseError
 from utils.ground.system import write
-from utils.manage.lessons import ROOT, exit_status, lessons, use_this_python
+from utils.manage.lessons import ROOT, exit_status, handed_out, lessons, use_this_python
 
 # The lessons that once had other numbers: the stem of an older copy, and today's numbers.
 RENUMBERED = {
@@ -28,15 +29,6 @@ RENUMBERED = {
     "11_numba_and_triton": "16",
     "12_ship_it": "17",
 }
-
-
-def handed_out(path: Path) -> str:
-    """The lesson as a learner gets it: without outputs, which would give away what a cell asks to predict."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            cell |= {"outputs": [], "execution_count": None}
-    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
 def digest(path: Path) -> str:
@@ -61,7 +53,7 @@ def copy_lesson(path: Path, root: Path) -> None:
     copy = root / "lab" / path.name
     copy.parent.mkdir(exist_ok=True)
     with copy.open("x", encoding="utf-8") as target:  # x: never overwrites a file
-        target.write(handed_out(path))
+        target.write(handed_out(path.read_text(encoding="utf-8")))
     write(copy.parent / ".origins.json", json.dumps({**origins(root), path.name: digest(path)}, indent=1))
 
 
@@ -113,6 +105,8 @@ def lab(options: Iterable[str] = (), root: Path = ROOT) -> int:
     use_this_python(root)
     first = f"/lab/tree/lab/{lessons(root=root)[0].name}"
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--LabApp.default_url={first}"]
+    command += ["--LabApp.news_url=None"]  # otherwise it asks a newcomer whether to fetch JupyterLab's news
+    command += ["--allow-root"] if os.geteuid() == 0 else []  # as in a container
     command += options
     print("Your copies of the lessons are in lab/. Ctrl-C here ends JupyterLab.")
     sys.stdout.flush()
@@ -135,8 +129,15 @@ def reset(wanted: str, root: Path = ROOT) -> int:
             number += 1
         copy.rename(kept)
         print(f"Your copy is kept as lab/{kept.name}.")
+        print("If it is open in JupyterLab, choose File, Reload Notebook from Disk: saving it there would undo this.")
     copy_lesson(path, root)
     print(f"lab/{copy.name} is the lesson as it is today.")
+    return 0
+
+
+def copy_all(root: Path = ROOT) -> int:
+    """Copy the lessons that lab/ lacks, and open nothing: for Binder, whose badges lead to the copies."""
+    copy_lessons(root)
     return 0
 
 
@@ -148,10 +149,11 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument(
         "--reset", metavar="LESSON", nargs="?", const="", help="its number (3 or 03) or its file's name"
     )
+    parser.add_argument("--copy", action="store_true", help="copy the lessons, and open nothing")
     asked, options = parser.parse_known_args(arguments)
     if asked.reset is not None:
         return exit_status(reset, asked.reset.strip(), root)
-    return exit_status(lab, options, root)
+    return exit_status(copy_all, root) if asked.copy else exit_status(lab, options, root)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,15 @@ def title(path: Path) -> str:
     return path.stem
 
 
+def handed_out(text: str) -> str:
+    """A lesson's file as a learner gets it: without outputs, which would give away what a cell asks to predict."""
+    notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
 def use_this_python(root: Path = ROOT) -> None:
     """Have notebooks run in the current interpreter, whatever Jupyter knows under the name `python3`."""
     folder = root / "build" / "jupyter" / "kernels" / "python3"

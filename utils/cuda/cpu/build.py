@@ -139,7 +139,7 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     if traced and _sets_locals(compiler):
         flags += [_SET_LOCALS] if is_clang else [_SET_LOCALS, _SET_LOCALS_GCC]
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
-    return flags if is_clang or traced or not optimized else [*flags, "-fno-gnu-unique"]
+    return flags if is_clang else [*flags, "-fno-gnu-unique"]
 
 
 def build_kernels(source, names, folder, traced=False, options=(), say=print, recorded=False) -> str:

@@ -88,3 +88,10 @@ def _matmul_gradient(ctx, gradient):
 torch.library.register_autograd("my_kernels::vector_add", _vector_add_gradient)
 torch.library.register_autograd("my_kernels::square", _square_gradient, setup_context=_keep)
 torch.library.register_autograd("my_kernels::matmul", _matmul_gradient, setup_context=_keep)
+
+
+# ---- under torch.autocast: the kernels compute in float32 ----------------------------------------------------------
+
+for _name in ("vector_add", "square", "matmul"):
+    for _device in ("cpu", "cuda"):
+        torch.library.register_autocast(f"my_kernels::{_name}", _device, torch.float32)

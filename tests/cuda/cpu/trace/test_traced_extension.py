@@ -452,8 +452,9 @@ ARGUMENTS = {  # of every function that kernels/ has, by height and width
     "matmul_tiled": matrices,
     "matmul_dynamic": lambda h, w: [*matrices(h, w), 7],
     "matmul_template": lambda h, w: [*matrices(h, w), 8],
-    **dict.fromkeys(["matmul_uncoalesced", *kernels.functions("matmul_registers"), "matmul_fast"], matrices),
-    "matmul_narrow": lambda h, w: matrices(h, min(w, 16)),
+    **dict.fromkeys(kernels.functions("matmul_registers") + kernels.functions("matmul_async"), matrices),
+    **dict.fromkeys(["matmul_uncoalesced", "matmul_fast"], matrices),
+    **dict.fromkeys([*kernels.functions("matmul_rows"), "matmul_narrow"], lambda h, w: matrices(h, min(w, 16))),
     **dict.fromkeys(["square", "copy", "copy_vector"], lambda h, w: [torch.randn(h, w)]),
     **{f"transpose_{how}": lambda h, w: [torch.randn(h, w)] for how in TRANSPOSES},
 }
