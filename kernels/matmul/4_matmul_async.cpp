@@ -1,8 +1,8 @@
 // The torch side of 4_matmul_async.cu.
 #include "product.h"
 
-void launch_matmul_async(const float* m, const float* n, float* out, size_t h, size_t w, int k, cudaStream_t stream);
-void launch_matmul_async_large(const float* m, const float* n, float* out, size_t h, size_t w, int k,
+void launch_matmul_async(const float* m, const float* n, float* out, size_t h, size_t w, size_t k, cudaStream_t stream);
+void launch_matmul_async_large(const float* m, const float* n, float* out, size_t h, size_t w, size_t k,
                                cudaStream_t stream);
 
 // float32 (h, k) @ float32 (k, w) -> float32 (h, w), 8 x 8 elements per thread, the next tiles in flight.
