@@ -15,7 +15,7 @@ no_python = { echo "There is no python3 here: install Python 3.10 or newer." >&2
 
 workers = -n auto --maxprocesses 4 --dist loadscope
 
-.PHONY: help course test test-browser lint lab reset doctor outputs bench bench-build bench-engine publish clean clean-cache
+.PHONY: help course test test-browser lint lab reset handout grade doctor outputs bench bench-build bench-engine publish clean clean-cache
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -58,6 +58,13 @@ lab: ## open JupyterLab on your own copies of the lessons (ARGS="--no-browser": 
 reset: ## renew your copy of one lesson, LESSON=03; the old copy is kept
 	@$(ready) reset
 	@$(PY) -m utils.manage.lab --reset "$(LESSON)"
+
+handout: ## pack lessons for a class, with and without solutions: LESSONS="01 02 03"
+	@$(any_python) -m utils.manage.handout $(LESSONS)
+
+grade: ## judge the notebooks that participants have handed in: FOLDER=returned
+	@$(ready) grade
+	@$(PY) -m utils.manage.grade "$(FOLDER)"
 
 doctor: ## what this machine has for the course, what is missing, and how to fix it; installs nothing
 	@command -v $(any_python) >/dev/null || $(no_python)

@@ -24,7 +24,7 @@ ROOMS = {
     "kernels": ["utils", "utils/cuda/common"],
     "utils/lesson": ["utils/cuda", "utils/cuda/cpu", "utils/cuda/player", "utils/cuda/common", "utils/ground"],
     "utils/exercises": ["kernels", "utils/lesson", "utils/cuda", "utils/cuda/common", "utils/ground"],
-    "utils/manage": ["utils/lesson", "utils/cuda/common", "utils/ground"],
+    "utils/manage": ["utils/exercises", "utils/lesson", "utils/cuda/common", "utils/ground"],
 }
 _MEASURED = [name for name in ROOMS if name not in ("utils/exercises", "utils/manage")]
 ROOMS["bench"] = _MEASURED

@@ -9,7 +9,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
-__all__ = ["LESSONS", "exercises_of", "find", "note", "progress_line", "unknown"]
+__all__ = ["LESSONS", "exercises_of", "find", "note", "progress_line", "solved", "unknown"]
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted(path.stem[-2:] for path in Path(__file__).parent.glob("lesson_*.py"))
@@ -59,15 +59,20 @@ def note(name) -> None:
                 file.write(f"\n{name}\n")  # on a line of its own, even after one that was cut off
 
 
+def solved() -> list[str]:
+    """The names of the exercises that have been solved since this process started."""
+    return sorted(_solved)
+
+
 def progress_line(lesson) -> None:
     """Print which exercises of a lesson, such as "02", have been solved."""
     if lesson not in LESSONS:
         print(f"There is no lesson {lesson!r} with exercises. The number has two digits, as in '02'.")
         return
-    names, solved = [exercise.name for exercise in exercises_of(lesson)], _all_solved()
+    names, done = [exercise.name for exercise in exercises_of(lesson)], _all_solved()
     groups = {
-        "Solved": [name[3:] for name in names if name in solved],
-        "Open": [name[3:] for name in names if name not in solved],
+        "Solved": [name[3:] for name in names if name in done],
+        "Open": [name[3:] for name in names if name not in done],
     }
     print(". ".join(f"{what}: {', '.join(group)}" for what, group in groups.items() if group))
 

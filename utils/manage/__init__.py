@@ -1,5 +1,6 @@
-"""What runs the course: install, doctor, run, outputs, lab, publish, cache, and `lessons`, which lists the lessons. The
-make targets call it; nothing imports it.
+"""What runs the course: install, doctor, run, outputs, lab, handout, grade, publish, cache, and `lessons`, which lists
+them. The make targets call it; nothing imports it.
 
-May import `lesson`, `cuda.common` and `ground`. `install`, `doctor`, `publish` and `cache` run without a .venv.
+May import `exercises`, `lesson`, `cuda.common` and `ground`. `install`, `doctor`, `handout`,
+`publish` and `cache` run without a .venv.
 """
