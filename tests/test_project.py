@@ -186,7 +186,7 @@ def test_no_cell_is_empty_and_ids_are_unique(nb):
 def test_it_closes_with_summary_exercises_and_next(nb):
     prose = "\n".join(as_text(cell["source"]) for cell in nb["cells"] if cell["cell_type"] == "markdown")
     places = [prose.find(f"\n## {name}") for name in ("What we learned", "Exercises", "Next")]
-    if prose.startswith(f"# {APPENDIX}"):  # it needs no exercises
+    if prose[2:4] >= APPENDIX:  # it needs no exercises
         assert -1 < places[0] < places[2]
     else:
         assert -1 < places[0] < places[1] < places[2] and len(re.findall(r"<details>", prose[places[1] :])) >= 2

@@ -8,6 +8,7 @@ import torch
 
 from utils.ground.errors import CourseError
 from utils.lesson import figures
+from utils.lesson.profiling import bars_of
 
 GPU = {"device": "NVIDIA Fake", "torch": "9.9", "cuda": "99.0"}
 
@@ -82,3 +83,8 @@ def test_the_recorded_tables_and_reports_are_there():
     for launch in figures.nsight_reports()["launches"].values():
         value, unit = launch["sections"]["GPU Speed Of Light Throughput"]["Duration"]
         assert value > 0 and unit == "ns"
+
+
+def test_the_timelines_are_traces_that_can_be_drawn():
+    for loop in figures.timelines()["loops"].values():
+        assert "def " in loop["source"] and {"thread 1", "stream 7"} == {bar.row for bar in bars_of(loop)}

@@ -107,6 +107,8 @@ def test_few_operators_leave_their_colours_to_kernels(tmp_path):
 def test_a_trace_without_operators_is_refused(tmp_path):
     with pytest.raises(ValueError, match="trace.json holds no operators"):
         show_trace(trace(tmp_path, event("PyTorch Profiler (0)", 0, 5, "Trace")))
+    with pytest.raises(ValueError, match="the trace holds no operators"):
+        show_trace({"traceEvents": []})
     assert not plt.get_fignums()
 
 

@@ -11,9 +11,9 @@ import kernels
 
 ROOT = Path(kernels.__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-# "00" and "90" need no exercises, and may explain more per line of code
-LESSONS = ("01", "02", "03", "04", "05", "06", "07")
-SECOND_EDITION = [path for path in NOTEBOOKS if path.name[:2] in ("00", *LESSONS, "90")]
+# "00", "90" and "91" need no exercises, and may explain more per line of code
+LESSONS = ("01", "02", "03", "04", "05", "06", "07", "10")
+SECOND_EDITION = [path for path in NOTEBOOKS if path.name[:2] in ("00", *LESSONS, "90", "91")]
 
 MOST_WORDS, MOST_WORDS_IN_A_CELL, MOST_WORDS_PER_LINE = 2500, 120, 7
 MOST_LINES, MOST_LINES_OF_A_KERNEL, MOST_LINES_IN_THE_MIDDLE = 25, 40, 5
@@ -109,7 +109,7 @@ def _pictures(cells):
 
 
 def test_all_lessons_with_budgets_are_there():
-    assert [path.name[:2] for path in SECOND_EDITION] == ["00", *LESSONS, "90"]
+    assert [path.name[:2] for path in SECOND_EDITION] == ["00", *LESSONS, "90", "91"]
 
 
 @pytest.mark.parametrize("path", SECOND_EDITION, ids=lambda path: path.stem)

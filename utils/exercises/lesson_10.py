@@ -1,12 +1,15 @@
-"""Lesson 10: a stopwatch, FLOP per byte, what bounds a kernel, and a benchmark with four mistakes."""
+"""Lesson 10: a stopwatch, FLOP per byte, what bounds a kernel, a benchmark with four mistakes, two passes in one."""
 
 import statistics
 from functools import partial
 from math import isclose
 from numbers import Real
 
-from utils.exercises.exercise import Function, Question, given, wrong_lines
-from utils.exercises.verdicts import counted, is_a, shown
+import torch
+
+from utils.exercises.exercise import Function, Kernel, Question, given, poison, wrong_lines
+from utils.exercises.verdicts import counted, is_a, not_taken, shown
+from utils.lesson.simulator import cdiv
 
 _LAUNCH = 0.01  # seconds that a submission costs on the machine below
 
@@ -73,6 +76,25 @@ def _wrong_bound(bound):
     return ""
 
 
+_BYTES = {"two passes": 24, "one pass": 16}  # of a pixel, with 8 operations
+_PLACES = 'a dictionary that maps "two passes" and "one pass" to a number'
+
+
+def _wrong_places(answer):
+    if not is_a(answer, dict) or set(answer) != set(_BYTES) or not all(is_a(v, Real) for v in answer.values()):
+        return not_taken(_PLACES, answer)
+    for what, size in _BYTES.items():
+        if not isclose(answer[what], 8 / size, rel_tol=0.02):
+            means = f": with 8 operations, that is {8 / answer[what]:.3g} bytes per pixel" if answer[what] > 0 else ""
+            return f"{what}: {float(answer[what]):.3g} FLOP per byte is not the intensity{means}"
+    return ""
+
+
+def _contrast_gray(x, out, n):
+    r, g, b = x.double().view(3, n)
+    return (1.5 * (0.2989 * r + 0.5870 * g + 0.1140 * b - 0.5) + 0.5).float()
+
+
 _MISTAKES = {"compiles while the clock runs": 6, "stops too early": 9, "fits into the cache": 1, "checks nothing": 10}
 
 
@@ -91,5 +113,18 @@ EXERCISES = [
     Question("10-bound", _wrong_bound, takes=("flops", "bytes", "peak", "bandwidth")),
     Question(
         "10-hunt", partial(wrong_lines, _MISTAKES), takes="a dictionary with the number of a line for each mistake"
+    ),
+    Question("10-place", _wrong_places, takes=_PLACES),
+    Kernel(
+        "10-fuse",
+        sizes=[{"n": n} for n in (4, 68, 260, 1024)],
+        arguments=lambda n: {"x": torch.rand(3 * n), "out": poison(n), "n": n},
+        outputs=("out",),
+        launch=lambda n: (cdiv(n // 4, 64), 64),
+        expected=_contrast_gray,
+        cuda="gray_contrast",
+        close={"rtol": 1e-4, "atol": 1e-5},
+        # A warp loads 3 times 512 bytes and stores 512, each in one request.
+        traffic=lambda n: {"requests": 4 * n // 128, "sectors": 4 * n // 8},
     ),
 ]

@@ -16,7 +16,7 @@ from utils.cuda.common.toolchain import cuda_home, device, nvcc_release
 from utils.ground.errors import CourseError
 from utils.ground.system import short_path, write
 
-__all__ = ["benchmark", "nsight_counters", "nsight_reports", "recorded"]
+__all__ = ["benchmark", "nsight_counters", "nsight_reports", "recorded", "timelines"]
 
 FOLDER = Path(__file__).parents[2] / "bench" / "recorded"
 COUNTERS = ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors")
@@ -66,6 +66,12 @@ def nsight_reports() -> dict:
     """Nsight Compute's full report of square and of two matrix products: 'gpu', 'driver', 'ncu', and by the name of a
     kernel, in 'launches', its 'block', 'grid' and 'sections', where a metric of a section is [value, unit]."""
     return _parsed(FOLDER / "profiles.json")
+
+
+def timelines() -> dict:
+    """What torch.profiler recorded of two loops: 'gpu', 'torch', 'cuda', the 'bytes' of a batch, and by the name of a
+    loop, in 'loops', its 'source' and its 'traceEvents', those of a Chrome trace."""
+    return _parsed(FOLDER / "timeline.json")
 
 
 # ---- the files ------------------------------------------------------------------------------------------------------

@@ -42,15 +42,15 @@ class Bar(NamedTuple):
     mark: bool
 
 
-def show_trace(path) -> None:
-    """Draw a Chrome trace that `torch.profiler` has written: a row for each thread and each stream of a GPU.
+def show_trace(trace) -> None:
+    """Draw a Chrome trace of `torch.profiler`, the file or what is in it: a row for each thread and each stream.
 
     A bar is an operator, from left to right in milliseconds; what an operator calls is in the lanes under it. The
     eight names that take the most time have a colour (with a GPU, at least three of them from its streams), grey marks
     were set by the program, and a bar that is wide enough carries its name.
     Raises ValueError for a file without such events.
     """
-    bars = bars_of(path)
+    bars = bars_of(trace)
     rows = list(dict.fromkeys(bar.row for bar in bars))
     lanes = {row: 1 + max(bar.lane for bar in bars if bar.row == row) for row in rows}
     colours = _colours(bars)
@@ -86,15 +86,16 @@ def show_trace(path) -> None:
     describe(f"timeline of {', '.join(rows)}, {end:.3g} ms; most time: {', '.join(colours)}", fig)
 
 
-def bars_of(path) -> list[Bar]:
+def bars_of(trace) -> list[Bar]:
     """The events of a Chrome trace as bars, in the order of their rows; begins count from the first event."""
+    name = "the trace" if isinstance(trace, dict) else Path(trace).name
     events = [
         event
-        for event in json.loads(Path(path).read_text())["traceEvents"]
+        for event in (trace if isinstance(trace, dict) else json.loads(Path(trace).read_text()))["traceEvents"]
         if event.get("ph") == "X" and event.get("cat") in _ON_CPU + _ON_GPU and event.get("dur", 0) > 0
     ]
     if not events:
-        raise ValueError(f"{Path(path).name} holds no operators: was a step recorded?")
+        raise ValueError(f"{name} holds no operators: was a step recorded?")
     first = min(event["ts"] for event in events)
     events.sort(key=lambda event: (event["cat"] in _ON_GPU, event["ts"], -event["dur"]))
     threads, ends, bars = {}, {}, []
