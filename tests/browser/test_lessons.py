@@ -15,7 +15,7 @@ import urllib.request
 import pytest
 
 from tests.imports import ROOT
-from utils.manage.lessons import KERNELSPEC, handed_out, lessons
+from utils.manage.lessons import KERNELSPEC, handed_out, lessons, use_our_settings
 
 LESSONS = [path.stem for path in lessons(os.environ.get("LESSON", "").split())]
 STARTS, RUNS = 120, 1800  # seconds at most, for JupyterLab and for one lesson
@@ -37,10 +37,11 @@ def jupyterlab(browser, tmp_path_factory):
     # All cells are drawn, whether they are in sight or not.
     (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
     token = secrets.token_hex(16)
+    use_our_settings()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     environment |= {
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        "JUPYTER_PATH": str(folder / "jupyter"),
+        "JUPYTER_PATH": os.pathsep.join([str(folder / "jupyter"), os.environ["JUPYTER_PATH"]]),
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
         "JUPYTER_DATA_DIR": str(folder / "data"),
@@ -49,7 +50,7 @@ def jupyterlab(browser, tmp_path_factory):
     for name in ("COURSE_HEADLESS", "MPLBACKEND"):
         environment.pop(name, None)
     options = [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}", "--ServerApp.port_retries=50"]
-    options += ["--no-browser", "--expose-app-in-browser", "--LabApp.news_url=None", "--allow-root", "--port=8890"]
+    options += ["--no-browser", "--expose-app-in-browser", "--allow-root", "--port=8890"]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", *options], env=environment, cwd=folder, stdout=log, stderr=log
@@ -132,6 +133,42 @@ def test_a_lesson_runs_and_leaves_nothing_behind(notebook, name):
 
 def _html(cell):
     return ["".join(output.get("data", {}).get("text/html", "")) for output in cell["outputs"]]
+
+
+LOOKS = """(start) => Array.from(document.querySelectorAll('.cm-line'))
+    .filter((line) => line.textContent.startsWith(start))
+    .map((line) => {
+        const texts = document.createTreeWalker(line, NodeFilter.SHOW_TEXT), looks = [];
+        while (texts.nextNode()) {
+            const style = getComputedStyle(texts.currentNode.parentElement);
+            const look = `${style.color} ${style.fontWeight} ${style.fontStyle}`;
+            looks.push(...Array.from(texts.currentNode.data, (letter) => [letter, look]));
+        }
+        return looks;
+    })"""
+
+
+def test_cuda_is_highlighted_as_cpp(notebook):
+    """A %%cuda cell and a string with a kernel have C++'s keywords, numbers and comments; other strings do not."""
+    page = notebook(LESSONS[0])
+    kernel = "__global__ void k(float* x) { if (x) x[0] = 1.5f; }  // it's one\n"
+    cells = [f"%%cuda\n{kernel}", f'src = r"""\n{kernel}"""\nother = "if 1.5f is no kernel"']
+    page.evaluate(
+        """(sources) => {
+            const cells = window.jupyterapp.shell.currentWidget.content.model.sharedModel;
+            while (cells.cells.length) cells.deleteCell(0);
+            cells.insertCells(0, sources.map((source) => ({cell_type: 'code', source, metadata: {}, outputs: []})));
+        }""",
+        cells,
+    )
+    page.wait_for_function("() => document.querySelectorAll('.cm-content .cuda-course-cpp').length > 20")
+    cell, string = page.evaluate(LOOKS, "__global__")
+    assert cell == string and "".join(letter for letter, _ in cell) == kernel.strip()
+    look = {word: {cell[kernel.index(word) + k][1] for k in range(len(word))} for word in ("if", "float", "1.5f", "x)")}
+    look["comment"] = {found for _, found in cell[kernel.index("//") :]}
+    look["__global__"] = {found for _, found in cell[:10]}
+    assert all(len(found) == 1 for found in look.values()), look
+    assert look["__global__"] == look["if"] and len({*map(frozenset, look.values())}) >= 4, look
 
 
 def test_a_player_has_the_keyboard_to_itself(notebook):

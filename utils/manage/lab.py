@@ -20,7 +20,7 @@ from pathlib import Path
 
 from utils.ground.errors import CourseError
 from utils.ground.system import write
-from utils.manage.lessons import ROOT, exit_status, handed_out, lessons, use_this_python
+from utils.manage.lessons import ROOT, exit_status, handed_out, lessons, use_our_settings, use_this_python
 
 # The lessons that once had other numbers: the stem of an older copy, and today's numbers.
 RENUMBERED = {
@@ -103,9 +103,9 @@ def lab(options: Iterable[str] = (), root: Path = ROOT) -> int:
         if (root / "lab" / f"{stem}.ipynb").exists():
             print(f"lab/{stem}.ipynb is your copy of what is lesson {number} now. It stays as it is.")
     use_this_python(root)
+    use_our_settings()
     first = f"/lab/tree/lab/{lessons(root=root)[0].name}"
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--LabApp.default_url={first}"]
-    command += ["--LabApp.news_url=None"]  # otherwise it asks a newcomer whether to fetch JupyterLab's news
     command += ["--allow-root"] if os.geteuid() == 0 else []  # as in a container
     command += options
     print("Your copies of the lessons are in lab/. Ctrl-C here ends JupyterLab.")

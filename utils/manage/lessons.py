@@ -58,10 +58,20 @@ def use_this_python(root: Path = ROOT) -> None:
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec = {"argv": argv, "display_name": KERNELSPEC["display_name"], "language": "python"}
     write(folder / "kernel.json", json.dumps(spec))
-    former = os.environ.get("JUPYTER_PATH", "")
-    mine = str(folder.parents[1])
-    if mine not in former.split(os.pathsep):
-        os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [mine, former]))
+    _search_first("JUPYTER_PATH", folder.parents[1])
+
+
+def use_our_settings() -> None:
+    """Have JupyterLab highlight CUDA C++, and not ask whether to fetch its news: see the folder jupyter/ here."""
+    ours = Path(__file__).parent / "jupyter"
+    _search_first("JUPYTER_PATH", ours)  # labextensions/
+    _search_first("JUPYTER_CONFIG_PATH", ours)  # labconfig/
+
+
+def _search_first(variable: str, folder: Path) -> None:
+    """Put a folder at the front of the list in an environment variable."""
+    former = [place for place in os.environ.get(variable, "").split(os.pathsep) if place not in ("", str(folder))]
+    os.environ[variable] = os.pathsep.join([str(folder), *former])
 
 
 def lessons_asked_for(arguments: list[str] | None, command: str, description: str | None) -> list[str]:
