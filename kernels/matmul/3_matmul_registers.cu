@@ -21,12 +21,12 @@ __global__ void matmul_column_kernel(const float* __restrict__ m, const float* _
     for (int start = 0; start < k; start += BK) {
         load_tile<THREADS>(m_tile, m, r0, start, h, k);
         load_tile<THREADS>(n_tile, n, start, c0, k, w);
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that others have not loaded yet
         for (int i = 0; i < BK; ++i) {
             float b = n_tile[i][tc];
             for (int t = 0; t < TH; ++t) sums[t] += m_tile[tr + t][i] * b;
         }
-        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread overwrites elements that others still read
     }
     for (int t = 0; t < TH; ++t)
         if (r0 + tr + t < h && c0 + tc < w)  // guard
@@ -36,8 +36,8 @@ __global__ void matmul_column_kernel(const float* __restrict__ m, const float* _
 // One thread owns TH x TW neighbouring elements: TH + TW reads of shared memory for TH * TW products.
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
-    matmul_square_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
-                         size_t w, int k) {
+    matmul_square_kernel(const float* __restrict__ m, const float* __restrict__ n,
+                         float* __restrict__ out, size_t h, size_t w, int k) {
     __shared__ float m_tile[BH][BK], n_tile[BK][BW];
     const int THREADS = BH / TH * (BW / TW);
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
@@ -47,14 +47,14 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     for (int start = 0; start < k; start += BK) {
         load_tile<THREADS>(m_tile, m, r0, start, h, k);
         load_tile<THREADS>(n_tile, n, start, c0, k, w);
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that others have not loaded yet
         for (int i = 0; i < BK; ++i) {
             float a[TH], b[TW];
             for (int t = 0; t < TH; ++t) a[t] = m_tile[tr + t][i];
             for (int u = 0; u < TW; ++u) b[u] = n_tile[i][tc + u];
             add_products(sums, a, b);
         }
-        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread overwrites elements that others still read
     }
     for (int t = 0; t < TH; ++t)
         for (int u = 0; u < TW; ++u)
@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
 // elements that a thread needs from a column of m are side by side: one read of shared memory brings 4 of them.
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
-    matmul_vector_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
-                         size_t w, int k) {
+    matmul_vector_kernel(const float* __restrict__ m, const float* __restrict__ n,
+                         float* __restrict__ out, size_t h, size_t w, int k) {
     __shared__ __align__(16) float m_tile[BK][BH], n_tile[BK][BW];
     const int THREADS = BH / TH * (BW / TW);
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
@@ -76,25 +76,26 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
     for (int start = 0; start < k; start += BK) {
         load_tiles<THREADS, BH>(m_tile, n_tile, m, n, r0, c0, start, h, w, k);
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that others have not loaded yet
 #pragma unroll
         for (int i = 0; i < BK; ++i) {
             for (int t = 0; t < TH; t += 4) copy4(a + t, &m_tile[i][tr + t]);
             for (int u = 0; u < TW; u += 4) copy4(b + u, &n_tile[i][tc + u]);
             add_products(sums, a, b);
         }
-        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread overwrites elements that others still read
     }
     for (int t = 0; t < TH; ++t)
-        for (int u = 0; u < TW; u += 4) store4(out, r0 + tr + t, c0 + tc + u, h, w, &sums[t][u]);
+        for (int u = 0; u < TW; u += 4)
+            store4(out, r0 + tr + t, c0 + tc + u, h, w, &sums[t][u]);
 }
 
 // No bank conflicts. A row of m_tile is 4 elements longer, so that stores into a column of it go to different banks. A
 // thread's columns are in pieces of 4, far apart: the 8 threads that shared memory serves at once read side by side.
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
-    matmul_banks_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
-                        size_t w, int k) {
+    matmul_banks_kernel(const float* __restrict__ m, const float* __restrict__ n,
+                        float* __restrict__ out, size_t h, size_t w, int k) {
     __shared__ __align__(16) float m_tile[BK][BH + 4], n_tile[BK][BW];
     const int THREADS = BH / TH * (BW / TW);
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
@@ -104,17 +105,18 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
     for (int start = 0; start < k; start += BK) {
         load_tiles<THREADS, BH>(m_tile, n_tile, m, n, r0, c0, start, h, w, k);
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that others have not loaded yet
 #pragma unroll
         for (int i = 0; i < BK; ++i) {
             for (int t = 0; t < TH; t += 4) copy4(a + t, &m_tile[i][tr + t]);
             for (int u = 0; u < TW; u += 4) copy4(b + u, &n_tile[i][tc + u / 4 * apart]);
             add_products(sums, a, b);
         }
-        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread overwrites elements that others still read
     }
     for (int t = 0; t < TH; ++t)
-        for (int u = 0; u < TW; u += 4) store4(out, r0 + tr + t, c0 + tc + u / 4 * apart, h, w, &sums[t][u]);
+        for (int u = 0; u < TW; u += 4)
+            store4(out, r0 + tr + t, c0 + tc + u / 4 * apart, h, w, &sums[t][u]);
 }
 
 // Warp tiles. A warp owns a tile of its own, 8 threads high and 4 wide, and a thread its rows in pieces of 4 as well.
@@ -123,27 +125,27 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW))
 // each the same as lane ^ 2.
 template <int BH, int BW, int BK, int TH, int TW>
 __global__ void __launch_bounds__(BH / TH * (BW / TW))
-    matmul_warp_kernel(const float* __restrict__ m, const float* __restrict__ n, float* __restrict__ out, size_t h,
-                       size_t w, int k) {
+    matmul_warp_kernel(const float* __restrict__ m, const float* __restrict__ n,
+                       float* __restrict__ out, size_t h, size_t w, int k) {
     __shared__ __align__(16) float m_tile[BK][BH + 4], n_tile[BK][BW];
     const int THREADS = BH / TH * (BW / TW);
     size_t r0 = size_t(blockIdx.y) * BH, c0 = size_t(blockIdx.x) * BW;
     const int across = BW / (4 * TW);  // warps side by side
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;  // a warp is 8 threads high, 4 wide
     int lane_r = lane / 2 % 8, lane_c = lane / 16 * 2 + lane % 2;
     int tr = warp / across * 8 * TH + lane_r * 4, tc = warp % across * 4 * TW + lane_c * 4;
 
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
     for (int start = 0; start < k; start += BK) {
         load_tiles<THREADS, BH>(m_tile, n_tile, m, n, r0, c0, start, h, w, k);
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that others have not loaded yet
 #pragma unroll
         for (int i = 0; i < BK; ++i) {
-            for (int t = 0; t < TH; t += 4) copy4(a + t, &m_tile[i][tr + 8 * t]);  // its pieces are 8 threads apart
+            for (int t = 0; t < TH; t += 4) copy4(a + t, &m_tile[i][tr + 8 * t]);
             for (int u = 0; u < TW; u += 4) copy4(b + u, &n_tile[i][tc + 4 * u]);
             add_products(sums, a, b);
         }
-        __syncthreads();  // otherwise a thread loads the next tiles over elements that others still read
+        __syncthreads();  // otherwise a thread overwrites elements that others still read
     }
     for (int t = 0; t < TH; ++t)
         for (int u = 0; u < TW; u += 4)

@@ -1,4 +1,4 @@
-"""Lesson 11: the limit that counts give, registers, the order of the lanes."""
+"""Lesson 11: the limit that counts give, sums in registers, the order of the lanes."""
 
 from numbers import Integral
 from random import randint, uniform
@@ -40,6 +40,13 @@ def _traffic_of_rows(h, k, w):
     return {"requests": warps * (5 * steps + 4), "wavefronts": warps * steps * (9 + 16 * 5)}
 
 
+def _traffic_of_squares(h, k, w):
+    """For 8 warps per block: in each step of 16 they load twice from either matrix and store that into the tiles, then
+    read 2 + 2 for each of 16; in the end each stores 4 times."""
+    warps, steps = 8 * cdiv(w, 32) * cdiv(h, 32), cdiv(k, 16)
+    return {"requests": warps * (4 * steps + 4), "wavefronts": warps * steps * (4 + 16 * 4)}
+
+
 EXERCISES = [
     Function(
         "11-cycles",
@@ -61,6 +68,19 @@ EXERCISES = [
         cuda="matmul_row",
         close={"rtol": 1e-4, "atol": 1e-4},
         traffic=_traffic_of_rows,
+    ),
+    Kernel(
+        "11-square",
+        sizes=[
+            {"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (17, 5, 33), (33, 20, 17), (70, 33, 65), (64, 32, 96))
+        ],
+        arguments=factors,
+        outputs=("out",),
+        launch=lambda h, k, w: ((cdiv(w, 32), cdiv(h, 32)), (16, 16)),
+        expected=lambda m, n, out, h, w, k: m @ n,
+        cuda="matmul_2x2",
+        close={"rtol": 1e-4, "atol": 1e-4},
+        traffic=_traffic_of_squares,
     ),
     Question("11-lanes", _wrong_order, takes=("lane",)),
 ]
