@@ -41,7 +41,7 @@ are two views of one tensor, made inside the same `args` (a `def` is easier to r
 
 A tensor gets a cudaMalloc of exactly its bytes, so that compute-sanitizer knows its end. A view that begins at a byte
 of its storage keeps that place modulo 512 (its allocation is longer by as much, in front), because alignment is what
-many launches are about. Tensors that overlap lie in one allocation, others never do. Constant memory is initialised
+many launches are about. Tensors that overlap share one allocation, others never do. Constant memory is initialised
 in the source, since nothing but the kernel's arguments is passed.
 """
 
@@ -146,7 +146,7 @@ def write_inputs(launches, folder):
 
 
 def _extent(tensor):
-    """Which storage a tensor lies in, and its first byte there and the one behind its last."""
+    """The storage that holds a tensor, and its first byte there and the one behind its last."""
     start = tensor.storage_offset() * tensor.itemsize
     return tensor.untyped_storage().data_ptr(), start, start + tensor.numel() * tensor.itemsize
 

@@ -1,4 +1,4 @@
-"""What plain nvcc says of the snippets of tests/verdicts:  python -m bench.recorded.verdicts
+"""Plain nvcc's verdicts on the snippets of tests/verdicts:  python -m bench.recorded.verdicts
 
 Compiles each with `nvcc -c -arch=sm_90`, in nvcc's own default language, and writes verdicts.json: whether nvcc accepts
 it, and otherwise the first error. Needs nvcc, no GPU, and some minutes. With `--check` nothing is written, and what

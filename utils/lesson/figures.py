@@ -119,7 +119,7 @@ def versions() -> dict:
 
 
 def nvidia_smi(gpu, field) -> str:
-    """What nvidia-smi says of a GPU (its properties, as torch gives them); '' where it does not run."""
+    """What nvidia-smi reports about a GPU (its properties, as torch gives them); '' where it does not run."""
     query = ["nvidia-smi", f"--id=GPU-{gpu.uuid}", f"--query-gpu={field}", "--format=csv,noheader,nounits"]
     try:
         return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()

@@ -155,7 +155,7 @@ def test_a_name_that_does_not_fit_the_template(refused):
     error = refused.compile(source, "k<float>")
     ((which, line, message),) = error.errors
     assert (which, line) == ("name", 1)
-    assert message == "`k<float>` is no instance of `template <int tile>`, which stands before `k`"
+    assert message == "`k<float>` is no instance of `template <int tile>`, which precedes `k`"
 
 
 @pytest.mark.parametrize(

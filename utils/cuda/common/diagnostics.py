@@ -208,7 +208,7 @@ def _misnamed(errors, sources):
             meant = cxx.instance(name)
             kernel = meant and cxx.kernels(sources["cuda_src"]).get(meant[0])
             if kernel and kernel.template:
-                message = f"`{name}` is no instance of `{kernel.template}`, which stands before `{kernel.name}`"
+                message = f"`{name}` is no instance of `{kernel.template}`, which precedes `{kernel.name}`"
             found.setdefault(line, (which, line, message))
     return list(found.values())
 

@@ -13,7 +13,7 @@ struct Launch {
     size_t shared_bytes;
     cudaStream_t stream;
 
-    // A refused launch is told by cudaGetLastError, as CUDA does.
+    // As in CUDA, cudaGetLastError reports a refused launch.
     void operator()(P... arguments) const {
         void* addresses[] = {(void*)&arguments..., nullptr};
         (void)cudaLaunchKernel((const void*)kernel, blocks, threads, addresses, shared_bytes, stream);
