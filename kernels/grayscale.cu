@@ -25,22 +25,23 @@ __global__ void rgb_to_grayscale_2d_kernel(const unsigned char* __restrict__ x,
 // warp reads 512 bytes, 16 sectors, in one request. x, out and n must be multiples of sizeof(V): then all planes begin
 // at one, too.
 template <class V>
-__global__ void rgb_to_grayscale_vector_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out,
-                                               size_t n) {
+__global__ void rgb_to_grayscale_vector_kernel(const unsigned char* __restrict__ x,
+                                               unsigned char* __restrict__ out, size_t n) {
     size_t i = sizeof(V) * (size_t(blockIdx.x) * blockDim.x + threadIdx.x);
     if (i >= n) return;  // guard
 
     V r = *(const V*)(x + i), g = *(const V*)(x + i + n), b = *(const V*)(x + i + 2 * n), grey;
     for (int k = 0; k < sizeof(V); ++k)  // in registers
-        ((unsigned char*)&grey)[k] = 0.2989f * ((unsigned char*)&r)[k] + 0.5870f * ((unsigned char*)&g)[k] +
+        ((unsigned char*)&grey)[k] = 0.2989f * ((unsigned char*)&r)[k] +
+                                     0.5870f * ((unsigned char*)&g)[k] +
                                      0.1140f * ((unsigned char*)&b)[k];
     *(V*)(out + i) = grey;
 }
 
 // The picture is stored as (h, w, 3), the three bytes of a pixel side by side. One thread computes one pixel. A warp's
 // 32 pixels are 96 bytes, 3 sectors, and each of its three requests touches all of them.
-__global__ void rgb_to_grayscale_hwc_kernel(const unsigned char* __restrict__ x, unsigned char* __restrict__ out,
-                                            size_t n) {
+__global__ void rgb_to_grayscale_hwc_kernel(const unsigned char* __restrict__ x,
+                                            unsigned char* __restrict__ out, size_t n) {
     size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < n)  // guard
         out[i] = 0.2989f * x[3 * i] + 0.5870f * x[3 * i + 1] + 0.1140f * x[3 * i + 2];

@@ -1,4 +1,4 @@
-"""Lesson 08: sectors of a stride, wide loads of structs, the order of the lanes."""
+"""Lesson 08: sectors of a stride and of a block, wide loads of structs and bytes, the order of the lanes."""
 
 from numbers import Integral
 
@@ -9,9 +9,10 @@ from utils.exercises.verdicts import is_a, not_taken
 from utils.lesson.simulator import cdiv
 
 _STRIDES = (0, 3, 6, 9)
-
+_ROW = 4096  # bytes per row of the picture that a block reads
 
 _SECTORS = "a dictionary that maps each of the strides 0, 3, 6 and 9 to a whole number"
+_SHAPE = "a pair (x, y) of whole numbers"
 
 
 def _wrong_sectors(answer):
@@ -25,8 +26,23 @@ def _wrong_sectors(answer):
     return ""
 
 
+def _wrong_shape(answer):
+    x, y = answer
+    if not (is_a(x, Integral) and is_a(y, Integral)):
+        return not_taken(_SHAPE, answer)
+    if x < 1 or y < 1 or x * y != 256:
+        return f"a block of ({x}, {y}) does not have 256 threads"
+    touched = {(lane // x * _ROW + lane % x) // 32 for lane in range(32)}
+    where = f"the lanes of a warp are in {cdiv(32, x)} rows, so a request touches {len(touched)} sectors"
+    return "" if len(touched) == 1 else f"with a block of ({x}, {y}), {where}"
+
+
 def _bodies(n):
     return {"bodies": torch.randn(n, 4).abs(), "out": poison(n), "n": n}
+
+
+def _bytes(n):
+    return {"x": torch.randint(256, (n,), dtype=torch.uint8), "out": poison(n, dtype=torch.uint8), "n": n}
 
 
 def _matrix(h, w):
@@ -35,6 +51,7 @@ def _matrix(h, w):
 
 EXERCISES = [
     Question("08-stride", _wrong_sectors, takes=_SECTORS),
+    Question("08-block", _wrong_shape, takes=_SHAPE),
     Kernel(
         "08-energy",
         sizes=[{"n": n} for n in (1, 31, 129, 256)],
@@ -56,5 +73,16 @@ EXERCISES = [
         cuda="scale_rows",
         # With w a multiple of 32, a warp is in one row: one sector for its factor, four for x and four for out.
         traffic=lambda h, w: {"requests": 3 * h * w // 32, "sectors": 9 * h * w // 32},
+    ),
+    Kernel(
+        "08-negative",
+        sizes=[{"n": n} for n in (1, 15, 16, 17, 4095, 4097, 8192)],
+        arguments=_bytes,
+        outputs=("out",),
+        launch=lambda n: (cdiv(n, 16 * 256), 256),
+        expected=lambda x, out, n: 255 - x,
+        cuda="negative",
+        # A warp loads 32 times 16 bytes in one request, and stores them in another.
+        traffic=lambda n: {"requests": 2 * n // 512, "sectors": 2 * n // 32},
     ),
 ]

@@ -16,7 +16,7 @@ from utils.cuda.common.toolchain import cuda_home, device, nvcc_release
 from utils.ground.errors import CourseError
 from utils.ground.system import short_path, write
 
-__all__ = ["benchmark", "nsight_counters", "nsight_reports", "recorded", "timelines"]
+__all__ = ["benchmark", "memory_counters", "nsight_counters", "nsight_reports", "recorded", "timelines"]
 
 FOLDER = Path(__file__).parents[2] / "bench" / "recorded"
 COUNTERS = ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors")
@@ -60,6 +60,12 @@ def nsight_counters() -> dict:
     recording = _parsed(FOLDER / "nsight.json")
     counters = {name: launch["counters"] for name, launch in recording["launches"].items()}
     return recording | {"launches": {name: {key: of[key] for key in COUNTERS} for name, of in counters.items()}}
+
+
+def memory_counters() -> dict:
+    """What the launches of bench/recorded/memory.py asked of each level of the memory: 'gpu', 'driver', 'ncu', and by
+    the name of a launch, in 'launches', its requests, the sectors asked of L1 and L2, DRAM's bytes, and its seconds."""
+    return _parsed(FOLDER / "memory.json")
 
 
 def nsight_reports() -> dict:
