@@ -30,6 +30,10 @@ RIGHT = {
         (_ONE_LOAD, "reinterpret_cast<const float4*>(bodies)[i]"),
         (_ONE_LOAD, "*(const float4*)(bodies + 4 * i)"),
         (_ONE_LOAD, "*((float4*)bodies + i)"),
+        (  # one load in the machine code, three in the source
+            _ONE_LOAD + ";",
+            _ONE_LOAD + ";\n    body.x = bodies[4 * i], body.y = ((const float4*)bodies)[i].y;",
+        ),
     ],
     "08-rows": [
         (_PLACE, "r = i / w, c = i - r * w"),
@@ -82,14 +86,6 @@ WRONG = {
         ("unwritten", "i >= n", "i >= n - 1"),
         ("right, but slow", *_PARTS),  # what is to be fixed
         (
-<<<<<<< HEAD
-=======
-            "right, but slow",  # one load on a GPU, four in the source
-            _ONE_LOAD + ";",
-            _ONE_LOAD + ";\n    body.x = bodies[4 * i], body.y = ((const float4*)bodies)[i].y;",
-        ),
-        (
->>>>>>> 6faaeee (Lesson 08, second edition: what L1, L2 and DRAM deliver, casts, bytes in flight; what reads cost on each level is recorded)
             "right, but slow",  # a struct without alignment is read number by number
             f"float4 body = {_ONE_LOAD};",
             "struct Body { float x, y, z, w; };\n    Body body = ((const Body*)bodies)[i];",
@@ -118,14 +114,5 @@ WRONG = {
         ("right, but slow", "", f'{_NEGATIVE}{_BYTE_BY_BYTE}\n}}\n"""'),
         ("not yet", "", f'{_NEGATIVE}\n}}\n"""'),
         ("wrong: this exercise takes CUDA C++ as text", "", "negative_src = lambda x: 255 - x"),
-    ],
-}
-
-RIGHT = {
-    "08-energy": [
-        (  # one load in the machine code, three in the source
-            "((const float4*)bodies)[i];",
-            "((const float4*)bodies)[i];\n    body.x = bodies[4 * i], body.y = ((const float4*)bodies)[i].y;",
-        ),
     ],
 }
