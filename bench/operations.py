@@ -102,7 +102,7 @@ def bandwidth(side):
         yield Operation(f"{name}: {title}", run, *(others or [inputs]), right, size * side * side, of=name)
 
 
-TRANSPOSES = ("naive", "tiled", "padded", "swizzled", "fast")
+TRANSPOSES = ("naive", "tiled", "padded", "swizzled", "rows", "wide", "large", "registers", "fast")
 LADDER = [  # what each rung adds, its operation and function, and the width of its tiles where it takes one
     ("uncoalesced: a warp takes a column", "matmul", "matmul_uncoalesced"),
     ("coalesced: one element per thread", "matmul", "matmul"),

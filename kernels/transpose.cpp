@@ -5,6 +5,10 @@ void launch_transpose_naive(const float* x, float* out, size_t h, size_t w, cuda
 void launch_transpose_tiled(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
 void launch_transpose_padded(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
 void launch_transpose_swizzled(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
+void launch_transpose_rows(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
+void launch_transpose_wide(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
+void launch_transpose_large(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
+void launch_transpose_registers(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
 void launch_transpose_fast(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
 
 using Launch = void (*)(const float*, float*, size_t, size_t, cudaStream_t);
@@ -25,4 +29,8 @@ at::Tensor transpose_naive(const at::Tensor& x) { return transposed(x, launch_tr
 at::Tensor transpose_tiled(const at::Tensor& x) { return transposed(x, launch_transpose_tiled); }
 at::Tensor transpose_padded(const at::Tensor& x) { return transposed(x, launch_transpose_padded); }
 at::Tensor transpose_swizzled(const at::Tensor& x) { return transposed(x, launch_transpose_swizzled); }
+at::Tensor transpose_rows(const at::Tensor& x) { return transposed(x, launch_transpose_rows); }
+at::Tensor transpose_wide(const at::Tensor& x) { return transposed(x, launch_transpose_wide); }
+at::Tensor transpose_large(const at::Tensor& x) { return transposed(x, launch_transpose_large); }
+at::Tensor transpose_registers(const at::Tensor& x) { return transposed(x, launch_transpose_registers); }
 at::Tensor transpose_fast(const at::Tensor& x) { return transposed(x, launch_transpose_fast); }

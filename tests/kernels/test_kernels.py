@@ -22,7 +22,7 @@ GREY = {  # by the axis that the three colours have in the picture
 }
 MATRIX_PRODUCTS = ["matmul", "matmul_tiled", "matmul_registers", "matmul_async", "matmul_fast"]  # the ladder
 MATRIX_PRODUCTS += ["matmul_rows", "matmul_narrow"]
-TRANSPOSES = ["naive", "tiled", "padded", "swizzled", "fast"]
+TRANSPOSES = ["naive", "tiled", "padded", "swizzled", "rows", "wide", "large", "registers", "fast"]
 MATMULS = [("matmul_tiled", "matmul_tiled")]  # the operation, its function, and a tile
 MATMULS += [("matmul_tiled", "matmul_dynamic", tile) for tile in (1, 7, 16, 32)]
 MATMULS += [("matmul_tiled", "matmul_template", tile) for tile in (8, 16, 32)]
@@ -396,10 +396,21 @@ def counted(kernel, *sizes):
 
 @pytest.mark.parametrize(
     ("kernel", "a_store", "conflicts"),
-    [("naive", 32, None), ("tiled", 4, 31), ("padded", 4, 0), ("swizzled", 4, 0), ("fast", 16, 0), ("any", 4, 0)],
+    [
+        ("naive", 32, None),
+        ("tiled", 4, 31),
+        ("padded", 4, 0),
+        ("swizzled", 4, 0),
+        ("rows", 4, 0),
+        ("wide", 16, 0),
+        ("large", 16, 1),
+        ("registers", 16, 0),
+        ("fast", 16, 0),
+        ("any", 4, 0),
+    ],
 )
 def test_what_a_transpose_costs(kernel, a_store, conflicts):
-    h, w, bytes_a_lane = 128, 64, 16 if kernel == "fast" else 4
+    h, w, bytes_a_lane = 128, 64, 16 if a_store == 16 else 4
     cost = counted(f"transpose_{kernel}_kernel", h, w, 0)
     for op, sectors in ("load", bytes_a_lane), ("store", a_store):
         requests = h * w * 4 // (32 * bytes_a_lane)

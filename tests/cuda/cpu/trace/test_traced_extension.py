@@ -442,7 +442,7 @@ def matrices(h, w):
     return [torch.randn(h, 7), torch.randn(7, w)]
 
 
-TRANSPOSES = ["naive", "tiled", "padded", "swizzled", "fast"]
+TRANSPOSES = ["naive", "tiled", "padded", "swizzled", "rows", "wide", "large", "registers", "fast"]
 ARGUMENTS = {  # of every function that kernels/ has, by height and width
     "rgb_to_grayscale": images,
     "rgb_to_grayscale_2d": images,
