@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from bench import tables
+from bench import operations, tables
 from tests.bench.setting import GPU, made_up, run
 from utils.lesson import figures
 from utils.lesson.timing import format_seconds
@@ -163,6 +163,19 @@ def test_what_the_pages_say_of_the_recorded_figures_holds():
     pieces, _ = lessons["pieces of a narrow product"]
     short, long = pieces.values()
     assert all(long[rows] < short[rows] for rows in long) and min(long, key=long.get) == "6 rows"
+
+
+def test_what_lesson_09_says_of_each_transpose_holds():
+    took = {row["name"]: row["seconds"] for row in RECORDED["bandwidth"]["rows"]}
+    copied = took["copy: PyTorch, `out.copy_(x)`"]
+    assert copied / took["transpose: fast"] > 0.95
+    if "transpose: rows" not in took:
+        pytest.skip("`make bench` has not timed these kernels yet")
+    naive, tiled, padded, swizzled, *rest = (took[f"transpose: {way}"] for way in operations.TRANSPOSES)
+    rows, wide, large, registers, fast = rest
+    assert naive > tiled > 3 * copied and padded < tiled / 1.5 and 0.97 < padded / swizzled < 1.03
+    assert 1.8 < swizzled / rows < 2.2 and 1.01 < rows / wide < 1.2 and wide > 1.05 * large
+    assert 0.98 < large / registers < 1.02 and 1.01 < registers / fast < 1.1
 
 
 def test_figures_that_stand_in_the_text_are_the_recorded_ones():
