@@ -97,7 +97,8 @@ WRONG = {
             "",
             _double("tile[tr][tc]", "tile[tc][tr]").replace("[16][16]", "[16][17]"),
         ),
-        ("right, but slow", "", _double("tile[tr][tc ^ tr]", "x[c * w + r]")),  # around the tile
+        ("right, but slow: in the machine code", "", _double("tile[tr][tc ^ tr]", "x[c * w + r]")),  # around the tile
+        ("right, but slow: in the machine code", "", _double("out[c * h + r]", "out[r * h + c]")),  # without one
         ("uninitialized", _OUT, "tile[tc][tr]"),  # swizzled on one side only
         ("uninitialized", _OUT, "tile[tr][tc ^ tr]"),  # not turned
         ("raced", "    __syncthreads();\n", ""),
