@@ -154,6 +154,8 @@ def test_what_the_pages_say_of_the_recorded_figures_holds():
     *rungs, library = ladder.values()  # of lesson 11: every rung gains, but the last
     gains = [later / earlier for earlier, later in pairwise(rungs)]
     assert min(gains[:-1]) > 1 and 0.99 < gains[-1] < 1.01 and rungs[-1] > 6 * ladder["naive"]
+    wide, padded, apart = (ladder[name] for name in ("16-byte reads", "padded rows", "no conflicts"))
+    assert padded - wide < 0.2 * (apart - wide)  # "nearly all of it from the reads"
     assert 0.62 < rungs[-1] / library < 0.72 and ladder["column"] > 1.85 * ladder["tile"]
     tensor_cores = lessons["number formats"]  # the README's words
     peak = tables.parts_of(RECORDED["matmul"])[0]["roof"]["peak"] / 1e12
