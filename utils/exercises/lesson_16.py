@@ -1,4 +1,4 @@
-"""Lesson 16: a kernel in Numba, a mask and a softmax in Triton, and what fusion saves.
+"""Lesson 16: a kernel in Numba; a mask, a softmax and a kernel from scratch in Triton; what fusion saves.
 
 Nothing here needs a GPU, and the answers are plain functions, without a decorator. Programs of Triton run in its
 interpreter, also where Triton was imported to compile. A kernel of Numba runs in the course's own simulator, with a
@@ -192,6 +192,18 @@ def _wrong_softmax(answer):
     return ""
 
 
+def _wrong_rms(answer):
+    for h, w, size in ((3, 8, 1.0), (4, 1, 1.0), (3, 5, 1.0), (2, 33, 1.0), (5, 100, 30.0), (2, 17, 1e-3)):
+        x, s = size * torch.randn(h, w), 0.5 + torch.rand(w)
+        block = 1 << (w - 1).bit_length()
+        expected = (x.double() / (x.double().square().mean(1, keepdim=True) + 1e-6).sqrt() * s).float()
+        case = f"{h} rows of {w}, numbers around {size:g}, BLOCK = {block}"
+        tensors = {"x": x, "s": s, "out": poison(h, w)}
+        if wrong := _wrong_program(answer, h, tensors, (w,), {"BLOCK": block}, expected, case):
+            return wrong
+    return ""
+
+
 def _scaled(n):
     return {"x": torch.rand(n, n), "s": torch.rand(n), "out": poison(n, n)}
 
@@ -217,6 +229,7 @@ EXERCISES = [
     ),
     Question("16-mask", _wrong_mask, takes=("x", "out", "n", "BLOCK")),
     Question("16-softmax", _wrong_softmax, takes=("x", "out", "w", "BLOCK")),
+    Question("16-rms", _wrong_rms, takes=("x", "s", "out", "w", "BLOCK")),
     Function(
         "16-fusion",
         cases=[
