@@ -12,6 +12,7 @@ one of KINDS, or the beginning of what is printed: "wrong: your function returne
 import ast
 import importlib
 import json
+import linecache
 import re
 import sys
 from pathlib import Path
@@ -69,8 +70,15 @@ class Found:
         namespace = dict(_run(self.imports))
         for text in self.given:
             namespace |= _run(text)
-        exec(code, namespace)
+        exec(_with_source(code) if "triton.jit" in code else code, namespace)
         return eval(self.answer, namespace)
+
+
+def _with_source(code):
+    """The code compiled so that Python finds its text, as Triton's decorator wants it and as Jupyter does it."""
+    name = f"<answer {len(linecache.cache)}>"
+    linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name
+    return compile(code, name, "exec")
 
 
 def _run(text):

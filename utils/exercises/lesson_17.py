@@ -1,10 +1,15 @@
-"""Lesson 17: a launcher's kernel, a schema, a fake kernel, a gradient, and when a trip to the GPU pays."""
+"""Lesson 17: a launcher's kernel, a schema, a fake kernel, a gradient, an operator from scratch, one written in Triton,
+and when a trip to the GPU pays.
+
+operators.py, in this folder, judges the two operators.
+"""
 
 import types
 
 import torch
 
 from utils.exercises.exercise import Function, Kernel, Question, given, once, poison
+from utils.exercises.operators import DEVICES, turned, unlike, wrong_operator, wrong_triton
 from utils.exercises.verdicts import difference, is_a, not_taken, shown
 from utils.lesson.simulator import cdiv
 
@@ -58,34 +63,37 @@ def _wrong_fake(answer):
 
     # As torch.compile calls a fake kernel: with tensors that have a real device, and no memory.
     with FakeTensorMode():
-        return _wrong_on("cpu", answer) or _wrong_on("cuda", answer)
+        return next(filter(None, (_wrong_on(device, answer) for device in DEVICES)), "") or _wrong_on_two(answer)
 
 
 def _wrong_on(device, answer):
     for h, w, dtype in ((3, 5, torch.float32), (4, 4, torch.float64), (1, 7, torch.float16), (0, 2, torch.float32)):
         a, b = torch.empty(h, dtype=dtype, device=device), torch.empty(w, dtype=dtype, device=device)
-        out = given(answer(a, b), torch.Tensor, "a tensor")
         case = f"a has {h} numbers and b {w}, both {str(dtype)[6:]}, on the device {device}"
-        for what, got, wanted in (
-            ("size", list(out.shape), [h, w]),
-            ("type", str(out.dtype)[6:], str(dtype)[6:]),
-            ("device", out.device.type, device),
-        ):
-            if got != wanted:
-                return f"the {what} should be {wanted}, but yours is {got} ({case})"
-        if not out.is_contiguous():
-            return f"the result is stored row by row, but yours has the strides {out.stride()} ({case})"
+        if wrong := unlike(given(answer(a, b), torch.Tensor, "a tensor"), (h, w), a):
+            return f"{wrong} ({case})"
     number, vector, matrix = (torch.empty(size, device=device) for size in ((), (3,), (3, 2)))
     for a, b in ((matrix, vector), (vector, matrix), (matrix, matrix), (number, vector), (vector, number)):
-        try:
-            answer(a, b)
-            does = "takes them"
-        except ValueError:
-            continue
-        except (TypeError, IndexError, RuntimeError) as error:
-            does = f"raises {type(error).__name__}"
-        return f"sizes {list(a.shape)} and {list(b.shape)} should raise a ValueError, but yours {does}"
+        if does := _does_not_refuse(answer, a, b):
+            return f"sizes {list(a.shape)} and {list(b.shape)} should raise a ValueError, but yours {does}"
     return ""
+
+
+def _wrong_on_two(answer):
+    for here, there in (("cuda:0", "cuda:1"), ("cuda:0", "cpu"), ("cpu", "cuda:1")):
+        if does := _does_not_refuse(answer, torch.empty(3, device=here), torch.empty(4, device=there)):
+            return f"a on {here} and b on {there} should raise a ValueError, but yours {does}"
+    return ""
+
+
+def _does_not_refuse(answer, a, b):
+    try:
+        answer(a, b)
+    except ValueError:
+        return ""
+    except (TypeError, IndexError, RuntimeError) as error:
+        return f"raises {type(error).__name__}"
+    return "takes them"
 
 
 _GRADIENTS = "two gradients, those of x and s"
@@ -107,6 +115,10 @@ def _wrong_gradient(answer):
     return ""
 
 
+def _points(n):
+    return {"x": torch.randn(n, 2), "out": poison(n, 2), "angle": 6 * torch.rand(()).item() - 3, "n": n}
+
+
 EXERCISES = [
     Kernel(
         "17-launcher",
@@ -121,6 +133,19 @@ EXERCISES = [
     Question("17-schema", _wrong_schema, takes=_SCHEMA_TEXT),
     Question("17-fake", _wrong_fake, takes=("a", "b")),
     Question("17-gradient", _wrong_gradient, takes=("ctx", "gradient")),
+    Kernel(
+        "17-turn",
+        sizes=[{"n": n} for n in (1, 127, 129, 1000)],
+        arguments=_points,
+        outputs=("out",),
+        launch=lambda n: (cdiv(n, 128), 128),
+        expected=lambda x, out, angle, n: turned(x, angle),
+        cuda="turn",
+        # A number at a time: two requests per warp for x and two for out, each of every other number.
+        traffic=lambda n: {"requests": 4 * cdiv(n, 32), "sectors": 4 * cdiv(8 * n, 32)},
+    ),
+    Question("17-operator", wrong_operator, takes=("kernel",)),
+    Question("17-triton", wrong_triton, takes=("x", "t")),
     Function(
         "17-pays",
         cases=[

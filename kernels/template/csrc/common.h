@@ -37,7 +37,6 @@ void launch_vector_add(const T* a, const T* b, T* out, int64_t n, cudaStream_t s
 template <class T>
 void launch_square(const T* x, T* out, int64_t n, cudaStream_t stream);
 
-// out (h, w) = m (h, k) @ n (k, w), row-major; h > 0, w > 0, h at most 65535 * TILE, and k at
-// most INT_MAX - TILE: the kernel counts to it in an int.
+// out (h, w) = m (h, k) @ n (k, w), row-major; h > 0, w > 0, and h at most 65535 * TILE.
 template <class T>
 void launch_matmul(const T* m, const T* n, T* out, int64_t h, int64_t w, int64_t k, cudaStream_t stream);

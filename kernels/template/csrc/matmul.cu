@@ -7,13 +7,13 @@
 // No thread returns early: all of them must reach every barrier.
 template <class T>
 __global__ void matmul_kernel(const T* __restrict__ m, const T* __restrict__ n, T* __restrict__ out, int64_t h,
-                              int64_t w, int k) {
+                              int64_t w, int64_t k) {
     __shared__ T m_tile[TILE][TILE], n_tile[TILE][TILE];
     int tr = threadIdx.y, tc = threadIdx.x;
     int64_t r = int64_t(blockIdx.y) * TILE + tr, c = int64_t(blockIdx.x) * TILE + tc;
 
     T o = 0;
-    for (int start = 0; start < k; start += TILE) {
+    for (int64_t start = 0; start < k; start += TILE) {
         m_tile[tr][tc] = r < h && start + tc < k ? m[r * k + start + tc] : T(0);    // guard
         n_tile[tr][tc] = start + tr < k && c < w ? n[(start + tr) * w + c] : T(0);  // guard
         __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
@@ -26,7 +26,7 @@ __global__ void matmul_kernel(const T* __restrict__ m, const T* __restrict__ n, 
 template <class T>
 void launch_matmul(const T* m, const T* n, T* out, int64_t h, int64_t w, int64_t k, cudaStream_t stream) {
     dim3 threads(TILE, TILE), blocks((w + TILE - 1) / TILE, (h + TILE - 1) / TILE);
-    matmul_kernel<<<blocks, threads, 0, stream>>>(m, n, out, h, w, int(k));
+    matmul_kernel<<<blocks, threads, 0, stream>>>(m, n, out, h, w, k);
     check_launch("matmul_kernel", blocks.x, blocks.y);
 }
 

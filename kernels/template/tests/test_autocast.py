@@ -54,12 +54,12 @@ def test_float64_stays(device):
         assert my_kernels.matmul(m, n).dtype == torch.float64
 
 
-def test_compiles_in_one_graph(device):
+def test_compiles_in_one_graph(kernel_device):
     def function(m, n):
         return my_kernels.matmul(torch.mm(m, n), n).sum()
 
-    tensors = inputs(2, device)
-    with torch.autocast(device.type, dtype=torch.bfloat16):
+    tensors = inputs(2, kernel_device)
+    with torch.autocast(kernel_device.type, dtype=torch.bfloat16):
         expected = function(*tensors)
         loss = torch.compile(function, fullgraph=True, backend="aot_eager")(*tensors)
     assert loss.dtype == torch.float32

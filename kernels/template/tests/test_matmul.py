@@ -58,12 +58,6 @@ def test_more_rows_than_a_grid_reaches(kernel_device):
         my_kernels.matmul(m, n)
 
 
-def test_more_columns_than_the_kernel_counts(kernel_device):
-    one = torch.zeros(1, 1, device=kernel_device)  # expanded, it takes no more memory than this
-    with pytest.raises(ValueError, match="m has 2147483648 columns, but the kernel counts to 2147483631"):
-        my_kernels.matmul(one.expand(1, 2**31), one.expand(2**31, 1))
-
-
 def test_gradients(device):
     inputs = matrices(3, 4, 2, device, torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(my_kernels.matmul, inputs)

@@ -8,6 +8,3 @@ from tests.nsight.cases import atomics, branches, copies, elements, matmul, pict
 
 _FILES = (elements, pictures, branches, matmul, copies, transpose, shared_memory, atomics)  # in the recording's order
 LAUNCHES = [launch for file in _FILES for launch in file.LAUNCHES]
-
-# Not counted on a GPU yet: `python -m bench.recorded.nsight` counts these too, and then they are no longer listed here.
-WAITING = {"rung_async", "rung_async_large", "matmul_row", "matmul_rows", "matmul_rows_vector"}

@@ -92,6 +92,8 @@ torch.library.register_autograd("my_kernels::matmul", _matmul_gradient, setup_co
 
 # ---- under torch.autocast: the kernels compute in float32 ----------------------------------------------------------
 
+# In torch 2.11, torch.compile takes the rule that was registered last, on either device: so that is the kernels' own.
+_devices = ("cpu", "cuda") if built_for == "cuda" else ("cuda", "cpu")
 for _name in ("vector_add", "square", "matmul"):
-    for _device in ("cpu", "cuda"):
+    for _device in _devices:
         torch.library.register_autocast(f"my_kernels::{_name}", _device, torch.float32)
