@@ -8,3 +8,6 @@ from tests.nsight.cases import atomics, branches, copies, elements, matmul, pict
 
 _FILES = (elements, pictures, branches, matmul, copies, transpose, shared_memory, atomics)  # in the recording's order
 LAUNCHES = [launch for file in _FILES for launch in file.LAUNCHES]
+
+# Not counted on a GPU yet: `python -m bench.recorded.nsight` counts these too, and then they are no longer listed here.
+WAITING = {"transpose_units", "transpose_units_swizzled", "transpose_large", "transpose_registers"}
