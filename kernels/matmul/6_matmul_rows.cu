@@ -7,13 +7,7 @@
 // Blocks and threads are flat.
 #include "../cdiv.h"
 #include "tiles.h"
-
-// The sum over the 32 lanes of a warp. In each round a lane adds what the lane `half` away has; after five rounds each
-// lane has the sum of all.
-__device__ inline float sum_over_warp(float sum) {
-    for (int half = 16; half > 0; half /= 2) sum += __shfl_xor_sync(0xffffffff, sum, half);
-    return sum;
-}
+#include "warp.h"
 
 // A warp does one row of m, and reads it side by side. n comes from global memory, and so mostly from the cache.
 template <int WIDTH>
@@ -45,12 +39,12 @@ __global__ void matmul_rows_kernel(const float* __restrict__ m, const float* __r
     float sums[ROWS][WIDTH] = {}, a[ROWS];
     for (int start = 0; start < k; start += STEPS) {
         int steps = min(STEPS, k - start);
-        if (start > 0) __syncthreads();  // otherwise a thread overwrites elements that others still read
+        if (start > 0) __syncthreads();  // otherwise a thread overwrites what others still read
         for (int i = threadIdx.x; i < steps * WIDTH; i += blockDim.x) {
             int s = i / WIDTH, c = i % WIDTH;
             n_tile[c][s] = c < w ? n[(start + s) * w + c] : 0.0f;  // guard
         }
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that others have not loaded yet
         for (int i = lane; i < steps; i += 32) {
             for (int t = 0; t < ROWS; ++t) a[t] = m[min(r0 + t, h - 1) * k + start + i];
             for (int c = 0; c < WIDTH; ++c) {
@@ -77,12 +71,12 @@ __global__ void matmul_rows_vector_kernel(const float* __restrict__ m, const flo
     __align__(16) float sums[ROWS][WIDTH] = {}, a[ROWS][4], b[4];
     for (int start = 0; start < k; start += STEPS) {
         int steps = min(STEPS, k - start);
-        if (start > 0) __syncthreads();  // otherwise a thread overwrites elements that others still read
+        if (start > 0) __syncthreads();  // otherwise a thread overwrites what others still read
         for (int i = threadIdx.x; i < steps * WIDTH; i += blockDim.x) {
             int s = i / WIDTH, c = i % WIDTH;
             n_tile[c][s] = c < w ? n[(start + s) * w + c] : 0.0f;  // guard
         }
-        __syncthreads();  // otherwise a thread reads elements that other threads have not loaded yet
+        __syncthreads();  // otherwise a thread reads elements that others have not loaded yet
         for (int i = 4 * lane; i < steps; i += 128) {
             for (int t = 0; t < ROWS; ++t) copy4(a[t], m + min(r0 + t, h - 1) * k + start + i);
             for (int c = 0; c < WIDTH; ++c) {

@@ -145,12 +145,7 @@ def test_what_the_pages_say_of_the_recorded_figures_holds():
     reading, *_, narrow = (row["bytes"] / row["seconds"] for row in RECORDED["narrow"]["rows"])
     assert narrow > 0.9 * reading
     lessons = RECORDED["lessons"]
-    orders, tiles, ladder = (lessons[name] for name in ("orders of products", "tiles", "ladder"))
-    as_it_is, _, _, down, _ = orders.values()
-    assert sorted(orders.values())[-1] == as_it_is and 0.85 * as_it_is < down < 0.92 * as_it_is
-    names, rates = list(tiles), list(tiles.values())
-    assert min(rates[-2:]) > max(0.99 * max(rates), *rates[:-2]) and min(tiles, key=tiles.get) == names[0]
-    assert rates[-3] < 0.97 * rates[-1]
+    ladder = lessons["ladder"]
     *rungs, library = ladder.values()  # of lesson 11: every rung gains, but the last
     gains = [later / earlier for earlier, later in pairwise(rungs)]
     assert min(gains[:-1]) > 1 and 0.99 < gains[-1] < 1.01 and rungs[-1] > 6 * ladder["naive"]
@@ -162,9 +157,21 @@ def test_what_the_pages_say_of_the_recorded_figures_holds():
     assert 5 < tensor_cores["TF32"] / peak < 6 and 9.5 < tensor_cores["bfloat16"] / peak < 10.5
     counters = lessons["loop counter"]  # of lesson 06: "nearly doubles"
     assert 1.7 < counters["size_t"] / counters["int"] < 2
-    pieces, _ = lessons["pieces of a narrow product"]
-    short, long = pieces.values()
-    assert all(long[rows] < short[rows] for rows in long) and min(long, key=long.get) == "6 rows"
+
+
+def test_what_lesson_12_says_of_its_figures_holds():
+    lessons = RECORDED["lessons"]
+    warp, at_once, in_flight, large, _ = lessons["copies in flight"].values()
+    assert 0 < at_once - warp < in_flight - at_once  # "the flight brings most"
+    assert in_flight < large < 1.05 * in_flight  # "so little"
+    *gaps, library = lessons["no gaps"].values()
+    gains = [after / before for before, after in pairwise(gaps)]
+    assert min(gains) > 1 and gains[1] == min(gains)  # "each pays, the copies least"
+    assert gaps[-2] < library < gaps[-1]
+    sides = {side: speeds["64 x 128"] > speeds["128 x 256"] for side, speeds in lessons["two tiles"].items()}
+    assert [side for side, small in sides.items() if small] == ["512", "1024", "1536", "3072"]
+    reading, library, *steps = lessons["steps of a narrow product"].values()
+    assert steps == sorted(steps, reverse=True) and steps[-1] < 1.15 * reading and steps[-1] < library
 
 
 def test_what_lesson_09_says_of_each_transpose_holds():

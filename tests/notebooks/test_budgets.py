@@ -12,7 +12,7 @@ import kernels
 ROOT = Path(kernels.__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 # "00", "90" and "91" need no exercises, and may explain more per line of code
-LESSONS = ("01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "16", "17")
+LESSONS = ("01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "16", "17")
 SECOND_EDITION = [path for path in NOTEBOOKS if path.name[:2] in ("00", *LESSONS, "90", "91")]
 
 MOST_WORDS, MOST_WORDS_IN_A_CELL, MOST_WORDS_PER_LINE = 2500, 120, 7

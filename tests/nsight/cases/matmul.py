@@ -94,6 +94,10 @@ for rung, grid, block in [
     source = MATMUL if name == "uncoalesced" else REGISTERS
     add(f"rung_{name}", source, f"matmul_{name}_kernel{sizes}", grid, block, matrices(128, 128, 64), [2])
 
+for name, sizes, columns in (("rung_async", "8, 8", 128), ("rung_async_large", "16, 8", 256)):
+    kernel = f"matmul_async_kernel<128, {columns}, 8, {sizes}>"
+    add(name, kernels.source("matmul_async"), kernel, 1, 256, matrices(128, columns, 64), [2])
+
 add(
     "rung_pipelined",
     kernels.source("matmul_fast"),
@@ -103,6 +107,10 @@ add(
     matrices(128, 256, 64),
     [2],
 )
+for kernel, rows in (("row_kernel<10>", 1), ("rows_kernel<10, 4, 800>", 4), ("rows_vector_kernel<10, 4, 800>", 4)):
+    name = f"matmul_{kernel.partition('_kernel')[0]}"
+    add(name, kernels.source("matmul_rows"), f"matmul_{kernel}", 64 // (8 * rows), 256, matrices(64, 10, 784), [2])
+
 add(
     "matmul_narrow",
     kernels.source("matmul_narrow"),
