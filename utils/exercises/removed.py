@@ -14,14 +14,18 @@ def kept_loads(source, name) -> dict[str, tuple[int, int]] | None:
     """By space, how many load instructions a kernel has, and how many it would have if nvcc kept every read apart.
 
     Such as {"shared": (68, 128)}; the second count is from the same kernel with `volatile` memory. A space whose counts
-    are equal is left out. None if a compiler is missing, or if the source does not take such memory.
+    are equal is left out. None if a compiler is missing, if the source does not take such memory, or if the two kernels
+    differ in more than that: they are unrolled alike if both have the same number of arithmetic instructions.
     """
     from utils.cuda.kernel import compile_kernel
 
     try:
-        kept, written = (_loads(compile_kernel(text, name).sass) for text in (source, _with_volatile_memory(source)))
+        as_is, apart = (compile_kernel(text, name).sass for text in (source, _with_volatile_memory(source)))
     except CourseError:
         return None
+    if as_is.counts.get("arithmetic") != apart.counts.get("arithmetic"):
+        return None
+    kept, written = _loads(as_is), _loads(apart)
     return {space: (kept[space], written[space]) for space in _SPACES if kept[space] < written[space]}
 
 
