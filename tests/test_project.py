@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,6 +143,28 @@ def test_addresses_are_one_and_the_same():
 def code_of(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     return [as_text(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def test_the_set_up_cell_fetches_the_course_or_says_what_is_missing(tmp_path):
+    """Away from the course, as on Colab: a small repository stands in for the course."""
+    far, here = tmp_path / "far", tmp_path / "here"
+    start = far / "utils" / "lesson" / "start.py"
+    start.parent.mkdir(parents=True)
+    start.write_text("def start():\n    print('started')\n")
+    here.mkdir()
+    git = ["git", "-C", far, "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q", "-b", "v1"], ["add", "."], ["commit", "-q", "-m", "a"]):
+        subprocess.run([*git, *command], check=True)
+    (cell,) = [source for source in code_of(NOTEBOOKS[0]) if "REPO, REF =" in source]
+
+    def run(repo, ref):
+        text = re.sub(r"^REPO, REF = .*", f"REPO, REF = {str(repo)!r}, {ref!r}", cell, flags=re.M)
+        return subprocess.run([sys.executable, "-I", "-S", "-c", text], cwd=here, capture_output=True, text=True)
+
+    assert "This lesson cannot find the course" in run("", "").stderr
+    missing = run(far, "v2").stderr
+    assert "v2 not found" in missing and f"ConnectionError: git cannot fetch v2 of {far}" in missing
+    assert run(far, "v1").stdout == "started\n" and (here / "course").is_dir()
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
