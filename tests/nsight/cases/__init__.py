@@ -10,5 +10,4 @@ _FILES = (elements, pictures, branches, matmul, copies, transpose, shared_memory
 LAUNCHES = [launch for file in _FILES for launch in file.LAUNCHES]
 
 # Not counted on a GPU yet: `python -m bench.recorded.nsight` counts these too, and then they are no longer listed here.
-WAITING = {"transpose_units", "transpose_units_swizzled", "transpose_large", "transpose_registers"}
-WAITING |= {"rung_async", "rung_async_large", "matmul_row", "matmul_rows", "matmul_rows_vector"}
+WAITING: set[str] = set()
