@@ -11,9 +11,7 @@ import kernels
 
 ROOT = Path(kernels.__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-# "00", "90" and "91" need no exercises, and may explain more per line of code
-LESSONS = ("01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "16", "17")
-SECOND_EDITION = [path for path in NOTEBOOKS if path.name[:2] in ("00", *LESSONS, "90", "91")]
+EXEMPT = ("00", "90", "91")  # they need no exercises, and may explain more per line of code
 
 MOST_WORDS, MOST_WORDS_IN_A_CELL, MOST_WORDS_PER_LINE = 2500, 120, 7
 MOST_LINES, MOST_LINES_OF_A_KERNEL, MOST_LINES_IN_THE_MIDDLE = 25, 40, 5
@@ -52,7 +50,7 @@ def over_budget(cells, number) -> list[str]:
     return [
         *_texts(cells),
         *_code(cells),
-        *(_exercises_and_ratio(cells) if number in LESSONS else []),
+        *(_exercises_and_ratio(cells) if number not in EXEMPT else []),
         *_pictures(cells),
     ]
 
@@ -108,23 +106,10 @@ def _pictures(cells):
                 yield f"{cell['id']}: a picture without alt text"
 
 
-def test_all_lessons_with_budgets_are_there():
-    assert [path.name[:2] for path in SECOND_EDITION] == ["00", *LESSONS, "90", "91"]
-
-
-@pytest.mark.parametrize("path", SECOND_EDITION, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_lesson_keeps_to_its_budgets(path):
     found = over_budget(cells_of(path), path.name[:2])
     assert found == []
-
-
-@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path not in SECOND_EDITION], ids=lambda path: path.stem)
-def test_cells_are_small(path):
-    code = [source(cell) for cell in cells_of(path) if cell["cell_type"] == "code"]
-    lengths = [len(text.splitlines()) for text in code]
-    assert median(lengths) <= MOST_LINES_IN_THE_MIDDLE
-    for text, length in zip(code, lengths, strict=True):
-        assert length <= (MOST_LINES_OF_A_KERNEL if is_cuda(text) else MOST_LINES), f"{length} lines: {text[:80]!r}"
 
 
 # ---------------------------------------------------------------- the budgets themselves, on a small lesson
