@@ -15,7 +15,7 @@ no_python = { echo "There is no python3 here: install Python 3.10 or newer." >&2
 
 workers = -n auto --maxprocesses 4 --dist loadscope
 
-.PHONY: help course test test-browser lint lab reset handout grade doctor outputs bench bench-build bench-engine publish clean clean-cache
+.PHONY: help course test test-browser lint lab reset handout grade doctor site outputs bench bench-build bench-engine publish clean clean-cache
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -70,6 +70,13 @@ doctor: ## what this machine has for the course, what is missing, and how to fix
 	@command -v $(any_python) >/dev/null || $(no_python)
 	@$(any_python) -m utils.manage.install --needs doctor
 	@$(any_python) -m utils.manage.doctor
+
+site: ## the lessons with their outputs as pages, in build/site; runs no lesson
+	@$(ready) site
+ifndef PYTHON
+	@$(PY) -c "import sphinx, myst_nb, sphinx_book_theme" 2>/dev/null || $(PY) -m pip install --quiet --editable ".[docs]"
+endif
+	@$(PY) -m utils.manage.site
 
 outputs: ## run the lessons in place, to refresh the committed outputs on a machine with a GPU (LESSON=03)
 	@$(ready) outputs

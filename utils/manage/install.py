@@ -34,6 +34,7 @@ NEEDS = {
     "outputs": RUNS_LESSONS,
     "test": [*RUNS_LESSONS, "nbval", "pytest", "ruff", "xdist"],
     "test-browser": ["torch", "jupyterlab", "ipykernel", "pytest", "playwright"],
+    "site": ["sphinx", "myst_nb", "sphinx_book_theme"],
     "lint": ["ruff"],
     "lab": ["jupyterlab", "ipykernel"],
     "bench": ["torch", "torchvision", "numpy", "tqdm"],
@@ -43,7 +44,7 @@ NEEDS = {
 
 
 # Which of pyproject.toml's lists of extras names them, where it is not `test`.
-EXTRAS = {"test-browser": "test,browser"}
+EXTRAS = {"test-browser": "test,browser", "site": "docs"}
 
 
 class SetUpError(CourseError):

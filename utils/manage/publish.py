@@ -62,13 +62,17 @@ def in_colab(repo: str, ref: str, name: str) -> str:
     return f"https://colab.research.google.com/github/{repo}/blob/{quote(ref)}/colab/{quote(name)}"
 
 
+def in_binder(repo: str, ref: str, name: str) -> str:
+    """The address that opens the copy of a notebook in Binder."""
+    return f"https://mybinder.org/v2/gh/{repo}/{quote(ref, safe='')}?urlpath=lab/tree/lab/{quote(name)}"
+
+
 def badges(repo: str, ref: str, name: str) -> str:
     """Markdown for two badges that open a notebook's copy, given by its file's name."""
-    colab = in_colab(repo, ref, name)
-    binder = f"https://mybinder.org/v2/gh/{repo}/{quote(ref, safe='')}?urlpath=lab/tree/lab/{quote(name)}"
+    colab = "https://colab.research.google.com/assets/colab-badge.svg"
     return (
-        f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({colab})\n"
-        f"[![Open in Binder](https://mybinder.org/badge_logo.svg)]({binder})"
+        f"[![Open in Colab]({colab})]({in_colab(repo, ref, name)})\n"
+        f"[![Open in Binder](https://mybinder.org/badge_logo.svg)]({in_binder(repo, ref, name)})"
     )
 
 
