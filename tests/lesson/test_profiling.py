@@ -104,6 +104,16 @@ def test_few_operators_leave_their_colours_to_kernels(tmp_path):
     assert [text.get_text() for text in legend.get_texts()] == ["aten::op", *(f"kernel{i}" for i in range(7))]
 
 
+def test_the_legend_is_no_wider_than_the_timeline(tmp_path):
+    names = [f"sm80_xmma_gemm_f32f32_nt_n_tilesize32x128x8_stage3_execute_kernel_{i}" for i in range(8)]
+    show_trace(trace(tmp_path, *(event(name, 10 * i, 9, "kernel", 7) for i, name in enumerate(names))))
+    fig = plt.gcf()
+    (legend,) = fig.legends
+    assert legend.get_window_extent().x1 <= fig.bbox.x1
+    named = [text.get_text() for text in legend.get_texts()]
+    assert named[3] == "sm80_xmma_gemm..._execute_kernel_3"
+
+
 def test_a_trace_without_operators_is_refused(tmp_path):
     with pytest.raises(ValueError, match="trace.json holds no operators"):
         show_trace(trace(tmp_path, event("PyTorch Profiler (0)", 0, 5, "Trace")))

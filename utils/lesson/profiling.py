@@ -80,8 +80,10 @@ def show_trace(trace) -> None:
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("milliseconds", fontsize=TEXT)
     ax.spines[["top", "right", "left"]].set_visible(False)
-    legend = [Patch(facecolor=colour, edgecolor="#555555", label=name) for name, colour in colours.items()]
-    place = {"loc": "outside upper left", "fontsize": TEXT, "frameon": False, "ncols": 4}
+    legend = [Patch(facecolor=colour, edgecolor="#555555", label=_label(name)) for name, colour in colours.items()]
+    labels = [len(patch.get_label()) for patch in legend]
+    columns = 4 if sum(max(labels[at : at + 2]) for at in range(0, len(labels), 2)) <= 100 else 3
+    place = {"loc": "outside upper left", "fontsize": TEXT, "frameon": False, "ncols": columns}
     fig.legend(handles=legend, title="most time, with what they call:", title_fontsize=TEXT, alignment="left", **place)
     describe(f"timeline of {', '.join(rows)}, {end:.3g} ms; most time: {', '.join(colours)}", fig)
 
@@ -108,6 +110,11 @@ def bars_of(trace) -> list[Bar]:
         mark = event["cat"] == "user_annotation"
         bars.append(Bar(row, lane, short(event["name"]), event["ts"] - first, event["dur"], mark))
     return bars
+
+
+def _label(name) -> str:
+    """A name for the legend, where three columns have room for 34 characters each: a longer one without its middle."""
+    return name if len(name) <= 34 else f"{name[:14]}...{name[-17:]}"
 
 
 def short(name) -> str:
