@@ -263,8 +263,8 @@ def test_a_number_of_any_kind_is_a_number(number):
 def test_a_fake_kernel_is_called_with_real_devices(capsys):
     def on(device):
         def fake(a, b):
-            if a.dim() != 1 or b.dim() != 1:
-                raise ValueError("two vectors")
+            if a.dim() != 1 or b.dim() != 1 or a.device != b.device:
+                raise ValueError("two vectors on one device")
             return torch.empty(a.shape[0], b.shape[0], dtype=a.dtype, device=device or a.device)
 
         check("17-fake", fake)
