@@ -83,6 +83,12 @@ def test_continuous_integration_runs_the_two_commands():
     assert run.stat().st_mode & 0o111 and run.read_text().rstrip().endswith("exec make test")
 
 
+def test_pages_are_made_by_make_site():
+    jobs = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text())["jobs"]
+    assert "make site PYTHON=python" in [step.get("run") for step in jobs["build"]["steps"]]
+    assert jobs["build"]["steps"][-1]["with"]["path"] == "build/site" and jobs["deploy"]["needs"] == "build"
+
+
 def test_pre_commit_runs_the_same_tools_as_make_lint():
     (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert repo["repo"] == "local"
