@@ -272,4 +272,4 @@ def test_a_fake_kernel_is_called_with_real_devices(capsys):
 
     assert on(None) == "right\n"
     assert on("meta").startswith("wrong: the device should be cpu, but yours is meta")
-    assert on("cpu").startswith("wrong: the device should be cuda, but yours is cpu")
+    assert on("cpu").startswith("wrong: the device should be cuda:0, but yours is cpu")

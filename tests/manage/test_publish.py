@@ -95,7 +95,7 @@ def test_copies_for_colab_have_no_outputs_and_absolute_links(course):
     assert "[b](https://colab.research.google.com/github/ann/cuda/blob/v1/colab/01_b.ipynb#end)" in text
     assert "![p](https://raw.githubusercontent.com/ann/cuda/v1/images/p.png)" in text
     assert "[k](https://github.com/ann/cuda/blob/v1/kernels/copy.cu)" in text
-    assert "[w](https://a.org/b)" in text and "[t](#top)" in text
+    assert "[w](https://a.org/b)" in text and "[t](#top)" in text and "`x[i](y)`" in text
     assert "[b](01_b.ipynb#end)" in path.read_text()  # GitHub and JupyterLab follow the links of the lesson itself
 
 

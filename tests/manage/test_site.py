@@ -12,9 +12,9 @@ import pytest
 
 from utils.ground.errors import CourseError
 from utils.manage import site
-from utils.manage.lessons import ROOT, lessons
+from utils.manage.lessons import ROOT, in_prose, lessons
 from utils.manage.publish import publish_notebook
-from utils.manage.site import Entry, Links, Terms, glossary, in_prose, lesson_page
+from utils.manage.site import Entry, Links, Terms, glossary, lesson_page
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 ENTRIES = glossary()

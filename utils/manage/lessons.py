@@ -14,6 +14,8 @@ from utils.ground.errors import CourseError
 from utils.ground.system import write
 
 ROOT = Path(__file__).resolve().parents[2]
+#: What is code in Markdown: fenced blocks and spans.
+CODE = re.compile(r"^```.*?^```[^\n]*$|`+[^`\n]+`+", re.S | re.M)
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
@@ -49,6 +51,15 @@ def handed_out(text: str) -> str:
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def in_prose(change: Callable[[str], str], text: str) -> str:
+    """Markdown with everything changed that is not code."""
+    parts, at = [], 0
+    for code in CODE.finditer(text):
+        parts += [change(text[at : code.start()]), code[0]]
+        at = code.end()
+    return "".join([*parts, change(text[at:])])
 
 
 def use_this_python(root: Path = ROOT) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from utils.ground.errors import CourseError
 from utils.ground.system import write
-from utils.manage.lessons import handed_out
+from utils.manage.lessons import handed_out, in_prose
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- publish:begin -->", "<!-- publish:end -->"
@@ -127,7 +127,8 @@ def colab_copy(text: str, repo: str, ref: str) -> str:
 
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
-            cell["source"] = LINK.sub(absolute, "".join(cell["source"])).splitlines(keepends=True)
+            source = in_prose(lambda prose: LINK.sub(absolute, prose), "".join(cell["source"]))
+            cell["source"] = source.splitlines(keepends=True)
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -16,17 +16,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
 from utils.ground.errors import CourseError
-from utils.manage.lessons import ROOT, exit_status, lessons
+from utils.manage.lessons import CODE, ROOT, exit_status, in_prose, lessons
 from utils.manage.publish import BLOCK, LINK, address, in_binder, in_colab
 
 OLDEST = (3, 11)  # for Sphinx and MyST-NB
-CODE = re.compile(r"^```.*?^```[^\n]*$|`+[^`\n]+`+", re.S | re.M)
 # What a term is never linked in: code, headings, links, HTML.
 UNLINKED = rf"{CODE.pattern}|^#+ [^\n]*$|!?\[[^\]\n]*\]\([^)\n]*\)|<summary>.*?</summary>|<!--.*?-->|</?\w[^>\n]*>"
 ENTRY = re.compile(r"- \*\*([^*]+)\*\*: (.+) \(\[lesson (\d\d)\]\(\.\./notebooks/((\d\d)_\w+\.ipynb)\)\)")
@@ -69,15 +68,6 @@ def glossary(root: Path = ROOT) -> list[Entry]:
 
 
 # ---------------------------------------------------------------- Markdown
-
-
-def in_prose(change: Callable[[str], str], text: str) -> str:
-    """Markdown with everything changed that is not code."""
-    parts, at = [], 0
-    for code in CODE.finditer(text):
-        parts += [change(text[at : code.start()]), code[0]]
-        at = code.end()
-    return "".join([*parts, change(text[at:])])
 
 
 class Terms:
