@@ -19,14 +19,12 @@ SOUND = [case.twin for case in BUGS] + [case.launch for case in CLEAN]
 
 
 @pytest.fixture(scope="module")
-def built():
-    """Build what the tests trace, on all cores. The library without a trace, which nothing here runs, is left out."""
+def built(unjudged):
+    """Build what the tests trace, on all cores."""
     traced = partial(engine.module, traced=True)
     launches = {(launch.source, launch.kernel) for launch in [*(case.launch for case in BUGS), *SOUND]}
-    with ThreadPoolExecutor(os.cpu_count()) as pool, pytest.MonkeyPatch.context() as patch:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         wait([pool.submit(traced, *wanted) for wanted in launches])  # what does not build fails in its own test
-        patch.setattr(engine, "module", lambda *args, **options: traced(*args, **{**options, "traced": True}))
-        yield
 
 
 @pytest.mark.usefixtures("built")

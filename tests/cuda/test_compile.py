@@ -259,9 +259,9 @@ def test_function_that_is_declared_and_never_defined(backend):
     ("change", "message"),
     [
         (("128>>>(", "128>>(("), "this launch has `<<<` but no `>>>`"),
-        (("out[i] = 2 * x[i];", 'asm("exit;");'), "`asm`: inline PTX needs a GPU"),
+        (("out[i] = 2 * x[i];", 'asm("exit;");'), "`exit` in an asm statement needs a GPU"),
         (("    int i =", "    __shared__ int s = 1; int i ="), "cannot have an initial value"),
-        (("    int i =", '    asm volatile(""); int i ='), "inline PTX needs a GPU"),
+        (("    int i =", '    asm volatile("frob;"); int i ='), "knows no instruction `frob`"),
     ],
 )
 def test_what_cannot_be_translated_names_its_line(on_cpu, change, message):
@@ -300,7 +300,7 @@ def test_no_compiler_names_the_command(fresh, on_cpu, monkeypatch):
 def test_gpu_without_nvcc_names_the_command(fresh, monkeypatch):
     monkeypatch.setattr(utils.cuda.compile, "device", lambda: torch.device("cuda"))
     monkeypatch.setattr(toolchain, "cuda_home", lambda: None)
-    with pytest.raises(ToolchainError, match=r'there is a GPU, but no nvcc.*pip install "cuda-toolkit\[nvcc,.*\]=='):
+    with pytest.raises(ToolchainError, match=r"there is a GPU, but no nvcc.*pip install 'cuda-toolkit\[nvcc,.*\]=="):
         load_cuda(CUDA, CPP, ["twice"])
 
 

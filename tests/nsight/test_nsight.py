@@ -14,6 +14,7 @@ RECORDED = json.loads(RECORDING.read_text())["launches"]
 DIFFER = json.loads(DIFFERENCES.read_text()) if DIFFERENCES.exists() else {}
 
 
+@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.name)
 def test_counts_are_those_of_nsight_compute(launch):
     if launch.name in WAITING and launch.name not in RECORDED:

@@ -32,7 +32,7 @@ from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError, refused
 from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
-from utils.cuda.gpu.split import NotSplit, device_code, includes_torch
+from utils.cuda.gpu.split import NotSplit, device_code
 from utils.ground.errors import ToolchainError
 
 __all__ = ["Judge", "Judged", "on_extension", "on_kernels", "on_program"]
@@ -132,7 +132,7 @@ def on_kernels(source, names, given=()) -> Judge:
 def on_extension(cuda_src) -> Judge | None:
     """The judge of load_cuda's `cuda_src`: without the host's code, if it uses torch. None if the kernels do."""
     flags, architecture = tuple(extension.NVCC_FLAGS), _architecture()
-    if not (includes_torch(cuda_src) or cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src)):
+    if not (cxx.includes_torch(cuda_src) or cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src)):
         return Judge(cuda_src, cuda_src, (), "instances", flags, architecture)
     try:
         code = device_code(cuda_src)

@@ -74,7 +74,7 @@ def test_no_nvcc(bare):
     assert toolchain.cuda_home() is None
     with pytest.raises(ToolchainError, match="no nvcc") as missing:
         toolchain.use_cuda_toolkit()
-    assert missing.value.fix.endswith('-m pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.2.*"')
+    assert missing.value.fix.endswith("-m pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.2.*'")
 
 
 def test_nvcc_of_an_environment_variable_comes_first(bare, tmp_path, monkeypatch):

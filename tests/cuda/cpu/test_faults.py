@@ -215,13 +215,14 @@ torch::Tensor scaled(torch::Tensor x, int over, bool freed, bool host) {
     if (host) cudaFreeHost(b); else cudaFree(b);
     return y;
 }
+int64_t last_error() { return cudaGetLastError(); }
 """
-DECLARED = "torch::Tensor scaled(torch::Tensor x, int over, bool freed, bool host);"
+DECLARED = "torch::Tensor scaled(torch::Tensor x, int over, bool freed, bool host); int64_t last_error();"
 
 
 @pytest.mark.parametrize("host", [False, True])
 def test_memory_from_cudamalloc_has_guards(host):
-    module, x = load_cuda(ALLOCATED, DECLARED, ["scaled"]), torch.arange(30.0)
+    module, x = load_cuda(ALLOCATED, DECLARED, ["scaled", "last_error"]), torch.arange(30.0)
     assert guard.guard_tensors() in (True, False)
     assert (module.scaled(x, 0, False, host) == 2 * x).all()
     for over, told in (
@@ -237,16 +238,17 @@ def test_memory_from_cudamalloc_has_guards(host):
         module.scaled(x, 0, True, host)
     other = compile_kernel("__global__ void two(float* x) { x[0] = 2; }", "two")
     other[1, 1](x)  # an error that the extension has not asked for is none of this launch
-    assert x[0] == 2
+    assert x[0] == 2 and module.last_error() == 1  # the second cudaFree
 
 
 def test_a_traced_extension_knows_memory_from_cudamalloc():
-    module, x = load_cuda(ALLOCATED, DECLARED, ["scaled"], trace=True), torch.arange(30.0)
+    module, x = load_cuda(ALLOCATED, DECLARED, ["scaled", "last_error"], trace=True), torch.arange(30.0)
     assert (module.scaled(x, 0, False, False) == 2 * x).all() and module.trace.ok
     with pytest.raises(RuntimeError, match=r"thread \(27,0,0\) .* writes y\[30\], but y has 30 elements \(line 5:"):
         module.scaled(x, 3, False, False)
     with pytest.raises(RuntimeError, match=r"reads memory that was freed: a cudaMalloc allocation .* \(line 5:"):
         module.scaled(x, 0, True, False)
+    assert module.last_error() == 1
 
 
 # ---- refused ---------------------------------------------------------------------------------------------------------

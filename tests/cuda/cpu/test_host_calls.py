@@ -7,7 +7,8 @@ import subprocess
 import pytest
 import torch
 
-from utils import load_cuda
+from utils import CompileError, load_cuda
+from utils.cuda.cpu import constructors
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -97,3 +98,57 @@ def test_the_stop_button_ends_a_loop_of_host_code(host):
     with subprocess.Popen(["sh", "-c", f"sleep 1; kill -INT {os.getpid()}"]), pytest.raises(KeyboardInterrupt):
         host(x, 11, 0)
     assert host(x, -1, 0) == 4
+
+
+# ---- before the first call -------------------------------------------------------------------------------------------
+
+GLOBAL = """
+#include <stdexcept>
+#include <torch/types.h>
+struct Table {
+    int64_t entry;
+    Table(int64_t kind) : entry(kind) {
+        if (kind == 1) *reinterpret_cast<volatile int*>(0) = 1;
+        if (kind == 2) for (volatile int turn = 0;; turn++);
+        if (kind == 3) throw std::runtime_error("no table");
+    }
+};
+static Table table(KIND);
+int64_t entry() { return table.entry; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (1, "ends the process: Segmentation fault"),
+        (2, "does not end .it was stopped after 4 s of processor time"),
+        (3, r"ends the process: Aborted; its last words: .*no table"),
+    ],
+)
+def test_a_global_variable_that_cannot_be_set(monkeypatch, kind, told):
+    monkeypatch.setattr(constructors, "MOST_SECONDS", 4)
+    with pytest.raises(
+        CompileError, match=f"what sets global variables such as `table` runs when .* loaded, and {told}"
+    ) as raised:
+        load_cuda(GLOBAL.replace("KIND", str(kind)), "int64_t entry();", ["entry"])
+    assert raised.value.line == 12
+
+
+def test_a_global_variable_that_can_be_set():
+    assert load_cuda(GLOBAL.replace("KIND", "5"), "int64_t entry();", ["entry"]).entry() == 5
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('int n = 3;\nstatic float x[2] = {1, 2};\nconst char* names[] = {"a"};', None),
+        ("__device__ float w[3];\nconstexpr int k = f(3);\nnamespace cg = cooperative_groups;", None),
+        ("struct A { A(); };\nenum E { a };\nextern A other;\nint f() { A inside; return 1; }", None),
+        ("int f();\nint n = f();", (2, "n")),
+        ("struct A { A(); };\n\nA here;", (3, "here")),
+        ("namespace own {\nstd::vector<int> v;\n}", (2, "v")),
+    ],
+)
+def test_which_global_variables_take_code(source, found):
+    assert constructors.global_with_code(source) == found

@@ -42,7 +42,16 @@ __all__ += [
     "launch",
     "launches",
 ]
-__all__ += ["FILES", "step_over", "text_at", "uses_python", "uses_torch", "uses_volatile"]
+__all__ += [
+    "FILES",
+    "TORCH_HEADERS",
+    "includes_torch",
+    "step_over",
+    "text_at",
+    "uses_python",
+    "uses_torch",
+    "uses_volatile",
+]
 
 #: The reader's own text, on which everything built with its help depends.
 FILES = (Path(__file__), Path(lexer.__file__))
@@ -353,6 +362,14 @@ def instance(name) -> tuple[str, str] | None:
 def called(source) -> set[str]:
     """Every word before a parenthesis: what the source declares, defines or calls, and its macros."""
     return {token.text for token, after in pairwise(tokens(source)) if after.text == "(" and token.text.isidentifier()}
+
+
+TORCH_HEADERS = ("torch", "ATen", "c10", "caffe2", "pybind11", "Python.h")
+
+
+def includes_torch(source) -> bool:
+    """Whether the source includes one of torch's headers, or Python's."""
+    return any(included(line).startswith(TORCH_HEADERS) for line in directives(source))
 
 
 def uses_torch(source, in_macros=True) -> bool:

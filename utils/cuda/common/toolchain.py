@@ -17,7 +17,7 @@ from pathlib import Path
 
 from utils.ground import system
 from utils.ground.errors import ToolchainError
-from utils.ground.system import short_path
+from utils.ground.system import pip_install
 
 __all__ = [
     "bindings_hint",
@@ -229,9 +229,7 @@ def disassembler() -> Path:
             return folder / "nvdisasm"
     if found := shutil.which("nvdisasm"):
         return Path(found)
-    raise ToolchainError(
-        "there is no nvdisasm, which shows machine code", f"{short_path(sys.executable)} -m pip install triton"
-    )
+    raise ToolchainError("there is no nvdisasm, which shows machine code", pip_install("triton"))
 
 
 def nvcc_hint() -> str:
@@ -239,12 +237,12 @@ def nvcc_hint() -> str:
     version = torch_cuda() or "13"
     if int(version.split(".")[0]) < 13:  # their wheels contain ptxas but no nvcc
         return f"conda install -c conda-forge cuda-nvcc cuda-libraries-dev cuda-version={version}"
-    return f'{short_path(sys.executable)} -m pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]=={version}.*"'
+    return pip_install(f"cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]=={version}.*")
 
 
 def bindings_hint() -> str:
     """The command that installs NVIDIA's cuda-bindings for the CUDA version that torch was built for."""
-    return f'{short_path(sys.executable)} -m pip install "cuda-bindings=={(torch_cuda() or "13").split(".")[0]}.*"'
+    return pip_install(f"cuda-bindings=={(torch_cuda() or '13').split('.')[0]}.*")
 
 
 def cuda_toolkit() -> Path:
@@ -303,4 +301,4 @@ def put_ninja_on_path():
     if not shutil.which("ninja") and shutil.which("ninja", path=folder):
         os.environ["PATH"] = folder + os.pathsep + os.environ.get("PATH", "")
     if not shutil.which("ninja"):
-        raise ToolchainError("ninja is missing", f"{short_path(sys.executable)} -m pip install ninja")
+        raise ToolchainError("ninja is missing", pip_install("ninja"))

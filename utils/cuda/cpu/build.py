@@ -19,7 +19,8 @@ from utils.cuda.common.options import standard
 from utils.cuda.common.program import CUDA
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
-from utils.cuda.cpu import guard, launch_bounds
+from utils.cuda.cpu import constructors, guard, launch_bounds
+from utils.cuda.cpu.ptx.headers import last_headers
 from utils.cuda.cpu.recorded import WRAPS, recorded_flags
 from utils.ground.system import cxx_compiler
 
@@ -82,7 +83,7 @@ def kernel_fingerprint(traced=False) -> str:
 @functools.cache
 def _engine_fingerprint(traced) -> str:
     own = [_file_hash(path) for path in (*sorted(_HERE.glob("*.py")), Path(preprocessor.__file__), *cxx.FILES)]
-    return hashed(_runtime_fingerprint(), own, identity(_compiler(traced)))
+    return hashed(_runtime_fingerprint(), hashed_files(_HERE / "ptx", (".py",)), own, identity(_compiler(traced)))
 
 
 def _file_hash(path) -> str:
@@ -92,7 +93,7 @@ def _file_hash(path) -> str:
 
 @functools.cache
 def _runtime_fingerprint() -> str:
-    parts = hashed_files(_HERE, (".h", ".cuh", ".cpp"))
+    parts = hashed_files(_HERE, (".h", ".cuh", ".cpp", "barrier", "pipeline"))
     return hashed(parts, gpus.TABLE.read_text(), _RUNTIME_FLAGS, identity(cxx_compiler()))
 
 
@@ -132,10 +133,8 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     if traced or in_step:
         flags += _HOOKS + (_HOOKS_CLANG if is_clang else _HOOKS_GCC)
     if in_step:
-        flags += [
-            "-O2" if (traced or optimized) and not recorded else "-O0",
-            *(_IN_STEP_CLANG if is_clang else _IN_STEP_GCC),
-        ]
+        flags += ["-O2" if (traced or optimized) and not recorded else "-O0"]
+        flags += _IN_STEP_CLANG if is_clang else _IN_STEP_GCC
     if traced and _sets_locals(compiler):
         flags += [_SET_LOCALS] if is_clang else [_SET_LOCALS, _SET_LOCALS_GCC]
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
@@ -154,12 +153,10 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     __tracebackhide__ = True
     stem = "recorded" if recorded else "traced" if traced else "kernel"
     macros, others = preprocessor.own_macros(preprocessor.preprocessor_options(options))
-    code = ["#include <cuda_runtime.h>", "#include <cuda_on_cpu/kernel.h>", "#include <cuda_on_cpu/as_nvcc.h>", *macros]
-    code += [
-        "#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH",
-        '#line 1 "cuda_src"',
-        _translated("cuda_src", source, traced, host=False),
-    ]
+    headers = ("cuda_runtime.h", "cuda_on_cpu/kernel.h", *last_headers([source]))
+    code = [*(f"#include <{header}>" for header in headers), *macros]
+    code += ["#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH", '#line 1 "cuda_src"']
+    code.append(_translated("cuda_src", source, traced, host=False))
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
     bounded = launch_bounds.bounded(cxx.declared_kernels(source))
@@ -226,7 +223,9 @@ class Builder:
         """
         __tracebackhide__ = True
         with guard.building():
-            return _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, self.traced, self.recorded, say)
+            log = _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, self.traced, self.recorded, say)
+        constructors.check(cuda_src, folder / f"{name}.so")
+        return log
 
 
 def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, recorded, say):
@@ -240,9 +239,9 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     device_code = ["#include <cuda_runtime.h>"]
     if cxx.uses_python(cuda_src):
         device_code.append("#include <cuda_course/binding.h>")
-    if cxx.uses_torch(cuda_src):
+    if cxx.uses_torch(cuda_src) or cxx.includes_torch(cuda_src):
         device_code += ["#include <cuda_on_cpu/torch_halves.h>", "#include <torch/types.h>"]
-    device_code.append("#include <cuda_on_cpu/as_nvcc.h>")
+    device_code += [f"#include <{header}>" for header in last_headers([cuda_src])]
     device_code += ['#line 1 "cuda_src"', _translated("cuda_src", cuda_src, traced)]
     (folder / "cuda.cpp").write_text("\n".join(device_code) + "\n")
     includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
@@ -299,7 +298,7 @@ def build_program(program, folder, traced=False, say=print) -> str:
         kind = "cuda" if path.suffix in CUDA else "host"
         language = ["-x", "c"] if path.suffix == ".c" else ["-x", "c++"]
         given = flags[1:] if path.suffix == ".c" else flags
-        included = ["cuda_runtime.h", "cuda_on_cpu/as_nvcc.h"] if kind == "cuda" else []
+        included = ["cuda_runtime.h", *last_headers(texts.values())] if kind == "cuda" else []
         for header in (*included, str(folder / "macros.h")):
             given = [*given, "-include", header]
         placed = str(_inside(root, path))

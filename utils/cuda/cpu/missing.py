@@ -33,10 +33,10 @@ _PARTS = [
         r"cub/.*", "cub", "CUB", "write the reduction, scan or sort as a kernel, with cooperative groups for the warps"
     ),
     _Missing(
-        r"cuda/(std/)?\w+",
+        r"cuda/(?!(?:barrier|pipeline)$)(std/)?\w+",
         "cuda",
-        "libcu++",
-        "use __syncthreads, cooperative groups, atomicAdd and __pipeline_memcpy_async",
+        "libcu++ beyond cuda/barrier and cuda/pipeline",
+        "use __syncthreads, cooperative groups and atomicAdd",
     ),
     _Missing(
         r"(cuda_texture_types|texture_\w+|cuda_surface_types|surface_\w+)\.h",
@@ -58,7 +58,6 @@ _PARTS = [
     _Missing(r"nccl\.h", r"nccl\w*", "NCCL", "it needs several GPUs"),
     _Missing(r"(nvrtc|cupti|nvml|nvJitLink)\.h", "", "this part of CUDA", "it needs a GPU"),
     _Missing(r"(cutlass|cute)/.*", "cutlass|cute", "CUTLASS", "it needs a GPU"),
-    _Missing(r"mma\.h", "wmma|nvcuda", "the tensor cores' wmma", "it needs a GPU"),
     _Missing(r"cuda_gl_interop\.h", r"cudaGraphics\w+|cudaGL\w+", "graphics", "copy the pixels to the host"),
     _Missing(
         "",

@@ -20,6 +20,12 @@ _RUNTIME += [
     "5touchEPKvmNS_6AccessES1_",
     "10async_copyEPvPKvmm",
     "10async_waitEm",
+    "8multiplyERKNS_3ptx7ProductEPvPKvS6_S6_PKc",
+    "16transpose_matrixEj",
+    "13load_matricesEPjjbj",
+    "14store_matricesEjPKjjb",
+    "13load_fragmentERKNS_4TileEPvPKvjbPKc",
+    "14store_fragmentERKNS_4TileEPKvPvjbPKc",
 ]  # in namespace cuda_on_cpu
 
 #: For the linker.

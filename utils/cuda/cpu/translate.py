@@ -12,6 +12,8 @@ from utils.cuda.common.missing import unclosed_brace
 from utils.cuda.cpu import cases, launch_bounds, own_names, shared_variables
 from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
+from utils.cuda.cpu.ptx.parse import Refused
+from utils.cuda.cpu.ptx.statements import with_statements
 from utils.ground.errors import CourseError
 
 __all__ = ["NeedsGPU", "TranslationError", "translate"]
@@ -29,8 +31,6 @@ class NeedsGPU(TranslationError):
 _ON_CPU = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "printf": "::cuda_on_cpu::formatted_print"}
 
 _NEEDS_GPU = {
-    **dict.fromkeys(["asm", "__asm__", "__asm"], "inline PTX"),
-    **dict.fromkeys(["wmma", "nvcuda"], "the tensor cores' wmma"),
     **dict.fromkeys(["tex1D", "tex2D", "tex3D", "tex1Dfetch", "tex2DLayered", "texCubemap"], "a texture"),
     **dict.fromkeys(["cudaTextureObject_t", "cudaSurfaceObject_t"], "a texture"),
     **dict.fromkeys(["cp_async_bulk", "CUtensorMap", "cp_async_bulk_tensor"], "the bulk copy engine"),
@@ -52,7 +52,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     for what nvcc would refuse and a C++ compiler would not notice.
     """
     _check_braces(source)
-    source = own_names.renamed(_with_plain_macros(without_missing_headers(source)))
+    source = own_names.renamed(_with_plain_macros(_without_asm(without_missing_headers(source))))
     tokens, marked = cxx.tokens(source), cxx.declared_kernels(source)
     _check_kernels(marked)
     declared = cxx.declarations(source)
@@ -91,6 +91,14 @@ def _error(token, message):
 
 def _needs_gpu(token, message):
     return NeedsGPU(message, line=token.line)
+
+
+def _without_asm(source):
+    try:
+        return with_statements(source)
+    except Refused as refused:
+        kind = NeedsGPU if refused.needs_gpu else TranslationError
+        raise kind(str(refused), line=refused.line) from None
 
 
 def _check_braces(source):

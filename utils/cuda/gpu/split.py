@@ -14,7 +14,7 @@ from utils.cuda.common import cxx
 from utils.cuda.common.diagnostics import refused
 from utils.ground.errors import CourseError
 
-__all__ = ["DeviceCode", "NotSplit", "Split", "device_code", "includes_torch", "split"]
+__all__ = ["DeviceCode", "NotSplit", "Split", "device_code", "split"]
 
 
 class NotSplit(CourseError):
@@ -38,7 +38,6 @@ _DISPATCHED = {
     "AT_DISPATCH_ALL_TYPES": ["uint8_t", "int8_t", "int64_t", "int", "int16_t", "double", "float"],
 }
 _ONLY_ON_GPU = {"threadIdx", "blockIdx", "blockDim", "gridDim", "__shared__", "__syncthreads", "__ldg"}
-_TORCH_HEADERS = ("torch", "ATen", "c10", "caffe2", "pybind11", "Python.h")
 
 
 def split(source) -> Split:
@@ -79,7 +78,7 @@ def split(source) -> Split:
     for name in sorted(gpu_names & {token.text for token in cxx.tokens(_replaced(source, from_host))}):
         raise NotSplit(f"the host uses {name}, which is on the GPU")
     for line in directives:
-        if cxx.included(line).startswith(_TORCH_HEADERS):
+        if cxx.included(line).startswith(cxx.TORCH_HEADERS):
             from_device.append((line[0].start, line[-1].end, _lines(source[line[0].start : line[-1].end])))
     device = _replaced(source, from_device)
     if instances:
@@ -111,7 +110,7 @@ def device_code(source) -> DeviceCode:
     kernels = {item.name: bool(item.template) for item in items if "__global__" in item.words}
     used = {token.text for item in items if _runs_on_gpu(item) for token in item.tokens}
     used |= {token.text for line in directives for token in line}
-    edits, instances, cut = [], [], {"torch", "at", "c10", "std", "::"} if includes_torch(source) else set()
+    edits, instances, cut = [], [], {"torch", "at", "c10", "std", "::"} if cxx.includes_torch(source) else set()
     for item in items:
         words = [token.text for token in item.tokens]
         torch = _uses_torch(source[item.tokens[0].start : item.tokens[-1].end])
@@ -125,7 +124,7 @@ def device_code(source) -> DeviceCode:
             with contextlib.suppress(NotSplit):
                 instances += _instances(item, kernels)
     for line in directives:
-        if cxx.included(line).startswith(_TORCH_HEADERS):
+        if cxx.included(line).startswith(cxx.TORCH_HEADERS):
             edits.append((line[0].start, line[-1].end, _lines(source[line[0].start : line[-1].end])))
     return DeviceCode(_replaced(source, edits), list(dict.fromkeys(instances)), frozenset(cut))
 
@@ -136,7 +135,7 @@ def _uses_torch(text):
 
 def includes_torch(source) -> bool:
     """Whether the source includes one of torch's headers, or Python's."""
-    return any(cxx.included(line).startswith(_TORCH_HEADERS) for line in cxx.directives(source))
+    return any(cxx.included(line).startswith(cxx.TORCH_HEADERS) for line in cxx.directives(source))
 
 
 def _without_code(item, directives):

@@ -165,7 +165,15 @@ def test_race_between_blocks():
     assert found.message == (
         f"{who} both write y[0] in line 7 (`y[i] = x[i];`), and nothing orders blocks within a launch"
     )
-    assert "__syncthreads" not in found.hint and "atomicAdd" in found.hint
+    assert "__syncthreads" not in found.hint and "atomicAdd" in found.hint and "fence" not in found.hint
+
+
+@pytest.mark.parametrize("line, fenced", [(7, False), (6, True)])
+def test_a_race_between_blocks_in_two_lines_may_lack_a_fence(line, fenced):
+    other = {"pc": at(line), "op": "load", "block": [1, 0, 0], "thread": [0, 0, 0]}
+    place = {"block": [0, 0, 0], "thread": [0, 0, 0], "op": "store", "region": "y", "offset": 0}
+    (found,) = traced(problem("race", 7, **place, other=other)).problems
+    assert ("`__threadfence();`" in found.hint) == fenced
 
 
 def test_one_barrier_that_the_compiler_wrote_twice_is_no_problem():

@@ -443,7 +443,7 @@ def matrices(h, w):
 
 
 TRANSPOSES = ["naive", "tiled", "padded", "swizzled", "rows", "wide", "large", "registers", "fast"]
-ARGUMENTS = {  # of every function that kernels/ has, by height and width
+ARGUMENTS = {  # of functions on pictures and matrices, by height and width; tests/kernels traces every kernel
     "rgb_to_grayscale": images,
     "rgb_to_grayscale_2d": images,
     "rgb_to_grayscale_vector": images,
@@ -467,8 +467,8 @@ EXPECTED = {
 SIZES = [(0, 5), (5, 0), (1, 1), (1, 17), (17, 1), (13, 19), (16, 16), (33, 40)]
 
 
-@pytest.mark.parametrize("name", kernels.names())
-def test_no_kernel_of_the_course_raises_an_alarm(name):
+@pytest.mark.parametrize("name", [name for name in kernels.names() if {*kernels.functions(name)} <= ARGUMENTS.keys()])
+def test_no_module_of_the_course_raises_an_alarm(name):
     module = load_cuda(kernels.source(name), kernels.host(name), kernels.functions(name), trace=True)
     for function in kernels.functions(name):
         for size in SIZES:

@@ -108,10 +108,11 @@ EXTENSION = r"""
 #include <torch/extension.h>
 __global__ void add(const float* x, float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] += x[threadIdx.x]; }
 __global__ void shift(const float* x, float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x]; }
-__global__ void sum(const float* x, float* y, int n) {
-    float v = x[threadIdx.x];
+template <class T>
+__global__ void sum(const T* x, T* y, int n) {
+    T v = x[threadIdx.x];
     if (threadIdx.x < n) {
-        float other = __shfl_down_sync((1u << n) - 1, v, 8);
+        T other = __shfl_down_sync((1u << n) - 1, v, 8);
         y[threadIdx.x] = n == 16 || threadIdx.x + 8 < n ? v + other : v;
     }
 }
@@ -125,7 +126,8 @@ void shifted(torch::Tensor x, torch::Tensor y) {
 }
 torch::Tensor summed(torch::Tensor x, int n) {
     auto y = torch::zeros_like(x);
-    sum<<<1, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+    if (x.is_floating_point()) sum<<<1, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+    else sum<<<1, 32>>>(x.data_ptr<int>(), y.data_ptr<int>(), n);
     return y;
 }
 """
@@ -147,10 +149,10 @@ def test_the_same_in_an_extension():
     memory = torch.randn(100)
     with pytest.raises(KernelProblem, match="race|both touch"):
         module.shifted(memory[:60], memory[20:80])
-    x = torch.randn(32)
-    with pytest.raises(KernelProblem, match="what lane 16 holds, which is not in the mask"):
-        module.summed(x, 16)
-    assert torch.equal(module.summed(x, 12)[:4], x[:4] + x[8:12])
+    for x in (torch.randn(32), torch.arange(32, dtype=torch.int32)):
+        with pytest.raises(KernelProblem, match="what lane 16 holds, which is not in the mask"):
+            module.summed(x, 16)
+        assert torch.equal(module.summed(x, 12)[:4], x[:4] + x[8:12])
 
 
 SHUFFLES = r"""

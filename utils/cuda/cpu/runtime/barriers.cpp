@@ -48,17 +48,26 @@ size_t barrier_sum(size_t value, const char* name) {
 
 void barrier(const char* name) { wait_at_barrier(0, name, __builtin_return_address(0)); }
 
-// The lanes of `mask`, apart from those that have ended, go on if all have come with the same mask.
+// The lanes of `mask`, apart from those that have ended, go on if all have come with the same mask, for the same work.
 static void check_meeting(Block& b, unsigned int warp, unsigned int mask) {
     Warp& w = b.warps[warp];
     unsigned int needed = mask & ~w.ended;
     if (!needed || (w.waiting & needed) != needed) return;
-    for (unsigned int rest = needed; rest; rest &= rest - 1)
-        if (w.lanes[__builtin_ctz(rest)]->mask != mask) return;
     int lowest = __builtin_ctz(needed);
+    const WarpWork work = w.lanes[lowest]->work;
+    for (unsigned int rest = needed; rest; rest &= rest - 1) {
+        const Fiber& fiber = *w.lanes[__builtin_ctz(rest)];
+        if (fiber.mask != mask || fiber.work != work) return;
+    }
     // Two places in turn: a lane that is slow to read is at most one meeting behind.
     uint64_t* values = w.met[lowest][w.turn[lowest] ^= 1].values;
     if (b.worker->trace) trace_meeting(*b.worker->trace, b, warp, needed);
+    if (work) {
+        void* brought[32] = {};
+        for (unsigned int rest = needed; rest; rest &= rest - 1)
+            brought[__builtin_ctz(rest)] = reinterpret_cast<void*>(w.lanes[__builtin_ctz(rest)]->value);
+        work(brought, needed);
+    }
     for (unsigned int rest = needed; rest; rest &= rest - 1) {
         int i = __builtin_ctz(rest);
         Fiber* fiber = w.lanes[i];
@@ -76,7 +85,8 @@ void check_meetings(Block& b, unsigned int warp) {
 }
 
 // Returns when all of `mask` have come: the fiber's `mask` is who came, `values` what they brought.
-static Fiber* wait_for_warp(unsigned int mask, uint64_t value, const char* name, const void* code, bool orders) {
+static Fiber* wait_for_warp(unsigned int mask, uint64_t value, const char* name, const void* code, bool orders,
+                            WarpWork work = nullptr) {
     Fiber* me = arrive(name, code);
     Block& b = block();
     unsigned int i = me->number % 32;
@@ -89,6 +99,7 @@ static Fiber* wait_for_warp(unsigned int mask, uint64_t value, const char* name,
     me->mask = mask;
     me->value = value;
     me->orders = orders;
+    me->work = work;
     me->waiting = Waiting::warp;
     w.lanes[i] = me;
     w.waiting |= 1u << i;
@@ -104,6 +115,10 @@ unsigned int lane() {
 }
 
 void meet(unsigned int mask, const char* name) { wait_for_warp(mask, 0, name, __builtin_return_address(0), true); }
+
+void meet_for(WarpWork work, void* brought, const char* name, const void* code) {
+    wait_for_warp(~0u, reinterpret_cast<uintptr_t>(brought), name, code, false, work);
+}
 
 unsigned int ballot(unsigned int mask, bool vote, const char* name) {
     Fiber* me = wait_for_warp(mask, vote, name, __builtin_return_address(0), false);

@@ -10,7 +10,7 @@ namespace cuda_on_cpu {
 
 static constexpr size_t most_copies = 4096;  // of a thread at a time: 64 KB of shared memory, 16 bytes each
 
-// The oldest of the running thread's.
+// The oldest of the running thread's. Afterwards the learner's code runs again.
 static void do_copy(Worker& w, Fiber& me) {
     Fiber::Copy c = me.copies.front();
     w.in_kernel = 0;
@@ -51,6 +51,15 @@ void async_commit() { block().running->group++; }
 void async_wait(size_t prior) {
     Fiber& me = *block().running;
     while (!me.copies.empty() && me.copies.front().group + prior < me.group) do_copy(*block().worker, me);
+}
+
+void do_copies(Fiber& of, unsigned int group) {
+    Block& b = block();
+    Fiber* running = b.running;
+    b.running = &of;  // it writes, whoever waits
+    while (!of.copies.empty() && of.copies.front().group <= group) do_copy(*b.worker, of);
+    b.running = running;
+    b.worker->in_kernel = 0;
 }
 
 }  // namespace cuda_on_cpu

@@ -297,6 +297,8 @@ std::string what_ended_it(const Worker& w) {
                    "sure that all blocks run side by side";
         case stuck: return "waits at " + w.fault_text + " for threads that wait elsewhere";
         case wrong_copy:
+        case wrong_barrier:
+        case lacks_arrivals:
         case wrong_mask: return w.fault_text;
         case assertion: return "fails the assertion `" + w.fault_text + "`";
         case trapped: return "calls __trap";
@@ -339,11 +341,13 @@ static const char* cuda_error(int fault) {
     switch (fault) {
         case no_grid:
         case wrong_copy:
+        case wrong_barrier:
         case wrong_mask:
         case thrown:
         case SIGABRT:
         case wrong_free:
         case host_function: return "";
+        case lacks_arrivals:
         case stuck: return "this launch would never end: ";
         case no_room: return "out of memory: ";
         case assertion: return "device-side assert triggered: ";

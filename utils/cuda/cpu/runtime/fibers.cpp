@@ -163,8 +163,11 @@ static Fiber* next_fiber(Block& b) {
             for (unsigned int i = 0; i < 32 && !waits; i++)
                 if (warp.waiting >> i & 1) waits = warp.lanes[i];
         if (!waits) waits = b.at_grid.first;
+        std::string why;
+        if (!waits) waits = one_that_waits_for_a_phase(b, why);
         b.thread = waits->thread;
         b.running = waits;
+        if (!why.empty()) fail(lacks_arrivals, why);
         fail(stuck, waits->function);
     }
 }
@@ -210,6 +213,7 @@ void begin_watching(Block& b) {
 
 static void thread_ended(Block& b, Fiber* fiber) {
     if (b.worker->trace) trace_thread_ends(*b.worker->trace, b, *fiber);
+    if (!b.phase_barriers.empty()) do_copies_for_phases(b, fiber);
     fiber->has_thread = false;
     fiber->copies.clear();
     fiber->group = 0;
@@ -297,6 +301,7 @@ void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
     b.ready = b.aside = b.at_barrier = b.at_grid = b.at_trace = {};
     b.sum = 0;
     b.in_step = 0;
+    b.phase_barriers.clear();
     poison_shared(b);
     if (w.flow) watch(b);
     if (w.trace) {

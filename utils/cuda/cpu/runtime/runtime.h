@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -33,7 +34,7 @@ class Trace;         // trace/state.h
 struct TracedBlock;
 
 // What a fiber waits for.
-enum class Waiting { nothing, barrier, warp, active, grid, trace, step };
+enum class Waiting { nothing, barrier, warp, active, grid, trace, step, phase };
 
 // Where a lane is on its way through a kernel that is run in step (in_step.cpp).
 struct Walk {
@@ -79,6 +80,7 @@ struct Fiber {
     // Where it waits for its warp:
     unsigned int mask;     // for whom it waits; afterwards who came
     uint64_t value;        // what it brought
+    void (*work)(void* const (&)[32], unsigned int);  // what is done for all, as in meet_for
     bool orders;           // accesses before the meeting come before those after it, as __syncwarp promises
     uint64_t* values;      // afterwards: what the others brought
     const char* function;  // where it waits: the function's name
@@ -140,6 +142,19 @@ struct Warp {
     unsigned char turn[32] = {};
 };
 
+// A barrier that is an object in memory, such as a cuda::barrier (phases.cpp). A phase is over when `expected` threads
+// have arrived and the copies that belong to it are done.
+struct PhaseBarrier {
+    unsigned int expected, pending;
+    uint64_t phase = 0;  // that is under way
+    Queue waiting;       // for its end
+    struct Landing {     // copies of a thread, up to a group of them
+        Fiber* of;
+        unsigned int group;
+    };
+    std::vector<Landing> landings;
+};
+
 struct Worker;
 
 // The shared memory of a block: static, then dynamic. It begins with bank 0, and no thread may touch the pages around
@@ -169,6 +184,7 @@ struct Block : Position {
     Queue ready, aside, at_barrier, at_grid, at_trace;  // aside: go on when no other can
     unsigned int alive = 0;           // threads that have not ended, begun or not
     unsigned int in_step = 0;         // threads that wait for their warp to make an access in step
+    std::map<const void*, PhaseBarrier> phase_barriers;  // by address
     size_t sum = 0, last_sum = 0;     // of barrier_sum: of those that have arrived, and of the barrier before
     std::vector<Warp> warps;          // once the block is watched
     bool done = false;
@@ -188,7 +204,8 @@ enum class End { none, done, at_grid, left };
 // Why a launch ended early: a signal's number, or one of these.
 enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
              host_function = -7, endless = -8, wrong_copy = -9, smashed = -10, thrown = -11, wrong_free = -12,
-             no_room = -13 };
+             no_room = -13, wrong_barrier = -14,
+             lacks_arrivals = -15 };
 
 // What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
 struct Worker {
@@ -250,7 +267,18 @@ inline void watch(Block& b) {
 // ---- barriers.cpp
 void open_barrier(Block& b);
 void check_meetings(Block& b, unsigned int warp);  // of a warp's lanes, after one of them has ended
+// The lanes of a warp meet, and the last to arrive does `work` with what each of them has brought: nullptr for one that
+// has ended. They go on when it is done. `name` is CUDA's, for messages.
+using WarpWork = void (*)(void* const (&brought)[32], unsigned int came);
+void meet_for(WarpWork work, void* brought, const char* name, const void* code);
 bool release_active(Block& b);  // lets threads go on that wait for what can no longer change; false if there are none
+
+// ---- copies.cpp
+void do_copies(Fiber& of, unsigned int group);  // of a thread, up to a group of them
+
+// ---- phases.cpp
+void do_copies_for_phases(Block& b, Fiber* of);  // all that barriers wait for, of a thread that ends
+Fiber* one_that_waits_for_a_phase(Block& b, std::string& why);  // where none can go on
 
 // ---- in_step.cpp
 bool release_in_step(Block& b);  // lets each warp make its next access; false if there are none

@@ -120,7 +120,7 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
 // bytes since then when it did so (in_flight): other copies are left.
 bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const {
     if (!copy || !copy->begun) return order.ordered(x, me, b);
-    bool touched = me.site && requests.sites[me.site].space == Space::shared && !requests.sites[x.site].copy;
+    bool touched = me.site && requests.sites[me.site].space == Space::shared && requests.sites[x.site].copy <= matrix_rows;
     return touched || x.time < copy->begun || (x.block == me.block && x.thread == me.thread);
 }
 

@@ -2,6 +2,7 @@
 // and threads that can never go on.
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "recorder.h"
 
@@ -123,6 +124,15 @@ void trace_meeting(Trace& t, Block& b, unsigned int warp, unsigned int came) {
     unsigned int from = warp * 32, to = std::min(b.threads, from + 32);
     int64_t left = one_that_left(b, from, to, first.mask & ~came);
     if (left >= 0) divergence(t, b, first, gone(b, left));
+    if (left < 0 && first.work && to - from < 32) {
+        Problem p;
+        p.kind = "divergent_barrier";
+        p.who = party(b, first, first.code);
+        p.text = first.function;
+        p.index = to - from;
+        p.has_index = true;
+        t.add(std::move(p));
+    }
     for (unsigned int rest = came; rest; rest &= rest - 1) {
         const Fiber& other = *w.lanes[__builtin_ctz(rest)];
         if (other.code != first.code) {
@@ -152,6 +162,24 @@ void trace_grid_barrier_opens(Trace& t) {
 
 void trace_fence(Trace& t, Block& b) { t.order.fence(b.traced->order, b.running->number); }
 
+void trace_phase_arrives(Trace& t, Block& b, const void* barrier) {
+    t.order.phase_arrives(b.traced->order, b.running->number, barrier);
+}
+
+void trace_phase_ends(Trace& t, Block& b, const void* barrier) { t.order.phase_ends(b.traced->order, barrier); }
+
+void trace_phase_waited(Trace& t, Block& b, const void* barrier) {
+    t.order.phase_waited(b.traced->order, b.running->number, barrier);
+}
+
+uint32_t trace_landing(Trace& t, Block& b, const void* barrier, unsigned int thread) {
+    uint32_t arrived = b.traced->order.phases_of(barrier).arrived[thread];
+    if (!arrived) return t.order.now;
+    return std::exchange(t.order.now, arrived - 1);
+}
+
+void trace_landed(Trace& t, uint32_t now) { t.order.now = now; }
+
 void trace_stuck(Trace& t, Block& b) {
     const Fiber *waits = nullptr, *elsewhere = nullptr;
     auto look = [&](const Fiber* f) {
@@ -166,6 +194,16 @@ void trace_stuck(Trace& t, Block& b) {
             look(b.warps[warp].lanes[__builtin_ctz(rest)]);
     for (const Fiber* f = b.at_barrier.first; f; f = f->next) look(f);
     for (const Fiber* f = b.at_grid.first; f; f = f->next) look(f);
+    if (std::string why; Fiber* f = one_that_waits_for_a_phase(b, why)) {
+        if (b.traced->stopped) return;
+        Problem p;
+        p.kind = "divergent_barrier";
+        p.who = party(b, *f, f->code);
+        p.text = f->function;
+        p.ended = why;
+        t.add(std::move(p));
+        return;
+    }
     if (!waits || b.traced->stopped) return;
     int64_t left = one_that_left(b, 0, b.threads);
     if (elsewhere)

@@ -35,7 +35,7 @@ static Region& add_region(void* base, size_t bytes, size_t element, size_t align
     region->alignment = std::max<size_t>(1, alignment);
     const uintptr_t begin = reinterpret_cast<uintptr_t>(whole.base);
     for (auto& r : tracing->regions)
-        if (r->memory->begin == begin) region->memory = r->memory;
+        if (r->memory->begin == begin && r->memory->bytes >= whole.bytes) region->memory = r->memory;
     if (!region->memory) region->memory = std::make_shared<Memory>(begin, whole.bytes, std::max<size_t>(1, whole.element));
     tracing->regions.push_back(std::move(region));
     return *tracing->regions.back();
@@ -61,7 +61,7 @@ extern "C" int cuda_on_cpu_trace_region(const char* name, void* base, size_t byt
     Region& region = add_region(base, bytes, element, alignment, slack, {whole, whole_bytes, whole_element});
     region.name = name;
     region.output = output;
-    if (output) region.memory->written.resize(whole_bytes);
+    if (output) region.memory->written.resize(region.memory->bytes);
     return region.memory->shadow.made();
 }
 
@@ -77,7 +77,7 @@ extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t el
     region.named = false;
     region.shift = (offset - region.begin) % 512;
     region.poisoned = poisoned;
-    if (poisoned) region.memory->written.resize(whole_bytes);
+    if (poisoned) region.memory->written.resize(region.memory->bytes);
 }
 
 namespace cuda_on_cpu {
@@ -120,7 +120,7 @@ void name_argument(const char* kernel, size_t i, const void* pointer, size_t ele
     Memory& memory = *region->memory;
     if (memory.begin != region->begin) return;
     memory.shadow = Shadow();
-    memory.shadow.make(region->end - region->begin, element);
+    memory.shadow.make(memory.bytes, element);
 }
 }  // namespace cuda_on_cpu
 

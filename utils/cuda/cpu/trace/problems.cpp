@@ -244,7 +244,7 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     Problem p;
     const Site& other = requests.sites[before.site];
     p.under_way = under_way;
-    p.copied = other.copy && other.op == Op::store;
+    p.copied = other.copy > matrix_rows && other.op == Op::store;
     p.in_step = is_volatile && other.is_volatile && before.block == b.number &&
                 before.thread / 32 == b.running->number / 32;
     p.kind = "race";
@@ -259,6 +259,30 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
 
 void trace_misaligned(Trace& t, const void* address, size_t needs, Access access, const void* code) {
     t.misaligned(address, needs, Op(int(access)), code);
+}
+
+void trace_access(Trace& t, const void* address, size_t bytes, Access access, const void* code) {
+    t.access(address, bytes, Op(int(access)), code);
+}
+void trace_row(Trace& t, const void* row, Access access, const void* code) {
+    Copy rows{matrix_rows};
+    t.access(row, 16, Op(int(access)), code, false, false, &rows);
+}
+
+static bool is_unset(const void* operand, size_t bytes) {
+    for (const auto* word = static_cast<const unsigned char*>(operand); bytes >= 4; bytes -= 4, word += 4)
+        if (std::all_of(word, word + 4, [](unsigned char c) { return c == unset_byte; })) return true;
+    return false;
+}
+
+void trace_operand(Trace& t, Block& b, const void* operand, size_t bytes, const char* function, const void* code) {
+    if (!is_unset(operand, bytes)) return;
+    Problem p;
+    p.unset = true;
+    p.kind = "uninitialized";
+    p.text = function;
+    p.who = party(b, *b.running, code);
+    t.add(std::move(p));
 }
 
 void trace_refused(Trace& t, const char* kernel, const std::string& why) {

@@ -3,7 +3,8 @@
 //
 // Time is a number that grows with every event that orders something. Each access has the time at which it was made.
 // A barrier of the block notes its time: what came before it is ordered with all that follows in the block. The same
-// holds for two lanes of a warp and `__syncwarp`. Between blocks there are only atomics: what a thread did before a
+// holds for two lanes of a warp and `__syncwarp`. Who has waited for a phase of a barrier in memory knows what those did
+// before who had arrived. Between blocks there are only atomics: what a thread did before a
 // fence is visible to a thread that then reads, atomically, what that thread wrote atomically after the fence.
 #pragma once
 
@@ -40,11 +41,27 @@ inline void merge(Knowledge& into, const Knowledge& from) {
     }
 }
 
+// What those know who have waited for a phase of a barrier in memory: by thread, up to when they know all it did.
+struct Phases {
+    std::vector<uint32_t> arrived, over;  // so far, and at the end of the last phase
+};
+
 struct BlockOrder {
     uint32_t begun = 0, barrier = 0;
+    std::unordered_map<const void*, Phases> phases;
+    std::vector<uint32_t> seen;   // by two threads: what the first knows of the second by phases; empty if there are none
     std::vector<uint32_t> met;    // by thread and lane of its warp: when they last met
     std::vector<uint32_t> fence;  // by thread: its last fence
     Knowledge knows;
+
+    uint32_t* of(unsigned int thread) { return &seen[size_t(thread) * fence.size()]; }
+    Phases& phases_of(const void* barrier) {
+        if (seen.empty()) seen.resize(fence.size() * fence.size());
+        Phases& found = phases[barrier];
+        found.arrived.resize(fence.size());
+        found.over.resize(fence.size());
+        return found;
+    }
 };
 
 class Order {
@@ -61,6 +78,8 @@ public:
         b.met.assign(size_t(threads) * 32, 0);
         b.fence.assign(threads, 0);
         b.knows.clear();
+        b.phases.clear();
+        b.seen.clear();
     }
     void block_barrier(BlockOrder& b) { b.barrier = ++now; }
     // Those that meet know from now on all that any of them knew of the warp.
@@ -74,6 +93,28 @@ public:
         }
         for (unsigned int rest = came; rest; rest &= rest - 1)
             std::copy(best, best + 32, &b.met[(warp * 32 + __builtin_ctz(rest)) * 32]);
+        if (b.seen.empty()) return;
+        std::vector<uint32_t> all(b.fence.size());
+        for (unsigned int rest = came; rest; rest &= rest - 1) learn(all, b.of(warp * 32 + __builtin_ctz(rest)));
+        for (unsigned int rest = came; rest; rest &= rest - 1)
+            std::copy(all.begin(), all.end(), b.of(warp * 32 + __builtin_ctz(rest)));
+    }
+    void phase_arrives(BlockOrder& b, unsigned int thread, const void* barrier) {
+        Phases& phases = b.phases_of(barrier);
+        learn(phases.arrived, b.of(thread));
+        const uint32_t* met = &b.met[size_t(thread) * 32];
+        for (size_t lane = 0, first = thread / 32 * 32; lane < 32 && first + lane < b.fence.size(); lane++)
+            phases.arrived[first + lane] = std::max(phases.arrived[first + lane], met[lane]);
+        phases.arrived[thread] = ++now;
+    }
+    void phase_ends(BlockOrder& b, const void* barrier) {
+        Phases& phases = b.phases_of(barrier);
+        phases.over = phases.arrived;
+    }
+    void phase_waited(BlockOrder& b, unsigned int thread, const void* barrier) {
+        const Phases& phases = b.phases_of(barrier);
+        uint32_t* mine = b.of(thread);
+        for (size_t i = 0; i < phases.over.size(); i++) mine[i] = std::max(mine[i], phases.over[i]);
     }
     void fence(BlockOrder& b, unsigned int thread) { b.fence[thread] = ++now; }
     void release(BlockOrder& b, uint32_t block, unsigned int thread, uintptr_t address) {
@@ -94,6 +135,7 @@ public:
         if (x.block == me.block) {
             if (x.thread == me.thread || x.time < b.barrier) return true;
             if (x.thread / 32 == me.thread / 32 && x.time < b.met[me.thread * 32 + x.thread % 32]) return true;
+            if (!b.seen.empty() && x.time < b.seen[me.thread * b.fence.size() + x.thread]) return true;
         }
         if (b.knows.empty()) return false;
         auto known = b.knows.find(x.block);
@@ -104,6 +146,9 @@ public:
     }
 
 private:
+    static void learn(std::vector<uint32_t>& all, const uint32_t* more) {
+        for (size_t i = 0; i < all.size(); i++) all[i] = std::max(all[i], more[i]);
+    }
     std::unordered_map<uintptr_t, Knowledge> published;  // by the address of the atomic
 };
 

@@ -208,7 +208,7 @@ void Recorder::counted(const Site& site, unsigned int lanes, uint64_t number, un
     auto found = threads.find(number);
     if (found == threads.end()) return;
     RecordedStep step{number,     warp, lanes, uint32_t(order.size()), uint32_t(sectors), uint32_t(wavefronts),
-                      uint32_t(least_wavefronts), 0,    uint8_t(site.bytes), uint8_t(site.space), site.copy != 0};
+                      uint32_t(least_wavefronts), 0,    uint8_t(site.bytes), uint8_t(site.space), site.copy > matrix_rows};
     for (unsigned int rest = lanes; rest; rest &= rest - 1) {
         auto& waiting = found->second[warp * 32 + __builtin_ctz(rest)].waiting;
         if (waiting.empty()) return;

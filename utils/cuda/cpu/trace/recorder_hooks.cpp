@@ -3,6 +3,7 @@
 //
 // Such a module is not optimized, so each of its frames holds the address of its caller's frame.
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include "mma.h"
 #include "recorder.h"
 
 using namespace cuda_on_cpu;
@@ -95,6 +96,9 @@ namespace cuda_on_cpu {
 
 void async_copy(void* to, const void* from, size_t bytes, size_t zeros);
 void async_wait(size_t prior);
+void load_matrices(uint32_t* d, unsigned int count, bool transpose, uint32_t shared_address);
+void store_matrices(uint32_t shared_address, const uint32_t* s, unsigned int count, bool transpose);
+uint32_t transpose_matrix(uint32_t s);
 
 #define WRAPPED(result, name, mangled, ...) \
     result name##_of_recorded(__VA_ARGS__) asm("__wrap__ZN11cuda_on_cpu" mangled); \
@@ -156,6 +160,35 @@ WRAPPED(void, async_copy, "10async_copyEPvPKvmm", void* to, const void* from, si
 WRAPPED(void, async_wait, "10async_waitEm", size_t prior) {
     ARRIVES;
     async_wait(prior);
+}
+WRAPPED(void, multiply, "8multiplyERKNS_3ptx7ProductEPvPKvS6_S6_PKc", const ptx::Product& product, void* d,
+        const void* a, const void* b, const void* c, const char* name) {
+    if (ARRIVES) tracing->recorder->did(Did::line, name);
+    multiply(product, d, a, b, c, name);
+}
+WRAPPED(uint32_t, transpose_matrix, "16transpose_matrixEj", uint32_t s) {
+    if (ARRIVES) tracing->recorder->did(Did::line, "movmatrix.sync");
+    return transpose_matrix(s);
+}
+WRAPPED(void, load_matrices, "13load_matricesEPjjbj", uint32_t* d, unsigned int count, bool transpose,
+        uint32_t shared_address) {
+    ARRIVES;
+    load_matrices(d, count, transpose, shared_address);
+}
+WRAPPED(void, store_matrices, "14store_matricesEjPKjjb", uint32_t shared_address, const uint32_t* s, unsigned int count,
+        bool transpose) {
+    ARRIVES;
+    store_matrices(shared_address, s, count, transpose);
+}
+WRAPPED(void, load_fragment, "13load_fragmentERKNS_4TileEPvPKvjbPKc", const Tile& tile, void* x, const void* from,
+        unsigned int stride, bool columns, const char* name) {
+    ARRIVES;
+    load_fragment(tile, x, from, stride, columns, name);
+}
+WRAPPED(void, store_fragment, "14store_fragmentERKNS_4TileEPKvPvjbPKc", const Tile& tile, const void* x, void* to,
+        unsigned int stride, bool columns, const char* name) {
+    ARRIVES;
+    store_fragment(tile, x, to, stride, columns, name);
 }
 
 }  // namespace cuda_on_cpu

@@ -33,7 +33,7 @@ static std::string hex(uintptr_t v) {
 // What the request of an asynchronous copy costs, and where in memory its lanes' words come from that go to shared
 // memory.
 static std::string copy_of(const Site& s) {
-    if (!s.copy) return "";
+    if (s.copy <= matrix_rows) return "";
     std::string out = ",\"cost_of_copy\":" + std::to_string(s.example.cost), words;
     if (s.space == Space::shared)
         for (unsigned int rest = s.example.lanes; rest; rest &= rest - 1)

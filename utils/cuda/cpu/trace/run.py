@@ -21,11 +21,11 @@ from utils.cuda.cpu.trace.trace import Trace
 from utils.ground.errors import CourseError
 from utils.ground.progress import waiting
 
-__all__ = ["MAX_PROBLEMS", "MAX_STEPS", "reads_absent_lane", "trace"]
+__all__ = ["MAX_PROBLEMS", "MAX_STEPS", "OTHER_POISON", "reads_absent_lane", "trace"]
 
 MAX_PROBLEMS = 20  # different ones, after which a trace ends
 MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
-_OTHER_POISON = 0xCBCBCBCBCBCBCBCB  # for lanes that have not come, as different from the runtime's as can be
+OTHER_POISON = 0xCBCBCBCBCBCBCBCB  # for lanes that have not come, as different from the runtime's as can be
 
 
 @dataclass(eq=False)
@@ -85,7 +85,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     launch = _Launch(kernel, (blocks, threads, shared_bytes), args, wanted, tensors, written, order, limits)
     report, copies = launch.made(compiled, f"tracing {kernel.name}")
     if any(map(reads_absent_lane, report["problems"])):
-        again, other_copies = launch.made(compiled, f"tracing {kernel.name}", absent=_OTHER_POISON)
+        again, other_copies = launch.made(compiled, f"tracing {kernel.name}", absent=OTHER_POISON)
         same = all(torch.equal(_as_bytes(copies[i]), _as_bytes(other_copies[i])) for i in copies)
         if same and len(again["problems"]) == len(report["problems"]):
             report["problems"] = [p for p in report["problems"] if not reads_absent_lane(p)]
@@ -140,7 +140,7 @@ def reads_absent_lane(problem) -> bool:
 def _is_plausible(problem, wanted) -> bool:
     """False for a stored value that looks like that of an unset variable, but is an integer: four bytes of 254."""
     floats = [parameter.name for parameter in wanted if re.search(r"float|double", parameter.text)]
-    return not problem.get("unset") or problem["region"] in floats
+    return not problem.get("unset") or problem.get("text") or problem["region"] in floats
 
 
 def _as_bytes(tensor):

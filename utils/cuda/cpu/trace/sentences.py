@@ -7,6 +7,7 @@ from utils.cuda.cpu.trace.source import array_dimensions, without_comment
 __all__ = ["counted", "sentence", "shorten"]
 
 _UNSET = 0xFEFEFEFE  # in local variables that have no value, by the compilers' -ftrivial-auto-var-init=pattern
+_PTX = ("mma.sync", "ldmatrix.sync", "stmatrix.sync", "movmatrix.sync")  # where the lanes of a warp meet
 _LONGEST_QUOTE = 80  # characters of a source line within a sentence
 
 
@@ -125,6 +126,8 @@ def _race(p):
         hint = missing
     elif not same_block:
         hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
+        if "load" in ops and not one_line:
+            hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
     elif ops == ["store", "store"]:
         hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
     elif one_line or None in (p.line, other.line):
@@ -159,7 +162,11 @@ def _missing_coordinate(p):
 
 
 def _divergent_barrier(p):
-    other, barrier = p.other, f"{p.text or '__syncthreads'}()"
+    other, barrier = p.other, p.text if p.text in _PTX else f"{p.text or '__syncthreads'}()"
+    of_warp = p.text in _PTX or (p.text or "").startswith("wmma::")
+    if of_warp and p.index is not None:
+        message = f"{_who(p)} calls {barrier}, but its warp has only {counted(p.index, 'lane')}{_at(p)}"
+        return message, "It takes all 32 lanes: launch blocks whose number of threads is a multiple of 32."
     where = _in(p, unless=f"{barrier};")
     someone = f"thread {_triple(other.thread)}" if other.thread else "another thread"
     if other.left:
@@ -168,11 +175,15 @@ def _divergent_barrier(p):
         does = f"{someone} waits" + (_in(other) if other.line and other.line != p.line else " elsewhere")
     else:
         does = "not every thread reaches it"
-    hint = f"Every thread must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
+    everyone = "All 32 lanes of a warp" if of_warp else "Every thread"
+    hint = f"{everyone} must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
     return f"{_who(p)} waits at {barrier}{where}, but {does}", hint
 
 
 def _uninitialized(p):
+    if p.unset and p.text:
+        message = f"{_who(p)} calls {p.text} with elements of a fragment that were never set{_at(p)}"
+        return message, "Load every fragment that is multiplied, or fill it: the sums begin with zeros."
     if p.unset:
         message = f"{_who(p)} writes to {_name(p)} what a variable holds that was never set{_at(p)}"
         return message, "Give each local variable a value where it is declared, as in `float sum = 0.0f;`."
@@ -243,7 +254,8 @@ def _refused_launch(p):
 
 def _ended(p):
     """What ended the launch, whatever its kind."""
-    return f"{_who(p)} {p.ended}{_at(p)}", ""
+    hint = "The number given to `init` is how many arrivals end a phase: let as many threads arrive in each."
+    return f"{_who(p)} {p.ended}{_at(p)}", hint if "arrivals have come" in p.ended else ""
 
 
 def _of_another_kind(p):

@@ -19,11 +19,12 @@ class Recorder;  // recorder.h
 
 // What a trace keeps of bytes. Regions that overlap, such as two views of a tensor, share it.
 struct Memory {
-    uintptr_t begin = 0;
+    uintptr_t begin;
+    size_t bytes;
     Shadow shadow;
     std::vector<bool> written;  // by byte; empty where it does not matter
 
-    Memory(uintptr_t begin, size_t bytes, size_t element) : begin(begin) { shadow.make(bytes, element); }
+    Memory(uintptr_t begin, size_t bytes, size_t element) : begin(begin), bytes(bytes) { shadow.make(bytes, element); }
 };
 
 // A tensor, a shared variable, or a variable of the module.

@@ -28,6 +28,13 @@ void trace_grid_is_stuck(Trace&, Block& waits, Block& ended);
 void trace_grid_barrier_opens(Trace&);
 void trace_stuck(Trace&, Block&);  // no thread of the block can go on
 void trace_fence(Trace&, Block&);
+// Of barriers in memory: the running thread arrives, a phase ends, and the running thread knows that it has ended.
+void trace_phase_arrives(Trace&, Block&, const void* barrier);
+void trace_phase_ends(Trace&, Block&, const void* barrier);
+void trace_phase_waited(Trace&, Block&, const void* barrier);
+// Between the two, copies of a thread are done as if when it arrived. The first gives the time to go back to.
+uint32_t trace_landing(Trace&, Block&, const void* barrier, unsigned int thread);
+void trace_landed(Trace&, uint32_t now);
 // An asynchronous copy writes at some time between the two. The first gives the time at which it began.
 uint32_t trace_copy_begins(Trace&, Block&, const void* to, const void* from, size_t bytes, size_t zeros,
                            const void* code);
@@ -35,6 +42,11 @@ void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uin
 // A shuffle reads a lane that has not come, of the mask or not. What the trace gives it.
 uint64_t trace_absent_lane(Trace&, Block&, unsigned int lane, bool in_mask, const char* function, const void* code);
 bool trace_is_silent(const Trace&);  // what its kernels print is not shown
+void trace_access(Trace&, const void* address, size_t bytes, Access, const void* code);  // that no hook sees
+// A row of 16 bytes of shared memory, which ldmatrix or stmatrix moves.
+void trace_row(Trace&, const void* row, Access, const void* code);
+// What a thread brings to a product of its warp.
+void trace_operand(Trace&, Block&, const void* operand, size_t bytes, const char* function, const void* code);
 void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);
 void trace_allocated(void* base, size_t bytes, const char* name = "memory from cudaMalloc");  // where this CPU thread traces
 bool trace_release(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any

@@ -1,17 +1,14 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU.
 #pragma once
 #include "../cooperative_groups.h"
-#include "../cuda_pipeline.h"
+#include "../cuda_on_cpu/phases.h"
 
 namespace cooperative_groups {
 
-// The group copies `bytes` bytes together, each of its threads some of them. Done when the group has waited.
+// Done when the group has waited.
 template <class Group>
 __forceinline__ void memcpy_async(const Group& group, void* to, const void* from, size_t bytes) {
-    size_t odd = (size_t)to | (size_t)from | bytes;
-    size_t piece = odd % 16 == 0 ? 16 : odd % 8 == 0 ? 8 : odd % 4 == 0 ? 4 : 1;
-    for (size_t at = group.thread_rank() * piece; at < bytes; at += group.size() * piece)
-        ::cuda_on_cpu::async_copy((char*)to + at, (const char*)from + at, piece, 0);
+    ::cuda_on_cpu::copy_together(group, to, from, bytes);
     __pipeline_commit();
 }
 template <class Group, class To, class From>

@@ -21,7 +21,7 @@ enum class Rounding { nearest, zero, up, down };  // CUDA's endings _rn, _rz, _r
 // format afterwards, such a number falls on the same side as the exact one (Boldo and Melquiond, "Emulation of FMA and
 // correctly rounded sums: proved algorithms using rounding to odd", 2008). `error` has the sign of exact minus `x`.
 inline double odd(double x, double error) {
-    if (error == 0 || !(x - x == 0)) return x;
+    if (!(error < 0 || error > 0) || !(x - x == 0)) return x;  // 0 / inf has no error that is a number
     if (x == 0) return error < 0 ? -0x1p-1074 : 0x1p-1074;
     uint64_t bits = bit_cast<uint64_t>(x);
     if (!(bits & 1)) bits += (error > 0) == (x > 0) ? 1 : -1;

@@ -1,0 +1,118 @@
+"""asm statements: operands, macros, lines, and what is refused."""
+
+import pytest
+import torch
+
+from utils import CompileError, compile_kernel
+from utils.cuda.cpu.ptx.statements import with_statements
+from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
+
+SOURCE = r"""
+#define OPERATION(op, type) asm(#op "." type " %0, %0, %1;" : "+r"(x) : "r"(3))
+#define BOTH(a) OPERATION(a, "s32")
+#define SHAPE "u32"
+#define WHOLE(a, b) \
+    asm volatile("add.s32 %0, %0, %1;\n\t" \
+                 "add.s32 %0, %0, 1;" : "+r"(a) : "r"(b))
+#define TEXT(x) #x
+#define AS_TEXT(x) TEXT(x)
+#define COUNT 8
+__device__ __forceinline__ unsigned int lane_by_ptx() {
+    unsigned int id;
+    asm("mov.u32 %0, %%laneid;" : "=r"(id));
+    return id;
+}
+template <int by>
+__device__ int shifted(int a) {
+    int r;
+    __asm__ __volatile__("shl.b32 %0, %1, %2;" : "=r"(r) : "r"(a), "n"(by));
+    return r;
+}
+__global__ void k(const float* in, int* out) {
+    int i = threadIdx.x, x = i;
+    BOTH(mul.lo);
+    OPERATION(add, "s32");
+    out[i] = x;
+    asm("add." SHAPE " %0, %0, " AS_TEXT(COUNT) ";" : "+r"(x));
+    WHOLE(x, i);
+    out[32 + i] = x;
+    out[64 + i] = lane_by_ptx() + shifted<3>(i);
+    if (i < 16)
+        asm(R"(
+            { // a comment; with a semicolon
+                .reg .b32 t, u;  /* another */
+                mov.u32 t, %tid.x; mov.u32 u, %ntid.x;
+                { .reg .b32 t; mov.u32 t, 1000; }
+                mad.lo.u32 %0, t, 2, u;
+            })" : "=r"(x));
+    else
+        asm("mov.b32 %0, -1;" : "=r"(x) :: "memory");
+    out[96 + i] = x;
+    asm volatile("" ::: "memory");
+    float f;
+    double d;
+    asm("ld.global.nc.L1::no_allocate.f32 %0, [%1 + 128];" : "=f"(f) : "l"(in + i));
+    asm("cvt.f64.f32 %0, %1;" : "=d"(d) : "f"(f));
+    out[128 + i] = (int)d;
+#if __CUDA_ARCH__ >= 1000
+    asm("tcgen05.wait::ld.sync.aligned;");
+#endif
+}
+"""
+
+
+def test_operands_macros_and_scopes():
+    x, out = torch.arange(64.0), torch.zeros(5, 32, dtype=torch.int32)
+    compile_kernel(SOURCE, "k")[1, 32](x, out)
+    i = torch.arange(32, dtype=torch.int32)
+    expected = [3 * i + 3, 3 * i + 3 + 8 + i + 1, 9 * i, torch.where(i < 16, 2 * i + 32, -1), i + 32]
+    torch.testing.assert_close(out, torch.stack(expected))
+
+
+def test_every_line_keeps_its_number():
+    lines = with_statements(SOURCE).split("\n")
+    assert len(lines) == len(SOURCE.split("\n"))
+    number = next(k for k, line in enumerate(lines) if "mad_lo" in line)
+    assert "mad.lo.u32" in SOURCE.split("\n")[number]
+
+
+REFUSED = [
+    ("frobnicate.b32 %0, %0;", 3, "knows no instruction `frobnicate`", False),
+    ("add.s32.loud %0, %0, %0;", 3, "`add` has no modifier `.loud`", False),
+    ("add.sat.u32 %0, %0, %0;", 3, "no such combination of modifiers", False),
+    ("add.s32 %0, %0;", 3, "has 2 operands and takes 3", False),
+    ("mov.u32 %0, %%clusterid.x;", 3, "special register %clusterid.x", False),
+    ("mov.u32 %0, nowhere;", 3, "`nowhere` is not declared", False),
+    ("mov.u32 %0, %3;", 3, "has no operand %3", False),
+    ("mov.u32 %1, %0;", 3, "%1 is an input of the asm statement", False),
+    ("bra NOWHERE;", 3, "no label `NOWHERE`", False),
+    ("addc.u32 %0, %0, 1;", 3, "put both into one", False),
+    ("mov.u32 %0, 1", 3, "`mov.u32` has no `;` behind it", False),
+    ("mov.u32 %0, 1.5;", 3, "the constant 1.5 is not a u32", False),
+    ("{ mov.u32 %0, 1;", 3, "`{` without its `}`", False),
+    ('mov.u32 %0, 1;"\n"nothing.u32 %0, 1;', 4, "`nothing`", False),
+    ("cp.async.cg.shared.global [%0], [%1], 8;", 3, "copies 16 bytes, not 8", False),
+    ("wgmma.fence.sync.aligned;", 3, "needs a GPU", True),
+    ("mbarrier.init.shared::cta.b64 [%0], 1;", 3, "needs a GPU", True),
+    ("tcgen05.wait::ld.sync.aligned;", 3, "needs an sm_100", True),
+    ("bar.sync 1, 64;", 3, "takes 1", False),
+    ("bar.sync 1;", 3, "barrier 0 of the whole block", True),
+]
+
+
+@pytest.mark.parametrize("ptx, line, says, needs_gpu", REFUSED)
+def test_what_is_refused_names_the_instruction_and_the_line(ptx, line, says, needs_gpu):
+    source = (
+        f'__global__ void k(int* out) {{\n    int x = 1;\n    asm("{ptx}" : "+r"(x) : "l"(out));\n    *out = x;\n}}\n'
+    )
+    with pytest.raises(TranslationError) as caught:
+        translate(source.replace("PTX", ptx))
+    assert says in str(caught.value) and caught.value.line == line
+    assert isinstance(caught.value, NeedsGPU) == needs_gpu
+
+
+def test_a_branch_for_another_gpu_may_have_its_instructions():
+    source = '__global__ void k() {\n#if __CUDA_ARCH__ >= 700\n    asm("tcgen05.wait::ld.sync.aligned;");\n#endif\n}\n'
+    with pytest.raises(CompileError) as caught:
+        compile_kernel(source, "k")[1, 1]()
+    assert "tcgen05" in str(caught.value)

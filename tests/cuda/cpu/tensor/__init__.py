@@ -1,0 +1,1 @@
+"""Tensor cores: fragments, products and how their sums are rounded."""

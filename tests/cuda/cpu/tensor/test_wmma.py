@@ -1,0 +1,251 @@
+"""nvcuda::wmma: every shape, type and layout; what a fragment has; and what is refused."""
+
+import pytest
+import torch
+
+from tests.cuda.cpu.tensor import fragments
+from utils import CompileError, compile_kernel
+from utils.cuda.kernel import compile_kernels
+
+SOURCE = r"""
+#include <mma.h>
+using namespace nvcuda;
+using half_t = __half;
+using bf16_t = __nv_bfloat16;
+using s8_t = signed char;
+using u8_t = unsigned char;
+template <int m, int n, int k, class AB, class Stored, class D, class C, class LayoutA, class LayoutB>
+__global__ void product(const Stored* a, const Stored* b, const C* c, D* d, int lda, int ldb, int ldc, int ldd,
+                        bool rows, bool saturate) {
+    wmma::fragment<wmma::matrix_a, m, n, k, AB, LayoutA> fa;
+    wmma::fragment<wmma::matrix_b, m, n, k, AB, LayoutB> fb;
+    wmma::fragment<wmma::accumulator, m, n, k, C> fc;
+    wmma::fragment<wmma::accumulator, m, n, k, D> fd;
+    wmma::load_matrix_sync(fa, a, lda);
+    wmma::load_matrix_sync(fb, b, ldb);
+    wmma::load_matrix_sync(fc, c, ldc, wmma::mem_row_major);
+    if constexpr (std::is_same<AB, wmma::precision::tf32>::value) {
+        for (auto& x : fa.x) x = wmma::__float_to_tf32(x);
+        for (auto& x : fb.x) x = wmma::__float_to_tf32(x);
+    }
+    if constexpr (std::is_same<D, int>::value)
+        wmma::mma_sync(fd, fa, fb, fc, saturate);
+    else
+        wmma::mma_sync(fd, fa, fb, fc);
+    wmma::store_matrix_sync(d, fd, ldd, rows ? wmma::mem_row_major : wmma::mem_col_major);
+}
+template <class AB>
+__global__ void product_of_bits(const unsigned* a, const unsigned* b, const int* c, int* d, int lda, int ldb, int ldc,
+                                int ldd, bool rows, bool use_and) {
+    wmma::fragment<wmma::matrix_a, 8, 8, 128, AB, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, 8, 8, 128, AB, wmma::col_major> fb;
+    wmma::fragment<wmma::accumulator, 8, 8, 128, int> f;
+    wmma::load_matrix_sync(fa, a, lda);
+    wmma::load_matrix_sync(fb, b, ldb);
+    wmma::load_matrix_sync(f, c, ldc, wmma::mem_row_major);
+    wmma::bmma_sync(f, fa, fb, f, use_and ? wmma::experimental::bmmaBitOpAND
+                                                         : wmma::experimental::bmmaBitOpXOR);
+    wmma::store_matrix_sync(d, f, ldd, rows ? wmma::mem_row_major : wmma::mem_col_major);
+}
+"""
+OTHERS = r"""
+#include <mma.h>
+using namespace nvcuda;
+using half_t = __half;
+using bf16_t = __nv_bfloat16;
+using s8_t = signed char;
+using u8_t = unsigned char;
+template <int m, int n, int k, class AB, class C>
+__device__ int* counts(int* out) {
+    wmma::fragment<wmma::matrix_a, m, n, k, AB, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, m, n, k, AB, wmma::col_major> b;
+    wmma::fragment<wmma::accumulator, m, n, k, C> c;
+    *out++ = a.num_elements, *out++ = b.num_elements, *out++ = c.num_elements;
+    *out++ = a.num_storage_elements, *out++ = sizeof(a.x[0]), *out++ = sizeof a;
+    return out;
+}
+__global__ void all_counts(int* out) {
+    using namespace wmma::experimental;
+    out = counts<16, 16, 16, half, half>(out), out = counts<32, 8, 16, half, float>(out);
+    out = counts<8, 32, 16, bf16_t, float>(out), out = counts<16, 16, 16, u8_t, int>(out);
+    out = counts<32, 8, 16, s8_t, int>(out), out = counts<16, 16, 8, wmma::precision::tf32, float>(out);
+    out = counts<8, 8, 4, double, double>(out), out = counts<8, 8, 32, precision::s4, int>(out);
+    out = counts<8, 8, 128, precision::b1, int>(out);
+}
+__global__ void scaled(const half* a, float* out, half* of_half) {  // all that may be done with elements
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa, fb;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> ones;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> f[2];
+    wmma::fragment<wmma::accumulator, 16, 16, 16, half> small;
+    wmma::load_matrix_sync(fa, a, 16);
+    wmma::fill_fragment(ones, __float2half(1.0f));
+    wmma::fill_fragment(f[0], 0.5f);
+    wmma::fill_fragment(small, 2.0f);
+    for (int i = 0; i < fa.num_elements; i++) fb.x[i] = fa.x[i] * fa.x[i];
+    wmma::mma_sync(f[1], fb, ones, f[0]);
+    for (int i = 0; i < small.num_elements; i++) small.x[i] = __float2half(f[1].x[i]) + small.x[i];
+    wmma::store_matrix_sync(out, f[1], 16, wmma::mem_row_major);
+    wmma::store_matrix_sync(of_half, small, 16, wmma::mem_col_major);
+}
+__global__ void held(const half* a, int* out) {  // which elements of A a lane has, where it is 16 * row + column
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> f;
+    wmma::load_matrix_sync(f, a, 16);
+    for (int i = 0; i < 16; i++) out[threadIdx.x * 16 + i] = (int)__half2float(f.x[i]);
+}
+__global__ void strided(const half* a, half* out, int stride) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> f;
+    wmma::load_matrix_sync(f, a, stride);
+    out[threadIdx.x] = f.x[0];
+}
+"""
+CPP = {"f16": "half_t", "bf16": "bf16_t", "tf32": "wmma::precision::tf32", "f64": "double", "s8": "s8_t", "u8": "u8_t"}
+CPP |= {
+    "f32": "float",
+    "s32": "int",
+    "s4": "wmma::experimental::precision::s4",
+    "b1": "wmma::experimental::precision::b1",
+}
+CPP |= {"u4": "wmma::experimental::precision::u4"}
+LARGE = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
+LAYOUTS = ("row", "col")
+CASES = [(shape, "f16", "f32", "f32", a, b) for shape in LARGE for a in LAYOUTS for b in LAYOUTS]
+CASES += [
+    (shape, "f16", *sums, "row", "col") for shape in LARGE for sums in (("f16", "f16"), ("f32", "f16"), ("f16", "f32"))
+]
+CASES += [(shape, "bf16", "f32", "f32", a, b) for shape in LARGE for a, b in (("row", "row"), ("col", "col"))]
+CASES += [
+    (shape, kind, "s32", "s32", a, b) for shape in LARGE for kind, a, b in (("s8", "row", "col"), ("u8", "col", "row"))
+]
+CASES += [((16, 16, 8), "tf32", "f32", "f32", a, b) for a, b in (("row", "row"), ("col", "col"))]
+CASES += [((8, 8, 4), "f64", "f64", "f64", a, b) for a, b in (("row", "row"), ("col", "col"))]
+CASES += [((8, 8, 32), kind, "s32", "s32", "row", "col") for kind in ("s4", "u4")]
+CASES += [((8, 8, 128), "b1", "s32", "s32", "row", "col")]
+TYPES = {"f32": torch.float32, "tf32": torch.float32, "s32": torch.int32, "s8": torch.int8, "u8": torch.uint8}
+TYPES = fragments.FLOATS | TYPES | dict.fromkeys(("s4", "u4", "b1"), torch.int32)
+
+
+def kernel_name(case):
+    (m, n, k), ab, d, c, a, b = case
+    if ab == "b1":
+        return f"product_of_bits<{CPP[ab]}>"
+    stored = {"tf32": "float", "s4": "int", "u4": "unsigned int"}.get(ab) or CPP[ab]
+    layouts = ", ".join(f"wmma::{layout}_major" for layout in (a, b))
+    return f"product<{m}, {n}, {k}, {CPP[ab]}, {stored}, {CPP[d]}, {CPP[c]}, {layouts}>"
+
+
+@pytest.fixture(scope="module")
+def products():
+    with pytest.MonkeyPatch.context() as patch:  # nvcc would need half a minute for all of them
+        patch.setattr("utils.cuda.kernel.verdict.on_kernels", lambda *args: None)
+        return dict(zip(CASES, compile_kernels(SOURCE, [kernel_name(case) for case in CASES]), strict=True))
+
+
+@pytest.fixture(scope="module")
+def others():
+    names = ["all_counts", "scaled", "held", "strided"]
+    return dict(zip(names, compile_kernels(OTHERS, names), strict=True))
+
+
+def placed(x, kind, rows):
+    """The matrix in memory, its lines 16 bytes apart, and the stride between them in elements."""
+    lines = x if rows else x.T
+    bits = fragments.BITS[kind]
+    padded = torch.zeros(lines.shape[0], lines.shape[1] + 128 // bits, dtype=x.dtype)
+    padded[:, : lines.shape[1]] = lines
+    if bits < 8:
+        shifts = torch.arange(32 // bits) * bits
+        words = fragments.as_bits(padded, kind).view(lines.shape[0], -1, 32 // bits) << shifts
+        return words.sum(-1).to(torch.int32), padded.shape[1]
+    return padded.to(TYPES[kind]), padded.shape[1]
+
+
+def multiplied(kernel, case, a, b, c, saturate=False, rows=True):
+    (m, n, _), ab, of_d, of_c, rows_a, rows_b = case
+    given = [placed(a, ab, rows_a == "row"), placed(b, ab, rows_b == "row"), placed(c, of_c, True)]
+    d = torch.full((m, n + 8) if rows else (n, m + 8), -1, dtype=TYPES[of_d])
+    kernel[1, 32](*[x for x, _ in given], d, *[stride for _, stride in given], d.shape[1], rows, saturate)
+    assert (d[:, -8:] == -1).all()
+    d = d[:, :-8] if rows else d[:, :-8].T
+    return d.double() if of_d in fragments.FLOATS else d.to(torch.int64)
+
+
+def operands(case, small):
+    (m, n, k), ab, _, of_c, _, _ = case
+    of = (((m, k), ab), ((k, n), ab), ((m, n), of_c))
+    return [fragments.random(shape, kind, small) for shape, kind in of]
+
+
+def test_products_of_random_numbers(products):
+    for case, kernel in products.items():
+        a, b, c = operands(case, small=False)
+        if case[1] == "b1":
+            exact = (a[:, :, None] ^ b[None]).sum(1) + c
+        else:
+            exact = a @ b + c
+        d = multiplied(kernel, case, a, b, c, rows=case[4] == "row")
+        if case[2] == "s32":
+            assert torch.equal(d, exact.to(torch.int32).to(torch.int64)), case
+            continue
+        within = {"f32": 2.0**-20, "f16": 2.0**-10, "f64": 2.0**-50}[case[2]]
+        assert ((d - exact).abs() <= within * (a.abs() @ b.abs() + c.abs())).all(), case
+
+
+def test_sums_of_small_whole_numbers_are_exact_and_saturate(products):
+    for case, kernel in products.items():
+        a, b, c = operands(case, small=True)
+        if case[1] == "b1":
+            exact = (a[:, :, None] & b[None]).sum(1) + c
+            exact = exact.to(torch.int32).to(torch.int64)
+        elif case[2] == "s32":
+            c[0] = 2**31 - 1
+            exact = (a @ b + c).clamp(-(2**31), 2**31 - 1)
+        else:
+            exact = a @ b + c
+        assert torch.equal(multiplied(kernel, case, a, b, c, saturate=True, rows=False), exact), case
+
+
+def test_numbers_of_elements(others):
+    out = torch.zeros(9, 6, dtype=torch.int32)
+    others["all_counts"][1, 1](out)
+    assert out.tolist() == [
+        [16, 16, 8, 16, 2, 32],
+        [16, 16, 8, 16, 2, 32],
+        [4, 16, 8, 4, 2, 8],
+        [8, 8, 8, 8, 1, 8],
+        [16, 4, 8, 16, 1, 16],
+        [4, 4, 8, 4, 4, 16],
+        [1, 1, 2, 1, 8, 8],
+        [8, 8, 2, 1, 4, 8],
+        [32, 32, 2, 1, 4, 8],
+    ]
+
+
+def test_elements_can_be_used_one_by_one(others):
+    a = torch.randint(-3, 4, (16, 16)).half()
+    out, of_half = torch.zeros(16, 16), torch.zeros(16, 16, dtype=torch.float16)
+    others["scaled"][1, 32](a, out, of_half)
+    expected = 0.5 + (a.float() ** 2).sum(1, keepdim=True).expand(16, 16)
+    assert torch.equal(out, expected) and torch.equal(of_half.T.float(), expected + 2)
+
+
+def test_a_fragment_of_half_is_that_of_mma_sync_twice(others):  # as nvcc's code for sm_80 and later shows
+    out = torch.zeros(32, 16, dtype=torch.int32)
+    others["held"][1, 32](torch.arange(256).half().view(16, 16), out)
+    rows, columns = fragments.places("a", 16, 16, "f16")
+    assert torch.equal(out, (16 * rows + columns).repeat(1, 2).to(torch.int32))
+
+
+def test_a_stride_that_is_not_a_multiple_of_16_bytes_is_refused(others):
+    kernel, a, out = others["strided"], torch.zeros(400).half(), torch.zeros(32).half()
+    kernel[1, 32](a, out, 24)
+    with pytest.raises(RuntimeError, match="wmma::load_matrix_sync with a stride of 20 elements: .* a multiple of 8"):
+        kernel[1, 32](a, out, 20)
+
+
+def test_fragments_that_do_not_exist_are_refused(monkeypatch):
+    source = "#include <mma.h>\n__global__ void k() {\n nvcuda::wmma::fragment<%s> f;\n}"
+    monkeypatch.setattr("utils.cuda.kernel.verdict.on_kernels", lambda *args: None)
+    use = "nvcuda::wmma::matrix_a, 16, 16, 16, "
+    for kind in ("half", "float, nvcuda::wmma::row_major", "int, nvcuda::wmma::row_major"):
+        with pytest.raises(CompileError, match="wmma has no fragment of this use, shape, type and layout"):
+            compile_kernel(source % (use + kind), "k")

@@ -1,0 +1,126 @@
+// Loads, stores, atomics and asynchronous copies of inline PTX ("PTX ISA": Data Movement and Conversion Instructions).
+//
+// They are accesses like those of C++, so a trace sees them. A shared address counts from where the block's shared
+// memory begins, as __cvta_generic_to_shared gives it; all other spaces have the CPU's own addresses.
+#pragma once
+
+#include "../../cuda_pipeline.h"
+#include "arithmetic.h"
+
+namespace cuda_on_cpu::ptx {
+
+__forceinline__ char* shared_address(uint64_t at) { return (char*)shared_memory() + (uint32_t)at; }
+__forceinline__ char* generic_address(uint64_t at) { return (char*)at; }
+__forceinline__ uint64_t to_shared(uint64_t p) { return __cvta_generic_to_shared((void*)p); }
+__forceinline__ uint64_t from_shared(uint64_t at) { return (uint64_t)shared_memory() + (uint32_t)at; }
+__forceinline__ bool is_shared(uint64_t p) { return __isShared((void*)p); }
+__forceinline__ bool is_local(uint64_t p) { return __isLocal((void*)p); }
+__forceinline__ bool is_global(uint64_t p) { return __isGlobal((void*)p); }
+
+// A vector is one access of all its bytes.
+template <class T, int count>
+struct alignas(count * sizeof(T)) Elements {
+    T of[count];
+};
+template <class T, int count>
+__forceinline__ Elements<T, count> load(const char* p) {
+    if constexpr (count == 1) return {{*(const T*)p}};
+    else return *(const Elements<T, count>*)p;
+}
+template <class T, int count>
+__forceinline__ void store(char* p, Elements<T, count> x) {
+    if constexpr (count == 1) *(T*)p = x.of[0];
+    else *(Elements<T, count>*)p = x;
+}
+
+// Accesses by which threads wait for each other: whoever asks again and again lets the others go on.
+template <class T, int count>
+CUDA_ON_CPU_OPAQUE Elements<T, count> load_strong(const char* p) {
+    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, atomic);
+    Elements<T, count> x;
+    for (int k = 0; k < count; k++) __atomic_load((const T*)p + k, &x.of[k], __ATOMIC_SEQ_CST);
+    nothing_changed();
+    return x;
+}
+template <class T, int count>
+CUDA_ON_CPU_OPAQUE void store_strong(char* p, Elements<T, count> x) {
+    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, atomic);
+    for (int k = 0; k < count; k++) __atomic_store((T*)p + k, &x.of[k], __ATOMIC_SEQ_CST);
+}
+
+// ---- atomics --------------------------------------------------------------------------------------------------------
+
+template <class B, class F>
+__forceinline__ B changed_at(char* p, F f) {
+    B old, next;
+    __atomic_load((B*)p, &old, __ATOMIC_RELAXED);
+    do next = f(old);
+    while (!__atomic_compare_exchange((B*)p, &old, &next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    if (old == next) nothing_changed();
+    return old;
+}
+template <class T>
+__forceinline__ Bits<T> sum(Bits<T> a, Bits<T> b) {
+    if constexpr (std::is_integral_v<T>) return a + b;
+    else return add<T, Rounding::nearest, false, false>(a, b);
+}
+template <class T>
+__forceinline__ Bits<T> smaller(Bits<T> a, Bits<T> b) {
+    if constexpr (std::is_integral_v<T>) return min<T>(a, b);
+    else return min<T, false, false, false>(a, b);
+}
+template <class T>
+__forceinline__ Bits<T> larger(Bits<T> a, Bits<T> b) {
+    if constexpr (std::is_integral_v<T>) return max<T>(a, b);
+    else return max<T, false, false, false>(a, b);
+}
+#define CUDA_ON_CPU_PTX_ATOMIC(name, expression)                                   \
+    template <class T>                                                             \
+    CUDA_ON_CPU_OPAQUE Bits<T> atomic_##name(char* p, Bits<T> b) {                 \
+        CUDA_ON_CPU_TOUCH(p, sizeof b, atomic);                                    \
+        return changed_at<Bits<T>>(p, [=](Bits<T> a) -> Bits<T> { (void)a; return expression; }); \
+    }
+CUDA_ON_CPU_PTX_ATOMIC(add, sum<T>(a, b))
+CUDA_ON_CPU_PTX_ATOMIC(min, smaller<T>(a, b))
+CUDA_ON_CPU_PTX_ATOMIC(max, larger<T>(a, b))
+CUDA_ON_CPU_PTX_ATOMIC(and, a & b)
+CUDA_ON_CPU_PTX_ATOMIC(or, a | b)
+CUDA_ON_CPU_PTX_ATOMIC(xor, a ^ b)
+CUDA_ON_CPU_PTX_ATOMIC(exch, b)
+CUDA_ON_CPU_PTX_ATOMIC(inc, a >= b ? 0 : a + 1)
+CUDA_ON_CPU_PTX_ATOMIC(dec, a == 0 || a > b ? b : a - 1)
+#undef CUDA_ON_CPU_PTX_ATOMIC
+template <class T>
+CUDA_ON_CPU_OPAQUE Bits<T> atomic_cas(char* p, Bits<T> b, Bits<T> c) {
+    CUDA_ON_CPU_TOUCH(p, sizeof b, atomic);
+    return changed_at<Bits<T>>(p, [=](Bits<T> a) { return a == b ? c : a; });
+}
+
+// One access; each element is atomic by itself.
+#define CUDA_ON_CPU_PTX_ATOMIC(name, function)                                                   \
+    template <class T, int count>                                                                \
+    CUDA_ON_CPU_OPAQUE Elements<Bits<T>, count> atomic_##name##_each(char* p, Elements<Bits<T>, count> x) { \
+        CUDA_ON_CPU_TOUCH(p, sizeof x, atomic);                                                  \
+        for (int k = 0; k < count; k++)                                                          \
+            x.of[k] = changed_at<Bits<T>>(p + k * sizeof x.of[0], [=](Bits<T> a) { return function<T>(a, x.of[k]); }); \
+        return x;                                                                                \
+    }
+CUDA_ON_CPU_PTX_ATOMIC(add, sum)
+CUDA_ON_CPU_PTX_ATOMIC(min, smaller)
+CUDA_ON_CPU_PTX_ATOMIC(max, larger)
+#undef CUDA_ON_CPU_PTX_ATOMIC
+
+// ---- asynchronous copies --------------------------------------------------------------------------------------------
+
+__forceinline__ void cp_async(char* to, const char* from, uint32_t bytes, uint32_t zeros) {
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes) wrong_size_of_copy(bytes, zeros);
+    async_copy(to, from, bytes, zeros);
+}
+__forceinline__ void cp_async_commit_group() { async_commit(); }
+__forceinline__ void cp_async_wait_group(uint32_t prior) { async_wait(prior); }
+__forceinline__ void cp_async_wait_all() {
+    async_commit();
+    async_wait(0);
+}
+
+}  // namespace cuda_on_cpu::ptx

@@ -1,0 +1,18 @@
+"""Which of the engine's headers come last before CUDA C++ text. It is cheap to import, as every build does."""
+
+from utils.cuda.common import cxx
+
+__all__ = ["WORDS", "has_statements", "last_headers"]
+
+#: The words that begin an asm statement.
+WORDS = ("asm", "__asm__", "__asm")
+
+
+def has_statements(source) -> bool:
+    """Whether the source has inline PTX."""
+    return any(token.text in WORDS for token in cxx.tokens(source))
+
+
+def last_headers(texts) -> list[str]:
+    """The headers that come behind all others before these texts; one of them only if any has inline PTX."""
+    return ["cuda_on_cpu/as_nvcc.h", *(["cuda_on_cpu/ptx.h"] if any(map(has_statements, texts)) else [])]

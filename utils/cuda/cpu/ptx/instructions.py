@@ -1,0 +1,96 @@
+"""The table of PTX instructions: which modifiers each takes, and the C++ that replaces it.
+
+A row is a pattern, a call and the operands' types. The pattern has the mnemonic, then its modifiers in order: `ftz` as
+it is, `t=s32|u32` for one of several under a name, and a `?` behind what may be absent. The call is the name of a
+function of `cuda_on_cpu::ptx` with template arguments, in which `{t}` is what `t` matched, in C++; or a Python function
+that returns the C++ of the whole instruction. Of the operands, the first is what the instruction writes.
+"""
+
+from collections import defaultdict
+
+from utils.cuda.cpu.ptx import arithmetic, conversions, logic, matrices, memory, warps
+from utils.cuda.cpu.ptx.parse import Instruction, Refused
+from utils.cuda.cpu.ptx.use import WIDE, Use
+
+__all__ = ["translated"]
+
+# ---- patterns -------------------------------------------------------------------------------------------------------
+
+
+def _parsed(pattern):
+    """[(name, alternatives, optional)] of a pattern's modifiers."""
+    found = []
+    for word in pattern.split()[1:]:
+        optional = word.endswith("?")
+        name, _, rest = word.rstrip("?").partition("=")
+        found.append((name, (rest or name).split("|"), optional))
+    return found
+
+
+def _matched(slots, modifiers):
+    """What each name of a pattern matched; None if the pattern does not fit."""
+    found, at = {}, 0
+    for name, alternatives, optional in slots:
+        if at < len(modifiers) and modifiers[at] in alternatives:
+            found[name] = modifiers[at]
+            at += 1
+        elif not optional:
+            return None
+    return found if at == len(modifiers) else None
+
+
+def _table():
+    table = defaultdict(list)
+    for family in (arithmetic, logic, conversions, matrices, memory, warps):
+        for pattern, call, types in family.ROWS:
+            table[pattern.split()[0]].append((_parsed(pattern), call, types))
+    return table
+
+
+_TABLE = _table()
+
+# What exists, but not here: the word that begins its name, and what it needs.
+_ON_HOPPER = """mbarrier wgmma mapa setmaxnreg griddepcontrol getctarank cp.async.bulk cp.reduce.async.bulk multimem
+tensormap cp.async.mbarrier barrier.cluster fence.proxy fence.mbarrier_init discard applypriority tex tld4 txq suq sust
+suld red.async st.async st.bulk wmma mma.sp prefetch.tensormap prefetchu pmevent stacksave
+stackrestore alloca call ret cvta.param ld.param""".split()
+_ON_BLACKWELL = """tcgen05 clusterlaunchcontrol add.f32x2 mul.f32x2 fma.rn.f32x2 ld.global.v8 st.global.v8""".split()
+
+
+def translated(instruction: Instruction, statement) -> str:
+    """The C++ statement for an instruction without its predicate. Raises Refused."""
+    name, line = instruction.name, instruction.line
+    for family, gpu in ((_ON_BLACKWELL, "an sm_100"), (_ON_HOPPER, "a GPU")):
+        if any(name == word or name.startswith((f"{word}.", f"{word}::")) for word in family):
+            raise Refused(f"`{name}` needs {gpu}: the CPU engine does not have this instruction", line, needs_gpu=True)
+    base, *modifiers = name.split(".")
+    rows = _TABLE.get(base)
+    if not rows:
+        raise Refused(f"`{name}`: the CPU engine knows no instruction `{base}`", line)
+    for slots, call, types in rows:
+        matched = _matched(slots, modifiers)
+        if matched is None:
+            continue
+        use = Use(instruction, matched, statement)
+        return call(use) if callable(call) else _called(use, call, types.split())
+    known = {word for slots, _, _ in rows for _, alternatives, _ in slots for word in alternatives}
+    unknown = next((word for word in modifiers if word not in known), None)
+    what = f"no modifier `.{unknown}`" if unknown else "no such combination of modifiers"
+    raise Refused(f"`{name}`: the CPU engine's `{base}` has {what}", line)
+
+
+def _called(use, call, types):
+    """The usual instruction: the first operand becomes what a function makes of the others."""
+    writes = types[:1] != ["-"]
+    use.count(len(types) - (not writes))
+    kinds = [_kind(use, kind) for kind in types]
+    offset = 0 if writes else -1
+    arguments = [use.read(at + offset, kinds[at]) for at in range(1, len(kinds))]
+    expression = use.call(call, *arguments)
+    return use.set(expression) if writes else f"{expression};"
+
+
+def _kind(use, kind):
+    if kind == "wide":
+        return WIDE[use["t"]]
+    return use[kind] or kind

@@ -1,0 +1,314 @@
+"""`asm` statements in CUDA C++: each becomes C++ that does what its PTX says, on the lines that it had.
+
+    asm volatile("add.s32 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+
+becomes a block: the inputs are read into variables, the instructions change them, and the outputs are written:
+
+    do { uint32_t cuda_on_cpu_0; ... cuda_on_cpu_1 = ...take<uint32_t>(a); ... cuda_on_cpu_0 = ...add<int32_t>(...);
+    ...give(sum, cuda_on_cpu_0); } while (0);
+
+Each instruction stays on its own line of the template, so a trace names that line. Registers of `.reg` are variables
+too, labels are C++ labels, and a predicate is an `if`.
+"""
+
+import ast
+import re
+from typing import NamedTuple
+
+from utils.cuda.common import cxx
+from utils.cuda.cpu.ptx.headers import WORDS, has_statements
+from utils.cuda.cpu.ptx.instructions import translated
+from utils.cuda.cpu.ptx.macros import template_tokens, with_macros
+from utils.cuda.cpu.ptx.parse import Declaration, Instruction, Label, Place, Refused, Register, Scope, parse
+from utils.cuda.cpu.ptx.use import BITS, PTX, Use
+
+__all__ = ["with_statements"]
+
+_BITS_OF = {"h": 16, "r": 32, "l": 64, "f": 32, "d": 64, "q": 128}
+_C_TYPES = {1: "bool", 8: "uint8_t", 16: "uint16_t", 32: "uint32_t", 64: "uint64_t", 128: "unsigned __int128"}
+
+_THREAD, _BLOCK = "::cuda_on_cpu::place_of_thread()", "::cuda_on_cpu::place_of_block()"
+_SPECIAL = {
+    **{f"%{name}.{axis}": f"{place}.{axis}" for axis in "xyz" for name, place in (("tid", _THREAD), ("ctaid", _BLOCK))},
+    **{f"%ntid.{axis}": f"::cuda_on_cpu::place_of_block_dim().{axis}" for axis in "xyz"},
+    **{f"%nctaid.{axis}": f"::cuda_on_cpu::place_of_grid_dim().{axis}" for axis in "xyz"},
+    "%laneid": "::cuda_on_cpu::lane()",
+    "%warpid": f"{PTX}warp_id()",
+    "%nwarpid": f"{PTX}warps()",
+    "%clock": "(uint32_t)::cuda_on_cpu::device_clock()",
+    "%clock64": "(uint64_t)::cuda_on_cpu::device_clock()",
+    "%clock_hi": "(uint32_t)(::cuda_on_cpu::device_clock() >> 32)",
+    "%dynamic_smem_size": "(uint32_t)::cuda_on_cpu::dynamic_shared_bytes()",
+    **{f"%lanemask_{which}": f"{PTX}lanemask_{which}()" for which in ("eq", "lt", "le", "gt", "ge")},
+    "WARP_SZ": "32u",
+}
+
+
+def with_statements(source) -> str:
+    """The source with C++ in place of its `asm` statements, line for line.
+
+    Raises Refused for PTX that cannot be read or that the engine lacks. Inside an `#if`, which may leave the statement
+    out, the C++ fails to compile instead.
+    """
+    if not has_statements(source):
+        return source
+    source = with_macros(source, WORDS)
+    tokens, macros = cxx.tokens(source), cxx.macros(source)
+    conditional = _conditional(source)
+    pieces, at = [], 0
+    for k, token in enumerate(tokens):
+        if token.text not in WORDS or token.start < at or cxx.text_at(tokens, k - 1) == "#":
+            continue
+        opens = next((o for o in range(k + 1, min(k + 5, len(tokens))) if tokens[o].text == "("), None)
+        closes = cxx.matching(tokens, opens) if opens else None
+        if closes is None:
+            raise Refused("this asm statement has no `(...)`", token.line)
+        try:
+            text = _replacement(source, tokens, opens, closes, macros)
+        except Refused as refused:
+            refused.line = refused.line or token.line
+            if not conditional(token.line):
+                raise
+            said = str(refused).replace("\\", "\\\\").replace('"', '\\"')
+            lines = _newline(token) * source.count("\n", token.start, tokens[closes].end)
+            text = f'static_assert(!sizeof(char), "{said}"){lines}'
+        pieces += [source[at : token.start], text]
+        at = tokens[closes].end
+    return "".join(pieces) + source[at:]
+
+
+def _conditional(source):
+    """A function: whether a line is inside an `#if`."""
+    spans, opened = [], []
+    for line in cxx.directives(source):
+        kind = cxx.text_at(line, 1)
+        if kind in ("if", "ifdef", "ifndef"):
+            opened.append(line[0].line)
+        elif kind == "endif" and opened:
+            spans.append((opened.pop(), line[0].line))
+    return lambda number: any(first < number < last for first, last in spans)
+
+
+def _newline(token):
+    return "\\\n" if token.directive else "\n"
+
+
+class _Operand(NamedTuple):
+    variable: str  # of C++; of a constant, its expression
+    letter: str
+    written: bool
+
+
+class _Register(NamedTuple):
+    variable: str
+    kind: str
+
+
+def _replacement(source, tokens, opens, closes, macros):
+    parts = _at_colons(tokens[opens + 1 : closes])
+    word = tokens[opens - 1]
+    template, lines = _template(parts[0], macros, word.line)
+    statement = _Statement(parts[1:3], word.line)
+    pieces = statement.translated(parse(template, lines))
+    first = _first_word(tokens, opens)
+    text, line = "", first.line
+    last = line + source.count("\n", first.start, tokens[closes].end)
+    for at, piece in pieces:
+        at = min(max(at or line, line), last)
+        text += _newline(word) * (at - line) + piece + " "
+        line = at
+    return f"do {{ {text}{_newline(word) * (last - line)}{statement.ends()} }} while (0)"
+
+
+def _first_word(tokens, opens):
+    return next(tokens[k] for k in range(opens - 1, -1, -1) if tokens[k].text in WORDS)
+
+
+def _at_colons(part):
+    """The tokens, split at the colons outside brackets; `::` is two of them."""
+    found, start, k = [], 0, 0
+    while k < len(part):
+        if part[k].text in (":", "::"):
+            found.append(part[start:k])
+            found += [()] if part[k].text == "::" else []
+            start = k + 1
+        k = cxx.step_over(part, k)
+    return [*found, part[start:]]
+
+
+def _template(part, macros, line):
+    """The PTX text, and for each of its characters the line of the source."""
+    text, lines = "", []
+    for token in template_tokens(part, macros):
+        quoted = token.text
+        if '"' not in quoted:
+            raise Refused(f"`{quoted}` in the PTX of this asm statement is not a string", token.line or line)
+        if "R" in quoted[: quoted.index('"')]:
+            body = re.fullmatch(r'.*?R"(.*?)\((.*)\)\1"', quoted, re.DOTALL)[2]
+            text += body
+            numbers = []
+            number = token.line
+            for character in body:
+                numbers.append(number)
+                number += character == "\n"
+            lines += numbers
+            continue
+        try:
+            body = ast.literal_eval(quoted[quoted.index('"') :].replace("\\\n", ""))
+        except (SyntaxError, ValueError):
+            raise Refused(f"cannot read the string {quoted}", token.line) from None
+        text += body
+        lines += [token.line] * len(body)
+    return text, lines
+
+
+class _Statement:
+    """One asm statement: its operands, registers and labels, as `Use` asks for them."""
+
+    def __init__(self, parts, line):
+        self._line = line
+        self._places, self._names = [], {}
+        self._head, self._reads, self._writes = [], [], []
+        self._scopes, self._labels, self._carry = [{}], {}, False
+        outputs = parts[0] if parts else ()
+        inputs = parts[1] if len(parts) > 1 else ()
+        for operands, given in ((outputs, False), (inputs, True)):
+            for operand in filter(None, cxx.at_commas(operands)):
+                self._add(operand, given)
+
+    def _add(self, operand, given):
+        name, k = "", 0
+        if cxx.text_at(operand, 0) == "[":
+            name, k = cxx.text_at(operand, 1), 3
+        opens = next((o for o in range(k, len(operand)) if operand[o].text == "("), k)
+        constraint = '"' + "".join(token.text.strip('"') for token in operand[k:opens]) + '"'  # "+" "r" is one string
+        if opens == k or not all(token.text.startswith('"') for token in operand[k:opens]):
+            raise Refused(f"cannot read the operand `{cxx.written(operand)}` of this asm statement", self._line)
+        expression = cxx.written(operand[opens + 1 : -1])
+        letters = constraint.strip('"')
+        letter, line = letters[-1:], operand[0].line
+        if letter not in (*_BITS_OF, "n") or letters[:-1] not in (("",) if given else ("=", "+", "=&", "+&")):
+            raise Refused(f"the CPU engine has no constraint {constraint} of an asm operand", line)
+        variable = f"cuda_on_cpu_{len(self._places)}"
+        if letter == "n":
+            variable = f"((uint64_t)({expression}))"
+        else:
+            kind = _C_TYPES[_BITS_OF[letter]]
+            self._head.append(f"{kind} {variable};")
+            if given or "+" in letters:
+                self._reads.append(f"{variable} = {PTX}take<{kind}>({expression});")
+            if not given:
+                self._writes.append(f"{PTX}give({expression}, {variable});")
+        self._places.append(_Operand(variable, letter, not given))
+        if name:
+            self._names[name] = len(self._places) - 1
+
+    def translated(self, parts) -> list[tuple[int, str]]:
+        """The C++ of the statement's parts, each with its line, but for the end."""
+        self._labels = {part.name: f"cuda_on_cpu_l{k}" for k, part in enumerate(parts) if isinstance(part, Label)}
+        body, count = [], 0
+        for part in parts:
+            if isinstance(part, Scope):
+                if part.opens:
+                    self._scopes.append({})
+                elif len(self._scopes) == 1:
+                    raise Refused("this PTX has a `}` without its `{`", part.line)
+                else:
+                    self._scopes.pop()
+            elif isinstance(part, Declaration):
+                count = self._declare(part, count)
+            elif isinstance(part, Label):
+                body.append((part.line, f"{self._labels[part.name]}:;"))
+            else:
+                body.append((part.line, self._instruction(part)))
+        if len(self._scopes) > 1:
+            raise Refused("this PTX has a `{` without its `}`", parts[-1].line)
+        labels = f"__label__ {', '.join(self._labels.values())}; " if self._labels else ""
+        head = labels + " ".join(
+            [*self._head, *(["bool cuda_on_cpu_carry = false;"] if self._carry else []), *self._reads]
+        )
+        return [(0, head), *body]
+
+    def ends(self):
+        return " ".join(self._writes)
+
+    def _declare(self, declaration, count):
+        kind = declaration.type
+        if kind not in BITS:
+            raise Refused(f"`.{kind}` of a register: the CPU engine does not have it", declaration.line)
+        for name in declaration.names:
+            variable = f"cuda_on_cpu_r{count}"
+            count += 1
+            self._scopes[-1][name] = _Register(variable, kind)
+            self._head.append(f"{_C_TYPES[BITS[kind]]} {variable};")
+        return count
+
+    def _instruction(self, part: Instruction):
+        text = translated(part, self)
+        if part.predicate is None:
+            return text
+        condition = self.read(part.predicate, "pred", Use(part, {}, self))
+        condition = f"!{condition}" if part.predicate.negated else condition
+        return f"if ({condition}) {{ {text} }}"
+
+    # ---- what `Use` asks for --------------------------------------------------------------------------------------
+
+    def _place(self, operand, use) -> _Operand:
+        name = operand.name
+        at = int(name) if name.isdigit() else self._names.get(name, -1)
+        if not 0 <= at < len(self._places):
+            raise use.refused(f"the asm statement has no operand %{name if name.isdigit() else f'[{name}]'}")
+        return self._places[at]
+
+    def _register(self, operand, use) -> _Register | None:
+        for scope in reversed(self._scopes):
+            if operand.name in scope:
+                return scope[operand.name]
+        return None
+
+    def read(self, operand, kind, use) -> str:
+        """The C++ for the bits of a register or of an operand of the statement."""
+        if isinstance(operand, Place):
+            found = self._place(operand, use)
+            if kind == "pred" and found.letter != "n":
+                raise use.refused(f"%{operand.name} is a number where a predicate belongs")
+            return found.variable
+        register = self._register(operand, use)
+        if register:
+            if (register.kind == "pred") != (kind == "pred"):
+                wanted = "a predicate" if kind == "pred" else "a number"
+                raise use.refused(f"{operand.name} is {register.kind} where {wanted} belongs")
+            return register.variable
+        if operand.name in _SPECIAL:
+            return _SPECIAL[operand.name]
+        if operand.name.startswith("%"):
+            raise use.refused(f"the CPU engine does not have the special register {operand.name}")
+        raise use.refused(f"`{operand.name}` is not declared in this asm statement")
+
+    def written(self, operand, use) -> str:
+        """The variable behind an operand that an instruction writes."""
+        if isinstance(operand, Place):
+            found = self._place(operand, use)
+            if not found.written:
+                raise use.refused(f"%{operand.name} is an input of the asm statement, and is written")
+            return found.variable
+        register = self._register(operand, use)
+        if not register:
+            raise use.refused(f"`{operand.name}` is not a register of this asm statement")
+        return register.variable
+
+    def is_predicate(self, operand, use) -> bool:
+        register = self._register(operand, use) if isinstance(operand, Register) else None
+        return bool(register and register.kind == "pred")
+
+    def label(self, name, use) -> str:
+        if name not in self._labels:
+            raise use.refused(f"this asm statement has no label `{name}`")
+        return self._labels[name]
+
+    def carry(self, use, takes) -> str:
+        """The variable that holds the carry; within one asm statement only."""
+        if takes and not self._carry:
+            raise use.refused("the carry comes from another asm statement: put both into one")
+        self._carry = True
+        return "cuda_on_cpu_carry"
