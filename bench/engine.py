@@ -23,6 +23,7 @@ from utils.lesson.timing import Timing, format_seconds, measure
 
 HERE = Path(__file__).parent
 
+TENSOR_KERNELS = ["matmul_wmma", "matmul_mma"]
 # The targets: "faster than" is a minimum factor, all others are upper limits. Times in seconds, memory in bytes.
 TARGETS = {
     "faster than Numba": 5_000,
@@ -32,6 +33,8 @@ TARGETS = {
     "cooperative": 2.5,
     "warm": 0.020,
     "trace": 1.0,
+    "tensor cores": 1.5,
+    "traced tile": 5.0,
     "memory": 10**6,
 }
 
@@ -216,6 +219,30 @@ def tracing(size=128) -> list[Row]:
     ]
 
 
+def tensor_cores(size=512, traced=(128, 64)) -> list[Row]:
+    """Products of bfloat16 matrices by the kernels of tensor_cores.cu, and traces of smaller ones."""
+    random, rows = torch.Generator().manual_seed(0), []
+    source = (HERE / "tensor_cores.cu").read_text()
+
+    def checked(launch, n, depth, timed):
+        a, b = (torch.randn(*shape, generator=random).bfloat16() for shape in ((n, depth), (depth, n)))
+        c = torch.full((n, n), float("nan"))
+        args = (a, b, c, n, depth)
+        found = launch[(n // 64, n // 64), 128](*args)
+        c = c if found is None else found.args[2]  # a trace leaves its arguments as they were
+        torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-4, atol=1e-4)
+        return measure(launch[(n // 64, n // 64), 128], *args, repeat=timed)
+
+    for name in TENSOR_KERNELS:
+        kernel = compile_kernel(source, name)
+        of = f"{name}, bfloat16 by tensor cores, "
+        timing = checked(kernel, size, size, 5)
+        rows.append(at_most(f"{of}{size} x {size} x {size}", timing, "tensor cores"))
+        timing = checked(kernel.trace, *traced, 3)
+        rows.append(at_most(f"{of}a trace of {traced[0]} x {traced[0]} x {traced[1]}", timing, "traced tile"))
+    return rows
+
+
 def memory() -> int:
     """This process's resident memory in bytes (VmRSS). Linux only."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -247,7 +274,7 @@ def launches(count=10_000, warm_up=1000, size=32) -> list[Row]:
 # ---------------------------------------------------------------- all of it
 
 
-SECTIONS = [grayscale, matmul, compiling, tracing, launches]
+SECTIONS = [grayscale, matmul, tensor_cores, compiling, tracing, launches]
 
 
 def main() -> int:

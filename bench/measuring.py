@@ -40,22 +40,37 @@ def copies(inputs) -> tuple:
 def compare(operation, launch) -> None:
     """Launch an operation on memory that held something else, and compare with its reference. `launch` returns the
     inputs, earlier copies of them, and the result. Raises WrongResult."""
-    out = launch()[-1]
-    out.fill_(float("nan") if out.is_floating_point() else 173)
+    for out in tensors(launch()[-1]):
+        out.fill_(float("nan") if out.is_floating_point() else 173)
     del out  # the allocator gives the same memory to the next result
     inputs, kept, out = launch()
     if not all(map(torch.equal, inputs, kept)):
         raise WrongResult(f"{operation.name} changes its inputs")
-    out = torch.atleast_1d(out)
+    rights = operation.right if isinstance(operation.right, tuple) else (operation.right,)
+    outs = tensors(out)
+    if len(outs) != len(rights):
+        raise WrongResult(f"{operation.name} returns {len(outs)} and not {len(rights)} tensors")
+    for number, (out, right) in enumerate(zip(outs, rights, strict=True), 1):
+        name = operation.name + (f", output {number} of {len(outs)}," if len(outs) > 1 else "")
+        compare_rows(name, torch.atleast_1d(out), lambda rows, right=right: right(rows, *kept))
+
+
+def tensors(result) -> tuple:
+    """What an operation returned, as a tuple of tensors."""
+    return result if isinstance(result, tuple) else (result,)
+
+
+def compare_rows(name, out, right) -> None:
+    """Compare a tensor with its reference, some rows at a time. Raises WrongResult."""
     for first in range(0, len(out) + 1, ROWS):
         part = out[first : first + ROWS]
-        exact, bound = operation.right(slice(first, first + ROWS), *kept)
+        exact, bound = right(slice(first, first + ROWS))
         if part.shape != exact.shape:
-            raise WrongResult(f"{operation.name} returns {list(part.shape)} and not {list(exact.shape)} elements")
+            raise WrongResult(f"{name} returns {list(part.shape)} and not {list(exact.shape)} elements")
         off = (part.double() - exact).abs()
         if not (off <= bound).all():
             where = f"rows {first} to {first + len(part) - 1}"
-            raise WrongResult(f"{operation.name} is wrong by up to {off.max():g} in {where}")
+            raise WrongResult(f"{name} is wrong by up to {off.max():g} in {where}")
 
 
 def row(operation) -> dict:

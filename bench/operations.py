@@ -1,66 +1,33 @@
-"""What the benchmark times: every operation in kernels/ and its peers, their inputs, and the correct results."""
+"""What the benchmark times: every operation in kernels/ and its peers, their inputs, and the correct results.
 
-from collections.abc import Callable
+The groups are collected here; reductions, scans and histograms are in reduce.py, those on whole rows in rows.py and
+fused.py.
+"""
+
 from functools import cache
-from importlib.util import find_spec
-from typing import NamedTuple
 
 import torch
 
-import kernels
+from bench import fused, reduce, rows
+from bench.operation import (
+    LARGE,
+    Group,
+    Operation,
+    floats,
+    kernel,
+    levels,
+    on_a_gpu,
+    room,
+    same,
+    sides,
+    total,
+    tritons,
+)
 from utils.cuda.common.toolchain import device
 
 __all__ = ["GROUPS", "Group", "Operation", "product"]
 
-LARGE = 2**28  # floats in an array large enough to be read at full memory speed
-
-
-class Operation(NamedTuple):
-    """One line of a table."""
-
-    name: str
-    run: Callable  # takes the inputs
-    inputs: Callable  # returns fresh random inputs, a tuple
-    right: Callable  # of a slice and the inputs: the correct values of these rows, and how far the result may be off
-    bytes: int  # read and written, at least
-    flops: int = 0
-    of: str = ""  # the operation in kernels/ that this is about; empty for a peer of all of them
-
-
-class Group(NamedTuple):
-    """One table."""
-
-    operations: Callable  # yields the operations for a size; the others are compared with the first
-    sizes: Callable  # returns the sizes that are measured on this device
-    heading: str  # with {0} for the size
-    counts: str  # 'bytes' or 'flops': what the rate counts
-    against: dict  # the comparing columns: name, and how the row that all are divided by begins ("": the first row)
-
-
 # ---- what is measured -----------------------------------------------------------------------------------------------
-
-
-def floats(*shapes):
-    return lambda: tuple(torch.randn(shape, device=device()) for shape in shapes)
-
-
-def levels(*shape):
-    return lambda: (torch.randint(0, 256, shape, dtype=torch.uint8, device=device()),)
-
-
-def kernel(name, function, *more):
-    """A call of a function in kernels/, which is built at the first call; `more` follows the inputs."""
-    built = cache(lambda: getattr(kernels.load(name), function))
-    return lambda *inputs: built()(*inputs, *more)
-
-
-def tritons(name, title="Triton") -> list[tuple]:
-    """An operation's line for Triton, from bench/triton_kernels.py; none without a GPU or without Triton."""
-    if device().type == "cpu" or not find_spec("triton"):
-        return []
-    from bench import triton_kernels
-
-    return [(name, title, getattr(triton_kernels, name))]
 
 
 def bandwidth(side):
@@ -100,8 +67,23 @@ def bandwidth(side):
     ):
         inputs, right, size = kinds[name]
         yield Operation(f"{name}: {title}", run, *(others or [inputs]), right, size * side * side, of=name)
+    for h, w in ODD if on_a_gpu() else [(63, 65), (259, 17)]:
+        yield from odd_transposes(h, w)
 
 
+def odd_transposes(h, w):
+    """A copy of h x w floats, and transposes."""
+    target, inputs, size = cache(lambda: torch.empty(h, w, device=device())), floats((h, w)), f"{h:,} x {w:,}"
+    yield Operation(f"copy, {size}: PyTorch", lambda x: target().copy_(x), inputs, same, 8 * h * w, of="transpose")
+    for title, run in (
+        ("PyTorch", lambda x: x.t().contiguous()),
+        ("fast", kernel("transpose", "transpose_fast")),
+        *((title, run) for _, title, run in tritons("transpose")),
+    ):
+        yield Operation(f"transpose, {size}: {title}", run, inputs, flipped, 8 * h * w, of="transpose")
+
+
+ODD = [(4095, 4097), (100_003, 257)]  # sizes that do not allow accesses of 16 bytes
 TRANSPOSES = ("naive", "tiled", "padded", "swizzled", "rows", "wide", "large", "registers", "fast")
 LADDER = [  # what each rung adds, its operation and function, and the width of its tiles where it takes one
     ("uncoalesced: a warp takes a column", "matmul", "matmul_uncoalesced"),
@@ -134,7 +116,7 @@ def matmul(side):
 def narrow(h, k=784, w=10):
     """A product with few columns, as of digits and weights: the time goes into reading m (h, k)."""
     yield Operation("reading m alone: PyTorch, `m.sum()`", torch.sum, floats((h, k)), total, 4 * h * k)
-    if device().type == "cuda" and room() > 6 * 4 * LARGE:
+    if on_a_gpu() and room() > 6 * 4 * LARGE:
         yield Operation(f"reading {LARGE:,} floats: PyTorch, `x.sum()`", torch.sum, floats((LARGE,)), total, 4 * LARGE)
     yield product("PyTorch, `m @ n`", torch.matmul, h, k, w)
     for title, name, function in (
@@ -153,19 +135,6 @@ def product(name, run, h, k, w, of="") -> Operation:
     return Operation(name, run, floats((h, k), (k, w)), products, 4 * (h * k + k * w + h * w), 2 * h * k * w, of)
 
 
-def room() -> int:
-    """Bytes of the GPU's memory."""
-    return torch.cuda.get_device_properties(device()).total_memory
-
-
-def sides(wanted, on_a_cpu) -> list[int]:
-    """The sides of squares that the GPU has room for: 64 bytes per element suffice for everything. If there is too
-    little room for any, the smallest is tried."""
-    if device().type == "cpu":
-        return [on_a_cpu]
-    return [side for side in wanted if 64 * side * side < room()] or wanted[:1]
-
-
 GROUPS = {
     "bandwidth": Group(
         bandwidth, lambda: sides([4096, 8192, 16384], 2048)[-1:], "{0} x {0}", "bytes", {"of the copy": ""}
@@ -174,14 +143,14 @@ GROUPS = {
     "narrow": Group(
         narrow, lambda: [50_000], "{0} x 784 @ 784 x 10", "bytes", {"of `m.sum()`": "", "of `@`": "PyTorch"}
     ),
+    "reduce": Group(reduce.operations, reduce.sizes, "sum of {0}, others of a quarter", "bytes", {"of the copy": ""}),
+    "histogram": Group(reduce.histograms, reduce.sizes_of_histograms, "{0} bytes", "bytes", {"of reading": ""}),
+    "rows": Group(rows.operations, rows.sizes, "{0}", "bytes", {"of the copy": ""}),
+    "fused": Group(fused.operations, fused.sizes, "{0} rows", "bytes", {"of the copy": ""}),
 }
 
 
 # ---- correct results ------------------------------------------------------------------------------------------------
-
-
-def same(rows, x):
-    return x[rows], 0.0
 
 
 def flipped(rows, x):
@@ -199,13 +168,6 @@ def grey_levels(rows, x):
     red, green, blue = (x[rows][..., i] if x.shape[-1] == 3 else x[i, rows] for i in range(3))
     exact = 0.2989 * red.double() + 0.5870 * green.double() + 0.1140 * blue.double()
     return exact - 0.5, 0.5 + 1e-4
-
-
-def total(rows, x):
-    """In float64. x is random around 0, so the sum is small, and a single missing element shows. In a float32 sum by
-    parts, up to 256 roundings follow each other, each by up to 2^-24: added up at random they reach 16 times 2^-24 of
-    the norm of x. Four times as much is allowed."""
-    return x.sum(dtype=torch.float64)[None][rows], 4 * 16 * 2.0**-24 * x.norm()
 
 
 def products(rows, m, n):

@@ -24,13 +24,13 @@ def table(group, found, aligned=False) -> str:
     side, without times. `aligned` is for a terminal: cells are padded, and the footer is as wide as the terminal."""
     kind, parts = GROUPS[group], parts_of(found[group])
     alone, (unit, scale, _) = len(parts) == 1, UNITS[kind.counts]
-    heading = kind.heading.format(f"{parts[0]['size']:,}" if alone else "n")
+    heading = kind.heading.format(_size(parts[0]["size"]) if alone else _unknown(parts[0]["size"]))
     columns = [[heading, *(row["name"] for row in parts[0]["rows"])]]
     if alone:
         columns.append(["time", *map(_time, parts[0]["rows"])])
     for part in parts:
         rates = {row["name"]: row[kind.counts] / row["seconds"] for row in part["rows"]}
-        title = unit if alone else f"n = {part['size']:,}: {unit}"
+        title = unit if alone else f"{_named(part['size'])}: {unit}"
         columns.append([title, *(_number(rate / scale) for rate in rates.values())])
         peers = {
             title: next((rates[name] for name in rates if name.startswith(peer)), None)
@@ -46,6 +46,21 @@ def table(group, found, aligned=False) -> str:
         footer = textwrap.fill(footer, shutil.get_terminal_size().columns)
     first, *others = ("| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True))
     return "\n".join([first, f"|{'|'.join(rule)}|", *others, "", footer])
+
+
+def _size(size) -> str:
+    """A side, or the sides of a matrix: '8,192' or '8,192 x 1,024'."""
+    return f"{size:,}" if isinstance(size, int) else " x ".join(f"{side:,}" for side in size)
+
+
+def _unknown(size) -> str:
+    """What stands for a size where there are several."""
+    return "n" if isinstance(size, int) else "h x w"
+
+
+def _named(size) -> str:
+    """The size at the head of its columns."""
+    return f"n = {_size(size)}" if isinstance(size, int) else _size(size)
 
 
 def _padded(column, pad) -> list[str]:

@@ -15,6 +15,7 @@ __all__ = ["cuda_begin", "folder", "functions", "host", "launched", "load", "nam
 
 #: Where the sources and their headers are: `%%cuda -I{kernels.folder}` lets a cell include one.
 folder = Path(__file__).parent
+_RETURNED = re.compile(r"at::Tensor|std::tuple<at::Tensor(, at::Tensor)*>")
 _HEADER = re.compile(r'^#include "([\w./]+\.h)"$', re.MULTILINE)
 
 #: What a CUDA source of the lessons begins with: includes, CHECK_CUDA, CHECK_CONTIGUOUS, CHECK_INPUT and cdiv.
@@ -51,9 +52,9 @@ def host(name):
 
 
 def functions(name):
-    """The functions that `name.cpp` offers to Python, in file order."""
+    """The functions that `name.cpp` offers to Python, in file order: they return a tensor or a tuple of tensors."""
     text = path(name).with_suffix(".cpp").read_text()
-    return [function.name for function in cxx.functions(text) if function.returns == "at::Tensor"]
+    return [function.name for function in cxx.functions(text) if _RETURNED.fullmatch(function.returns)]
 
 
 def launched(name):

@@ -158,12 +158,47 @@ __global__ void transpose_fast_kernel(const float* __restrict__ x, float* __rest
     transpose_4x4_of(x, out, h, w, tile_r, tile_c);
 }
 
-// Any: four elements of a column per thread, in that order of the blocks, for all other sizes.
-__global__ void transpose_any_kernel(const float* __restrict__ x, float* __restrict__ out,
-                                     size_t h, size_t w) {
-    unsigned int tiles = (h + 31) / 32;  // in a column of x
-    size_t tile_r = size_t(blockIdx.x % tiles) * 32, tile_c = size_t(blockIdx.x / tiles) * 32;
-    transpose_rows_of(x, out, h, w, tile_r, tile_c);
+// Any: for all other sizes, 4 bytes per access, in tiles of 64 x 64 for 256 threads. Rows of out begin anywhere, and
+// with them the pieces of 64 elements that blocks write: where two pieces meet, two blocks would each write a part of a
+// sector. So a piece begins up to 7 elements earlier, where a sector does, and the block loads 7 `more` rows of x for
+// that; with more = 0 it does neither. Tiles are taken in bands of 16 below each other: a row of x is read, and 4 KB of
+// a row of out are written, by blocks that run at about the same time.
+__global__ void __launch_bounds__(256) transpose_any_kernel(const float* __restrict__ x, float* __restrict__ out,
+                                                            size_t h, size_t w, int more) {
+    const int SIDE = 64, SECTOR = 8, BAND = 16;
+    __shared__ float tile[SIDE][SIDE + SECTOR + 1];  // as in out; the rows are odd, so a column is in 32 banks
+    unsigned int down = (h + more + SIDE - 1) / SIDE, across = (w + SIDE - 1) / SIDE;
+    unsigned int band = blockIdx.x / (BAND * across), in_band = blockIdx.x % (BAND * across);
+    unsigned int tiles = down - band * BAND < BAND ? down - band * BAND : BAND;  // below each other in this band
+    long long tile_r = (long long)(band * BAND + in_band % tiles) * SIDE - more;
+    size_t tile_c = size_t(in_band / tiles) * SIDE;
+    int first = tile_r < 0 ? -tile_r : 0, last = tile_r + SIDE + more < h ? SIDE + more : h - tile_r;  // rows of x
+    int columns = w - tile_c < SIDE ? w - tile_c : SIDE;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    float v[(SIDE + SECTOR) / 8][2];  // all loads begin before the first value is used
+#pragma unroll
+    for (int i = 0; i < (SIDE + SECTOR) / 8; ++i)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            int k = warp + 8 * i, c = lane + 32 * j;
+            v[i][j] = k >= first && k < last && c < columns ? x[(tile_r + k) * w + tile_c + c] : 0.0f;  // guard
+        }
+#pragma unroll
+    for (int i = 0; i < (SIDE + SECTOR) / 8; ++i)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) tile[lane + 32 * j][warp + 8 * i] = v[i][j];
+    __syncthreads();  // otherwise a thread reads elements that other warps have not loaded yet
+#pragma unroll
+    for (int c = warp; c < SIDE; c += 8) {
+        size_t row = (tile_c + c) * h;  // of out
+        int begin = more ? more - (size_t(out) / sizeof(float) + row) % SECTOR : 0;
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            int k = begin + lane + 32 * j;
+            if (k >= first && k < last && c < columns)  // guard
+                out[row + tile_r + k] = tile[c][k];
+        }
+    }
 }
 
 #ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone
@@ -219,7 +254,9 @@ void launch_transpose_registers(const float* x, float* out, size_t h, size_t w, 
 void launch_transpose_fast(const float* x, float* out, size_t h, size_t w, cudaStream_t stream) {
     if (fits_16_bytes(x, out, h, w))
         transpose_fast_kernel<<<cdiv(h, 64) * cdiv(w, 64), 256, 0, stream>>>(x, out, h, w);
-    else
-        transpose_any_kernel<<<cdiv(h, 32) * cdiv(w, 32), dim3(32, 8), 0, stream>>>(x, out, h, w);
+    else {
+        int more = h % 8 || size_t(out) % 32 ? 7 : 0;  // rows of out begin within sectors
+        transpose_any_kernel<<<cdiv(h + more, 64) * cdiv(w, 64), 256, 0, stream>>>(x, out, h, w, more);
+    }
 }
 #endif

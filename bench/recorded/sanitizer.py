@@ -24,7 +24,7 @@ def launch_all():
     launches = 0
     for operation in kernels.names():
         for name in kernels.launched(operation):
-            kernel, (launch, sizes) = compile_kernel(kernels.source(operation), name), LAUNCHES[name]
+            kernel, (launch, sizes, *_) = compile_kernel(kernels.source(operation), name), LAUNCHES[name]
             for size in sizes:
                 grid, block, shared, *args = launch(*size)
                 kernel[grid, block, shared](*(arg.cuda() if torch.is_tensor(arg) else arg for arg in args))

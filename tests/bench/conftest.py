@@ -6,7 +6,7 @@ import torch
 import kernels
 import utils.cuda.compile
 import utils.cuda.kernel
-from bench import __main__, measuring, operations, tables
+from bench import __main__, fused, measuring, operation, operations, reduce, rows, tables
 from tests.bench.setting import GPU, TINY, on_a_gpu
 from utils.lesson import figures, timing
 
@@ -15,7 +15,20 @@ from utils.lesson import figures, timing
 def on_the_engine(monkeypatch, tmp_path):
     """The CPU engine even where there is a GPU, tiny sizes, and a folder of the test's own for what is written."""
     cpu = torch.device("cpu")
-    for module in (utils.cuda.compile, utils.cuda.kernel, operations, measuring, timing, figures, __main__):
+    modules = (
+        utils.cuda.compile,
+        utils.cuda.kernel,
+        operation,
+        operations,
+        fused,
+        reduce,
+        rows,
+        measuring,
+        timing,
+        figures,
+        __main__,
+    )
+    for module in modules:
         monkeypatch.setattr(module, "device", lambda: cpu)
     monkeypatch.setattr(kernels, "load", kernels.load.__wrapped__)  # it remembers modules of the other device
     monkeypatch.setattr(tables, "ROOT", tmp_path)

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import torch
 
-from bench import __main__, measuring, operations
+from bench import __main__, fused, measuring, operation, operations, reduce, rows
 from utils.lesson import figures, timing
 
-TINY = {"bandwidth": 37, "matmul": 20, "narrow": 33}
+TINY = {"bandwidth": 37, "matmul": 20, "narrow": 33, "reduce": 2**14, "histogram": 2**9, "rows": (5, 37), "fused": 5}
 GPU = {"device": "NVIDIA Fake", "torch": "9.9", "cuda": "99.0"}
 
 
@@ -25,7 +25,7 @@ def made_up(name, seconds, samples=30, **counts):
 
 def on_a_gpu(monkeypatch, **properties):
     """Let the benchmark believe that there is a GPU; its tensors stay on the CPU."""
-    for module in (operations, measuring, timing, figures, __main__):
+    for module in (operation, operations, fused, reduce, rows, measuring, timing, figures, __main__):
         monkeypatch.setattr(module, "device", lambda: SimpleNamespace(type="cuda"))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**properties))
 

@@ -6,9 +6,10 @@ import shutil
 from itertools import pairwise
 
 import pytest
+import torch
 
-from bench import operations, tables
-from tests.bench.setting import GPU, made_up, run
+from bench import measuring, operations, tables
+from tests.bench.setting import GPU, made_up, on_a_gpu, run
 from utils.lesson import figures
 from utils.lesson.timing import format_seconds
 
@@ -31,6 +32,14 @@ def test_rates_and_ratios_of_one_size():
         "NVIDIA Fake, torch 9.9, CUDA 99.0. Median of 30 samples and, in brackets, the quartiles. "
         "GB/s counts what must be read and written.",
     ]
+
+
+def test_sizes_of_matrices_are_written_out():
+    part = {"size": [8192, 1024], "rows": [made_up("all", 0.5, bytes=1e9)]}
+    assert tables.table("rows", GPU | {"rows": part}).startswith("| 8,192 x 1,024 | time | GB/s | of the copy |\n")
+    parts = [part, part | {"size": [5, 7]}]
+    columns = "| h x w | 8,192 x 1,024: GB/s | of the copy | 5 x 7: GB/s | of the copy |\n"
+    assert tables.table("rows", GPU | {"rows": parts}).startswith(columns)
 
 
 def test_two_sizes_stand_side_by_side_below_the_roof():
@@ -106,6 +115,7 @@ PAGES = [path for path in PAGES if "<!-- bench:" in path.read_text()]
 DEVICE = re.search(r"<!-- bench:[^>]*-->.*?\n\n(.+?), torch ", (ROOT / "README.md").read_text(), re.DOTALL)[1]
 FILE = figures.file_of(DEVICE)  # `make bench` fills the pages from the file of its GPU
 RECORDED = json.loads(FILE.read_text())
+H200 = figures.benchmark("H200")  # what the lessons' words are about
 
 
 def test_files_without_markers_stay_as_they_are(tmp_path):
@@ -137,14 +147,33 @@ def test_the_recorded_figures_are_those_of_the_pages(monkeypatch, tmp_path, caps
     assert named == sorted(str(path.relative_to(ROOT)) for path in asking)
 
 
+def test_another_gpu_fills_its_own_tables(fake_gpu, monkeypatch, tmp_path, capsys):
+    """A T4's figures get a file of their own and a name below each table; those of the H200 stay as they are."""
+    folder = tmp_path / "bench" / "recorded"
+    (folder / "h200.json").write_text(before := json.dumps(H200))
+    on_a_gpu(monkeypatch, total_memory=16e9)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
+    part = {"size": 1, "versions": {"torch": "9.9"}, "rows": [made_up("copy", 0.5, bytes=4)]}
+    monkeypatch.setattr(measuring, "measured", lambda group, size, of: part)
+    (tmp_path / "README.md").write_text("<!-- bench:bandwidth -->\n<!-- /bench:bandwidth -->\n")
+    assert run(monkeypatch, "--only", "bandwidth") == 0
+    found = json.loads((folder / "t4.json").read_text())
+    assert found["device"] == "Tesla T4" and (folder / "h200.json").read_text() == before
+    page = (tmp_path / "README.md").read_text()
+    assert "\nTesla T4, torch 9.9. " in page and "H200" not in page
+    (tmp_path / "README.md").write_text("<!-- bench:bandwidth -->\n<!-- /bench:bandwidth -->\n")
+    assert run(monkeypatch, "--fill", "t4.json") == 0  # the same, from the file
+    assert (tmp_path / "README.md").read_text() == page and "filled in README.md" in capsys.readouterr().out
+
+
 def test_what_the_pages_say_of_the_recorded_figures_holds():
     """Lesson 11 puts into words what its tables show; another recording may ask for other words."""
-    for size in tables.parts_of(RECORDED["matmul"]):
+    for size in tables.parts_of(H200["matmul"]):
         rates = {row["name"]: row["flops"] / row["seconds"] for row in size["rows"]}
         assert max(rates, key=rates.get).endswith("`matmul_fast`")  # ahead of the library's
-    reading, *_, narrow = (row["bytes"] / row["seconds"] for row in RECORDED["narrow"]["rows"])
+    reading, *_, narrow = (row["bytes"] / row["seconds"] for row in H200["narrow"]["rows"])
     assert narrow > 0.9 * reading
-    lessons = RECORDED["lessons"]
+    lessons = H200["lessons"]
     ladder = lessons["ladder"]
     *rungs, library = ladder.values()  # of lesson 11: every rung gains, but the last
     gains = [later / earlier for earlier, later in pairwise(rungs)]
@@ -153,14 +182,14 @@ def test_what_the_pages_say_of_the_recorded_figures_holds():
     assert padded - wide < 0.2 * (apart - wide)  # "nearly all of it from the reads"
     assert 0.62 < rungs[-1] / library < 0.72 and ladder["column"] > 1.85 * ladder["tile"]
     tensor_cores = lessons["number formats"]  # the README's words
-    peak = tables.parts_of(RECORDED["matmul"])[0]["roof"]["peak"] / 1e12
+    peak = tables.parts_of(H200["matmul"])[0]["roof"]["peak"] / 1e12
     assert 5 < tensor_cores["TF32"] / peak < 6 and 9.5 < tensor_cores["bfloat16"] / peak < 10.5
     counters = lessons["loop counter"]  # of lesson 06: "nearly doubles"
     assert 1.7 < counters["size_t"] / counters["int"] < 2
 
 
 def test_what_lesson_12_says_of_its_figures_holds():
-    lessons = RECORDED["lessons"]
+    lessons = H200["lessons"]
     warp, at_once, in_flight, large, _ = lessons["copies in flight"].values()
     assert 0 < at_once - warp < in_flight - at_once  # "the flight brings most"
     assert in_flight < large < 1.05 * in_flight  # "so little"
@@ -175,7 +204,7 @@ def test_what_lesson_12_says_of_its_figures_holds():
 
 
 def test_what_lesson_09_says_of_each_transpose_holds():
-    took = {row["name"]: row["seconds"] for row in RECORDED["bandwidth"]["rows"]}
+    took = {row["name"]: row["seconds"] for row in H200["bandwidth"]["rows"]}
     copied = took["copy: PyTorch, `out.copy_(x)`"]
     assert copied / took["transpose: fast"] > 0.95
     if "transpose: rows" not in took:
@@ -192,23 +221,23 @@ def test_figures_that_stand_in_the_text_are_the_recorded_ones():
         (path,) = (ROOT / "notebooks").glob(f"{lesson}_*.ipynb")
         return "".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
 
-    took = {row["name"]: format_seconds(row["seconds"]) for row in RECORDED["bandwidth"]["rows"]}
+    took = {row["name"]: format_seconds(row["seconds"]) for row in H200["bandwidth"]["rows"]}
     ours = "grayscale: 1 byte per thread"
     words = f"{took['grayscale: torchvision']} for torchvision, {took[ours]} for our kernel"
     assert f"{words}, and {took[ours + ', blocks of 16 x 16']} with blocks of 16 x 16" in text("03")
 
 
 def test_what_lesson_16_says_of_kernels_alone_holds():
-    softmaxes = RECORDED["lessons"]["softmax curves"]
-    copied = max(row["bytes"] / row["seconds"] / 1e9 for row in RECORDED["bandwidth"]["rows"] if "copy" in row["name"])
+    softmaxes = H200["lessons"]["softmax curves"]
+    copied = max(row["bytes"] / row["seconds"] / 1e9 for row in H200["bandwidth"]["rows"] if "copy" in row["name"])
     assert all(max(rates) < 1.03 * copied for way, rates in softmaxes.items() if way != "w")
-    large, *_ = tables.parts_of(RECORDED["matmul"])
+    large, *_ = tables.parts_of(H200["matmul"])
     rates = {row["name"].split(", ")[-1]: row["flops"] / row["seconds"] for row in large["rows"]}
     assert rates["`matmul`"] < rates["`tl.dot`"] < rates["`matmul_fast`"]
 
 
 def test_what_lesson_16_says_of_launches_holds():
-    squares = RECORDED["lessons"]["square curves"]
+    squares = H200["lessons"]["square curves"]
     if not squares["h"]:
         pytest.skip("no GPU has measured them yet: `make outputs LESSON=16`")
     for way, seconds in squares.items():
