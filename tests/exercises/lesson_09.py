@@ -1,7 +1,8 @@
 """Other answers to the exercises of lesson 09: what the solution has there, what replaces it, and the verdict."""
 
 _LENGTH = "32 + columns % 32"
-_SUM = "        total += max(map(len, groups))\n    return total"
+_LARGEST = "max(places.count(place) for place in range(8))"
+_BARRIER = "    __syncthreads();  // otherwise a thread reads elements that other warps have not loaded yet\n"
 _IN, _OUT = "tile[tr][tc ^ tr]", "tile[tc][tr ^ tc]"
 _UNIT = "r * units + units - 1 - u"
 _TURNED = "make_float4(v.w, v.z, v.y, v.x)"
@@ -37,7 +38,8 @@ RIGHT = {
         ),
     ],
     "09-units": [
-        (_SUM, "        total += max(len(group) for group in groups)\n    return float(total)"),
+        (_LARGEST, "float(max(map(places.count, places)))"),
+        (_LARGEST, "np.bincount(places).max()"),
         (
             "",
             "def wavefronts_of_units(units):\n"
@@ -78,15 +80,15 @@ WRONG = {
         ("wrong: this exercise takes a Python function", "", "row_length = 'tile[32][33]'"),
     ],
     "09-units": [
-        ("wrong", "total += max", "total = max"),  # the last quarter alone
+        ("wrong", "return sum(", "return max("),  # the worst quarter alone
         ("wrong", "unit % 8", "unit % 4"),
-        ("wrong", "range(0, 32, 8)", "range(0, 32, 16)"),
-        ("wrong", "groups[unit % 8].add(unit)", "groups[unit % 8].add(0)"),
-        ("wrong", "max(map(len, groups))", "max(map(len, groups)) - 1"),  # conflicts, and not wavefronts
-        ("wrong: your function returned nothing", "return total", "total"),
-        ("wrong", "return total", "return [total]"),
-        ("wrong", "return total", "return str(total)"),
-        ("crashed", "groups[unit % 8]", "groups[unit]"),
+        ("wrong", "(0, 8, 16, 24)", "(0, 16)"),
+        ("wrong: the result should be 4, but yours is 32 (units = [0, 1, 2,", _LARGEST, "len(set(places))"),
+        ("wrong", _LARGEST, f"{_LARGEST} - 1"),  # conflicts, and not wavefronts
+        ("wrong: your function returned nothing", "return sum", "sum"),
+        ("wrong", f"sum({_LARGEST} for places in quarters)", f"[{_LARGEST} for places in quarters]"),
+        ("wrong", f"sum({_LARGEST} for places in quarters)", f"str(sum({_LARGEST} for places in quarters))"),
+        ("crashed", _LARGEST, "places.count(unit)"),
         ("wrong: this exercise takes a Python function", "", "wavefronts_of_units = 4"),
     ],
     "09-swizzle": [
@@ -101,7 +103,7 @@ WRONG = {
         ("right, but slow: in the machine code", "", _double("out[c * h + r]", "out[r * h + c]")),  # without one
         ("uninitialized", _OUT, "tile[tc][tr]"),  # swizzled on one side only
         ("uninitialized", _OUT, "tile[tr][tc ^ tr]"),  # not turned
-        ("raced", "    __syncthreads();\n", ""),
+        ("raced", _BARRIER, ""),
         ("out of bounds", "tc ^ tr", "tc + tr"),
         ("out of bounds", "if (r < w && c < h) ", ""),
         ("unwritten", "blockIdx.y * 16 + tc", "blockIdx.y * 32 + tc"),

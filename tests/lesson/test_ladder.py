@@ -80,3 +80,62 @@ def test_the_picture_names_every_gpu(gpus):
     assert [label.get_text() for label in ax.get_yticklabels()] == ["tile", "square", "@"]
     assert "TFLOP/s" in ax.get_xlabel() and "square 23.8" in plt.gcf().get_label()
     plt.close("all")
+
+
+def test_all_rungs_are_measured_and_compared_with_a_product_in_float64(monkeypatch):
+    monkeypatch.setattr(ladder, "measure", lambda f, *arguments: SimpleNamespace(seconds=f(*arguments) is None or 0.5))
+    monkeypatch.setattr(ladder, "device", lambda: torch.device("cpu"))
+    rungs = {"ours": (Launches(multiply), lambda h, w: (h, w))}
+    assert ladder.measure_rungs(rungs, 8) == {"ours": 2 * 8**3 / 1e12, "@": 2 * 8**3 / 0.5 / 1e12}
+    with pytest.raises(AssertionError):
+        ladder.measure_rungs({"nothing": (Launches(lambda m, n, out: None), lambda h, w: (h, w))}, 8)
+
+
+def test_the_formats_of_a_product_are_measured_and_tf32_is_off_again(monkeypatch):
+    used = []
+
+    def measure(f, x, y):
+        used.append((torch.backends.cuda.matmul.allow_tf32, x.dtype, y.dtype))
+        return SimpleNamespace(seconds=1)
+
+    monkeypatch.setattr(ladder, "measure", measure)
+    monkeypatch.setattr(ladder, "device", lambda: torch.device("cpu"))
+    assert list(ladder.measure_formats(8)) == ["float32", "TF32", "bfloat16"]
+    half = torch.bfloat16
+    assert used == [(False, torch.float32, torch.float32), (True, torch.float32, torch.float32), (False, half, half)]
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
+def test_the_passes_of_every_rung_were_counted():
+    found = {rung: ladder.hardware_passes(rung) for rung in ladder.COUNTED}
+    assert found["uncoalesced"] > 8 > 3 > found["naive"] > found["tile"] > found["column"] > found["warp tiles"] > 0.1
+
+
+TWO_KERNELS = """template <int N>
+__global__ void first_kernel(float* x) {
+    int i = N;
+    x[i] = 1.0f;
+}
+
+template <int N>
+__global__ void second_kernel(float* x) {
+    int i = N;
+    x[i] = 2.0f;
+}
+"""
+
+
+def test_the_lines_in_which_two_kernels_differ(capsys):
+    ladder.changes(TWO_KERNELS, "first_kernel", "second_kernel")
+    assert capsys.readouterr().out == "-    x[i] = 1.0f;\n+    x[i] = 2.0f;\n"
+    assert ladder.kernel_of(TWO_KERNELS, "first_kernel") == TWO_KERNELS.split("\n\n")[0]
+
+
+def test_the_picture_of_owners_has_a_panel_for_each_layout():
+    rows = "rows", lambda lane: [lane], lambda lane: range(128)
+    ladder.show_owners([rows, ("turned", lambda lane: range(128), lambda lane: [lane])])
+    left, right = (ax.images[0].get_array() for ax in plt.gcf().axes)
+    assert (
+        [int(left[i, 5]) for i in (0, 1, 2, 31, 32)] == [0, 1, 2, 2, 3] == [int(right[5, i]) for i in (0, 1, 2, 31, 32)]
+    )
+    assert [ax.get_title() for ax in plt.gcf().axes] == ["rows", "turned"]

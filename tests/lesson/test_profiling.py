@@ -124,7 +124,8 @@ def test_a_trace_without_operators_is_refused(tmp_path):
 
 def test_a_trace_of_this_torch_can_be_drawn(tmp_path):
     layer, x = torch.nn.Linear(30, 20), torch.rand(64, 30)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as found:
+    recorded = torch.profiler.ProfilerActivity.CPU
+    with torch.profiler.profile(activities=[recorded], acc_events=True) as found:  # without, torch 2.11 warns
         with torch.profiler.record_function("mine"):
             layer(x).sum().backward()
     path = tmp_path / "trace.json"

@@ -128,7 +128,9 @@ def test_an_incomplete_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def machine(monkeypatch):
     """Versions by name, and the pip commands that were run; pip succeeds unless told otherwise."""
-    state = types.SimpleNamespace(versions=dict.fromkeys(start.requirements(), "9.9"), commands=[], pip=(0, ""))
+    state = types.SimpleNamespace(
+        versions=dict.fromkeys([*start.requirements(), "cuda-bindings"], "9.9"), commands=[], pip=(0, "")
+    )
 
     def run(words, **named):
         state.commands.append(words)
@@ -157,6 +159,16 @@ def test_what_is_missing_is_installed_and_never_torch(machine, capsys):
     assert "ninja, wurlitzer" in said and said.endswith("Device: test\n")
 
 
+@pytest.mark.parametrize(
+    "cuda, expected", [("12.8", ["cuda-bindings==12.*"]), ("13.0", ["cuda-bindings==13.*"]), ("", [])]
+)
+def test_an_older_torch_gets_the_bindings_of_its_cuda(machine, monkeypatch, cuda, expected):
+    del machine.versions["cuda-bindings"]
+    monkeypatch.setattr(toolchain, "torch_cuda", lambda: cuda)
+    start.start()
+    assert [word for words in machine.commands for word in words if word.startswith("cuda")] == expected
+
+
 def test_a_running_kernel_needs_no_jupyter(machine):
     for name in start.RUNNERS:
         del machine.versions[name]
@@ -176,17 +188,49 @@ def test_missing_torch_is_never_installed(machine, missing):
         said.startswith(" and ".join(missing))
         and sys.executable in said
         and "To fix it: " in said
-        and "pip install 'torch>=2.11' torchvision" in said
+        and ("pip install 'torch>=2.11' t" if "torch" in missing else "pip install torch==9.9 torchvision") in said
     )
 
 
-def test_an_old_torch_is_named_with_both_versions(machine):
-    machine.versions["torch"] = "2.9.1+cu128"
-    with pytest.raises(ImportError, match=r"2\.9\.1\+cu128.*torch>=2\.11"):
+def test_a_torch_that_cannot_work_is_refused_with_both_versions(machine):
+    machine.versions["torch"] = "2.4.1+cu124"
+    with pytest.raises(ImportError, match=r"2\.4\.1\+cu124.*needs 2\.5 or newer.*--upgrade 'torch>=2\.11' torchvision"):
         start.start()
-    for fine in ("2.11.0+cu128", "2.15.0", "3.0"):
-        machine.versions["torch"] = fine
+    assert machine.commands == []
+
+
+@pytest.mark.parametrize("old", ["2.5.1+cu121", "2.6.0+cu124", "2.10.0"])
+def test_a_torch_older_than_those_tested_gets_a_note(machine, capsys, old):
+    machine.versions["torch"] = old
+    start.start()
+    said = capsys.readouterr().out
+    assert said.startswith(f"Note: torch is {old}, and all lessons run from 2.11 on.") and "Device: test\n" in said
+    assert machine.commands == []
+
+
+@pytest.mark.parametrize("fine", ["2.11.0+cpu", "2.15.0", "3.0"])
+def test_a_torch_that_is_tested_or_newer_gets_none(machine, capsys, fine):
+    machine.versions["torch"] = fine
+    start.start()
+    assert capsys.readouterr().out == "Device: test\n"
+
+
+def test_a_fix_keeps_the_cuda_of_the_installed_torch(machine, monkeypatch):
+    """A version with a label comes from PyTorch's index of that name, as on Colab; without one, from PyPI."""
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    machine.versions["torch"] = "2.10.0+cu128"
+    del machine.versions["torchvision"]
+    with pytest.raises(ImportError) as problem:
         start.start()
+    line = "%pip install torch==2.10.0 torchvision --index-url https://download.pytorch.org/whl/cu128"
+    assert f"To fix it: {line}  # then restart" in str(problem.value)
+    index = {"2.6.0+cu124": "cu126", "2.7.0+cu118": "cu118", "2.7.0+cpu": "cpu", "2.7.0": None}
+    machine.versions["torchvision"] = "0.21"
+    for release, expected in index.items():
+        machine.versions["torch"] = release
+        note = start.require_torch(start.requirements())
+        assert "%pip install --upgrade 'torch>=2.11' torchvision" in note
+        assert re.findall(r"whl/(\w+)", note) == [expected] * bool(expected)
 
 
 def test_pip_without_a_network(machine):

@@ -64,17 +64,6 @@ EXERCISES = [
         traffic=lambda n: {"requests": 2 * n // 32, "sectors": 20 * n // 32},
     ),
     Kernel(
-        "08-rows",
-        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (7, 65), (65, 7), (64, 96))],
-        arguments=_matrix,
-        outputs=("out",),
-        launch=lambda h, w: (cdiv(h * w, 256), 256),
-        expected=lambda x, factor, out, h, w: x * factor[:, None],
-        cuda="scale_rows",
-        # With w a multiple of 32, a warp is in one row: one sector for its factor, four for x and four for out.
-        traffic=lambda h, w: {"requests": 3 * h * w // 32, "sectors": 9 * h * w // 32},
-    ),
-    Kernel(
         "08-negative",
         sizes=[{"n": n} for n in (1, 15, 16, 17, 4095, 4097, 8192)],
         arguments=_bytes,
@@ -84,5 +73,16 @@ EXERCISES = [
         cuda="negative",
         # A warp loads 32 times 16 bytes in one request, and stores them in another.
         traffic=lambda n: {"requests": 2 * n // 512, "sectors": 2 * n // 32},
+    ),
+    Kernel(
+        "08-rows",
+        sizes=[{"h": h, "w": w} for h, w in ((1, 1), (7, 65), (65, 7), (64, 96))],
+        arguments=_matrix,
+        outputs=("out",),
+        launch=lambda h, w: (cdiv(h * w, 256), 256),
+        expected=lambda x, factor, out, h, w: x * factor[:, None],
+        cuda="scale_rows",
+        # With w a multiple of 32, a warp is in one row: one sector for its factor, four for x and four for out.
+        traffic=lambda h, w: {"requests": 3 * h * w // 32, "sectors": 9 * h * w // 32},
     ),
 ]

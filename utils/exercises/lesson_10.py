@@ -100,21 +100,10 @@ _MISTAKES = {"compiles while the clock runs": 6, "stops too early": 9, "fits int
 
 EXERCISES = [
     Question("10-median", _wrong_median, takes=("f", "wait", "clock", "repeat")),
-    Function(
-        "10-intensity",
-        cases=[
-            {"h": 16, "w": 16, "k": 16, "tile": 16},
-            {"h": 32, "w": 32, "k": 32, "tile": 16},
-            {"h": 64, "w": 96, "k": 320, "tile": 32},  # small enough to be counted tile by tile
-            {"h": 256, "w": 64, "k": 32, "tile": 8},
-        ],
-        expected=lambda h, w, k, tile: 2 * h * w * k / (4 * (2 * h * w * k / tile + h * w)),
-    ),
     Question("10-bound", _wrong_bound, takes=("flops", "bytes", "peak", "bandwidth")),
     Question(
         "10-hunt", partial(wrong_lines, _MISTAKES), takes="a dictionary with the number of a line for each mistake"
     ),
-    Question("10-place", _wrong_places, takes=_PLACES),
     Kernel(
         "10-fuse",
         sizes=[{"n": n} for n in (4, 68, 260, 1024)],
@@ -126,5 +115,16 @@ EXERCISES = [
         close={"rtol": 1e-4, "atol": 1e-5},
         # A warp loads 3 times 512 bytes and stores 512, each in one request.
         traffic=lambda n: {"requests": 4 * n // 128, "sectors": 4 * n // 8},
+    ),
+    Question("10-place", _wrong_places, takes=_PLACES),
+    Function(
+        "10-intensity",
+        cases=[
+            {"h": 16, "w": 16, "k": 16, "tile": 16},
+            {"h": 32, "w": 32, "k": 32, "tile": 16},
+            {"h": 64, "w": 96, "k": 320, "tile": 32},  # small enough to be counted tile by tile
+            {"h": 256, "w": 64, "k": 32, "tile": 8},
+        ],
+        expected=lambda h, w, k, tile: 2 * h * w * k / (4 * (2 * h * w * k / tile + h * w)),
     ),
 ]

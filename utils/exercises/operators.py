@@ -15,9 +15,22 @@ import torch
 from utils.exercises.exercise import Rejected, given, uses_name
 from utils.exercises.verdicts import difference, is_a, not_taken, shown
 
-__all__ = ["DEVICES", "turned", "unlike", "wrong_operator", "wrong_triton"]
+__all__ = ["DEVICES", "fake_tensors", "turned", "unlike", "wrong_operator", "wrong_triton"]
 
-DEVICES = ("cpu", "cuda:0", "cuda:1")  # of fake tensors, so no GPU is needed
+DEVICES = ("cpu", "cuda:0", "cuda:1")  # of `fake_tensors`, so no GPU is needed
+
+
+@contextmanager
+def fake_tensors():
+    """FakeTensorMode for tensors on any of `DEVICES`, whatever GPUs there are. PyTorch would first put a real tensor on
+    a fake tensor's GPU, since gradients need that (`init_gpu_context`), and so refuse a second GPU if there is one.
+    It would also log an answer's error with a long traceback, above the verdict (`log`)."""
+    from torch._subclasses import FakeTensorMode, fake_tensor  # here: it takes a second to import
+
+    without_gpu = patch.object(fake_tensor, "init_gpu_context", lambda device: None)
+    without_log = patch.object(fake_tensor.log, "disabled", True)
+    with without_gpu, without_log, FakeTensorMode():
+        yield
 
 
 def unlike(out, size, x):
@@ -103,9 +116,7 @@ def _wrong_turn(operator, x, what):
 
 
 def _wrong_fake_turn(operator):
-    from torch._subclasses import FakeTensorMode
-
-    with FakeTensorMode():
+    with fake_tensors():
         for device in DEVICES:
             for x in (torch.empty(17, 2, device=device), torch.empty(2, 17, device=device).t()):
                 try:
@@ -167,9 +178,7 @@ def wrong_triton(answer):
     ):
         if wrong := _wrong_shrunk(answer, x):
             return f"{wrong} (x has the size {list(x.shape)} and the strides {list(x.stride())})"
-    from torch._subclasses import FakeTensorMode
-
-    with FakeTensorMode(), _launched_by(lambda *_: None, answer):
+    with fake_tensors(), _launched_by(lambda *_: None, answer):
         for device in DEVICES:
             x = torch.empty(40, 33, device=device)
             if wrong := unlike(given(answer(x, 0.5), torch.Tensor, "a tensor"), x.shape, x):

@@ -101,8 +101,10 @@ def function_of(names) -> str:
 
 
 def case_text(sizes, fresh) -> str:
-    """'h = 5, w = 7': the numbers among `sizes`, and the shapes of tensors; `fresh` numbers are random every time."""
+    """'h = 5, w = 7': the numbers and lists among `sizes`, and the shapes of tensors; `fresh` numbers are random every
+    time."""
     numbers = [f"{name} = {value}" for name, value in sizes.items() if isinstance(value, (int, float))]
+    numbers += [f"{name} = {shown(value)}" for name, value in sizes.items() if isinstance(value, list)]
     numbers += [f"{name}: {tuple(value.shape)}" for name, value in sizes.items() if isinstance(value, torch.Tensor)]
     return ", ".join([*numbers, *(["with fresh numbers"] if fresh else [])])
 

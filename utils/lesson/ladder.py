@@ -1,22 +1,34 @@
-"""The ladder of lessons 11 and 12: what a product's kernel reads beside its FMAs, how fast it runs, and the picture.
+"""The ladder of lessons 11 and 12: what a product's kernel reads beside its FMAs, how fast it runs, and the pictures.
 
-Lesson 11 writes out the first functions and explains them; lesson 12 imports them.
+Lesson 11 writes out `costs` and `share_of_peak` and explains them; lesson 12 imports them.
 """
 
+import difflib
 from math import nan
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import Patch
 
 from utils.cuda.common.toolchain import device
 from utils.ground.alt import describe
 from utils.ground.colours import COLOURS, PALE
+from utils.ground.progress import progress
+from utils.lesson.figures import nsight_counters
 from utils.lesson.plots import TEXT
 from utils.lesson.timing import measure
 
-__all__ = ["assert_right", "costs", "product", "share_of_peak", "show_ladder", "tflops"]
+__all__ = ["assert_right", "changes", "costs", "hardware_passes", "kernel_of", "measure_formats", "measure_rungs"]
+__all__ += ["product", "share_of_peak", "show_ladder", "show_owners", "tflops"]
 
 SIZES = [(1, 1, 1), (17, 5, 31), (65, 100, 70), (130, 33, 257)]  # (h, k, w)
+
+#: The launch of tests/nsight for each rung of lesson 11, and the side of its result: side x 64 times 64 x side.
+COUNTED = {"uncoalesced": ("rung_uncoalesced", 128), "naive": ("matmul", 64), "tile": ("matmul_tiled_32", 64)}
+COUNTED |= {"column": ("rung_column", 128), "square": ("rung_square", 128), "16-byte reads": ("rung_vector", 128)}
+COUNTED |= {"no conflicts": ("rung_banks", 128), "warp tiles": ("rung_warp", 128)}
 
 
 def product(kernel, grid, m, n) -> torch.Tensor:
@@ -58,6 +70,73 @@ def tflops(kernel, grid, m, n, out) -> float:
     """How fast a kernel computes out = m @ n, in TFLOP/s: 2 h w k operations."""
     (h, k), w = m.shape, n.shape[1]
     return 2 * h * w * k / measure(kernel[grid(h, w)], m, n, out, h, w, k).seconds / 1e12
+
+
+def measure_rungs(rungs, side=4096) -> dict[str, float]:
+    """TFLOP/s of each rung, a kernel and its grid, and of PyTorch's @ without TF32, on square matrices. Raises
+    AssertionError where a result is wrong."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    m, n = (torch.randn(side, side, device=device()) for _ in range(2))
+    out, exact, found = torch.empty_like(m), m.double() @ n.double(), {}
+    for name, (kernel, grid) in progress(list(rungs.items()), "measuring"):
+        out.fill_(nan)
+        found[name] = tflops(kernel, grid, m, n, out)
+        torch.testing.assert_close(out, exact, rtol=1e-4, atol=1e-2, check_dtype=False)
+    return found | {"@": 2 * side**3 / measure(torch.matmul, m, n).seconds / 1e12}
+
+
+def measure_formats(side=8192) -> dict[str, float]:
+    """TFLOP/s of PyTorch's @ in float32, and on tensor cores in TF32 and bfloat16."""
+    x, y = (torch.randn(side, side, device=device()) for _ in range(2))
+    speeds = {}
+    for name, tf32, of in [("float32", False, x), ("TF32", True, x), ("bfloat16", False, x.bfloat16())]:
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        speeds[name] = 2 * side**3 / measure(torch.matmul, of, y.to(of.dtype)).seconds / 1e12
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return speeds
+
+
+def hardware_passes(rung) -> float:
+    """Passes per FMA of a warp that Nsight Compute counted on an H200 for a rung of lesson 11."""
+    launch, side = COUNTED[rung]
+    of = nsight_counters()["launches"][launch]
+    shared = of["shared_load_wavefronts"] + of["shared_store_wavefronts"]
+    requests = of["global_load_requests"] + of["global_store_requests"]
+    sectors = of["global_load_sectors"] + of["global_store_sectors"]
+    return (shared + max(requests, sectors / 4)) / (side * side * 64 / 32)
+
+
+def kernel_of(text, name) -> str:
+    """The source of one kernel template among others in a text."""
+    at = text.index(f" {name}(")
+    return text[text.rindex("template <", 0, at) : text.index("\n}\n", at) + 2]
+
+
+def changes(text, old, new) -> None:
+    """Print the lines in which two kernels of a text differ, below their signatures."""
+    lines = [kernel_of(text, name).split(" {\n", 1)[1].splitlines() for name in (old, new)]
+    found = list(difflib.unified_diff(*lines, n=0, lineterm=""))[2:]
+    print(*[line for line in found if not line.startswith("@@")], sep="\n")
+
+
+def show_owners(layouts) -> None:
+    """Draw which elements of a block's tile of 128 columns threads 0 and 1 and warp 0 compute. A layout is a title and
+    two functions of a lane: its rows and its columns."""
+    fig, axes = plt.subplots(1, len(layouts), figsize=(13, 4.3), layout="constrained", squeeze=False)
+    colours = {"thread 0": "black", "thread 1": COLOURS[1], "the rest of warp 0": COLOURS[0], "other warps": PALE}
+    for ax, (name, rows, columns) in zip(axes[0], layouts, strict=True):
+        owner = np.full((128, 128), 3)
+        for lane in range(32):
+            owner[np.ix_(rows(lane), columns(lane))] = min(lane, 2)
+        ax.imshow(owner[:64], cmap=ListedColormap(list(colours.values())), vmin=0, vmax=3)
+        ax.set_title(name, fontsize=TEXT + 1)
+        ax.set_xlabel("column of the block's tile", fontsize=TEXT + 1)
+        ax.set_ylabel("row of the block's tile", fontsize=TEXT + 1)
+        ax.set(xticks=(0, 32, 64, 96, 127), yticks=(0, 16, 32, 48, 63))
+    names = [Patch(facecolor=colours[name], edgecolor="black", label=name) for name in colours]
+    fig.legend(handles=names, loc="outside lower center", ncols=4, fontsize=TEXT + 1, frameon=False)
+    described = " and ".join(name for name, _, _ in layouts)
+    describe(f"Which elements of a tile threads 0 and 1 and warp 0 compute: {described}.", fig)
 
 
 def show_ladder(speeds, estimates, peak) -> None:

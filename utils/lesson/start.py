@@ -17,10 +17,13 @@ import sys
 from pathlib import Path
 
 from utils.ground.errors import CourseError
+from utils.ground.system import in_notebook, pip_install
 
 ROOT = Path(__file__).resolve().parents[2]
 # Never installed here: a second PyTorch beside the machine's own, or of another build, breaks both.
 TORCH = ("torch", "torchvision")
+# The CPU engine cannot compile the headers of 2.4. All lessons run from the version on that pyproject.toml names.
+OLDEST_TORCH = (2, 5)
 # They run lessons from outside: a notebook that is running does not need them, and Colab brings its own.
 RUNNERS = ("jupyter", "nbval")
 
@@ -37,8 +40,10 @@ def start(root: Path = ROOT) -> None:
     """
     require_own_packages(root)
     needed = requirements(root)
-    require_torch(needed)
-    install_packages([line for name, line in needed.items() if name not in TORCH + RUNNERS and version(name) is None])
+    if note := require_torch(needed):
+        print(f"Note: {note}")
+    missing = [line for name, line in needed.items() if name not in TORCH + RUNNERS and version(name) is None]
+    install_packages(missing + missing_bindings())
     prepare_notebook()
     print(device_line())
 
@@ -109,25 +114,54 @@ def version(name: str) -> str | None:
         return None
 
 
-def pip_command(packages: list[str]) -> str:
-    words = [sys.executable, "-m", "pip", "install", *packages]
-    return " ".join(f"'{word}'" if re.search(r"[^\w./=-]", word) else word for word in words)
+def numbers(release: str) -> tuple[int, ...]:
+    """The first two numbers of a version: (2, 10) for '2.10.0+cu128'."""
+    return tuple(int(part) for part in re.findall(r"\d+", release)[:2])
 
 
-def require_torch(needed: dict[str, str]) -> None:
-    """Refuse a Python where PyTorch is missing or older than the course takes. A lesson never installs it."""
+def its_index(newer: bool = False) -> list[str]:
+    """Options that have pip take PyTorch from where the installed one came from, so that its CUDA stays.
+
+    Its version says where that is: 2.10.0+cu128 is of PyTorch's index cu128. An index has only some versions. `newer`
+    asks for one that has newer ones, of the same generation of CUDA, which the driver runs as well.
+    """
+    label = (version("torch") or "").partition("+")[2]
+    if newer and label.startswith("cu12"):
+        label = "cu126"
+    return ["--index-url", f"https://download.pytorch.org/whl/{label}"] if re.fullmatch(r"cpu|cu\d+", label) else []
+
+
+def require_torch(needed: dict[str, str]) -> str:
+    """Refuse a Python where PyTorch is missing or too old for any lesson; a lesson never installs it. Returns a note
+    about one that is older than those tested, otherwise ''."""
     both = [needed[name] for name in TORCH]
     missing = [name for name in TORCH if version(name) is None]
-    then = "  # in a terminal; then restart the notebook"
+    then = "  # then restart the notebook" if in_notebook() else "  # in a terminal; then restart the notebook"
     if missing:
         are = "is" if len(missing) == 1 else "are"
         wrong = f"{' and '.join(missing)} {are} not installed in {sys.executable}, and lessons never install PyTorch"
-        raise PackageError(wrong, pip_command(both) + then)
-    numbers = {name: tuple(int(part) for part in re.findall(r"\d+", version(name))[:2]) for name in TORCH}
-    least = re.search(r">=\s*(\d+)\.(\d+)", needed["torch"])
-    if least and numbers["torch"] < tuple(int(part) for part in least.groups()):
-        wrong = f"torch is {version('torch')} in {sys.executable} and the course needs {needed['torch']}"
-        raise PackageError(wrong, pip_command(["--upgrade", *both]) + then)
+        if "torch" not in missing:  # it stays as it is
+            both = [f"torch=={version('torch').partition('+')[0]}", "torchvision", *its_index()]
+        raise PackageError(wrong, pip_install(*both) + then)
+    found, tested = version("torch"), re.search(r">=([\d.]+)", needed["torch"])[1]
+    if numbers(found) >= numbers(tested):
+        return ""
+    fix = pip_install("--upgrade", *both, *its_index(newer=True)) + then
+    if numbers(found) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise PackageError(f"torch is {found} in {sys.executable} and the course needs {oldest} or newer", fix)
+    return (
+        f"torch is {found}, and all lessons run from {tested} on. With yours, kernels compile and run, but lessons 15 "
+        f"to 17 may stop where they use Triton or torch.library. To fix it: {fix}"
+    )
+
+
+def missing_bindings() -> list[str]:
+    """NVIDIA's cuda-bindings, for the CUDA of torch. They load its NVRTC, and torch brings them only from 2.10 on."""
+    from utils.cuda.common.toolchain import torch_cuda
+
+    generation = torch_cuda().partition(".")[0]
+    return [f"cuda-bindings=={generation}.*"] if generation and version("cuda-bindings") is None else []
 
 
 def install_packages(packages: list[str]) -> None:
@@ -141,7 +175,7 @@ def install_packages(packages: list[str]) -> None:
     if done.returncode:
         said = [line for line in (done.stderr + done.stdout).strip().splitlines() if "WARNING" not in line] or ["-"]
         wrong = f"pip could not install {', '.join(packages)}: {' / '.join(said[-3:])}"
-        fix = f"with a network, run this cell again; without one, run this where there is one: {pip_command(packages)}"
+        fix = f"with a network, run this cell again; without one, run this where there is one: {pip_install(*packages)}"
         raise CourseError(wrong, fix)
 
 
