@@ -15,7 +15,7 @@ no_python = { echo "There is no python3 here: install Python 3.10 or newer." >&2
 
 workers = -n auto --maxprocesses 4 --dist loadscope
 
-.PHONY: help course test test-browser lint lab reset handout grade doctor site outputs bench bench-build bench-engine publish clean clean-cache
+.PHONY: help course test test-browser lint lab reset slides present handout grade doctor site outputs bench bench-build bench-engine publish clean clean-cache
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -39,10 +39,10 @@ test: ## linter, unit tests, and every lesson's outputs against the committed on
 	@echo "== 4 of 4: pytest --nbval notebooks, on the CPU as on a T4"
 	@CUDA_COURSE_GPU=T4 $(PY) -m pytest -q $(workers) --nbval --nbval-current-env -p no:cacheprovider notebooks
 
-test-browser: ## players and lessons in a browser, with the system's Chromium (LESSON=03: of the lessons, only that one)
+test-browser: ## players, slides and lessons in a browser, with the system's Chromium (LESSON=03: of the lessons, only that one)
 	@$(ready) test-browser
 ifndef PYTHON
-	@$(PY) -c "import playwright" 2>/dev/null || $(PY) -m pip install --quiet --editable ".[browser]"
+	@$(PY) -c "import playwright, jupyterlab_rise" 2>/dev/null || $(PY) -m pip install --quiet --editable ".[browser,present]"
 endif
 	@LESSON="$(LESSON)" $(PY) -m pytest -q tests/browser
 
@@ -58,6 +58,17 @@ lab: ## open JupyterLab on your own copies of the lessons (ARGS="--no-browser": 
 reset: ## renew your copy of one lesson, LESSON=03; the old copy is kept
 	@$(ready) reset
 	@$(PY) -m utils.manage.lab --reset "$(LESSON)"
+
+slides: ## lessons as slides for a lecture, one file each, in build/slides (LESSON=07: only that one)
+	@$(ready) slides
+	@$(PY) -m utils.manage.slides $(LESSON)
+
+present: ## the slides of one lesson, LESSON=07, live in JupyterLab: their cells run
+	@$(ready) present
+ifndef PYTHON
+	@$(PY) -c "import jupyterlab_rise" 2>/dev/null || $(PY) -m pip install --quiet --editable ".[present]"
+endif
+	@$(PY) -m utils.manage.present "$(LESSON)" $(ARGS)
 
 handout: ## pack lessons for a class, with and without solutions: LESSONS="01 02 03"
 	@$(any_python) -m utils.manage.handout $(LESSONS)

@@ -6,10 +6,9 @@ from pathlib import Path
 from docutils import nodes
 
 DOCS = Path(__file__).resolve().parent
-sys.path[:0] = [str(DOCS), str(DOCS.parent)]
+sys.path[:0] = [str(DOCS.parent)]
 
-from highlighting import CudaInPython  # noqa: E402
-
+from utils.manage.highlighting import CudaInPython  # noqa: E402
 from utils.manage.site import glossary  # noqa: E402
 
 project = "CUDA from Python"

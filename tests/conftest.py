@@ -8,6 +8,8 @@ import torch
 
 import utils.cuda.compile
 import utils.cuda.kernel
+from utils.cuda.cpu import module as engine
+from utils.cuda.cpu.trace import run as trace_run
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so a shell starts what shall run in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests interrupt kernels
@@ -25,6 +27,15 @@ def backend(request, monkeypatch):
     for module in (utils.cuda.compile, utils.cuda.kernel):
         monkeypatch.setattr(module, "device", lambda: device)
     return device
+
+
+@pytest.fixture(scope="module")
+def unjudged():
+    """Trace without nvcc's verdict, which takes as long as the build: for kernels that nvcc judges in another test, or
+    that a GPU has run for a recording."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace_run, "module", lambda *args, judge=None, **options: engine.module(*args, **options))
+        yield
 
 
 @pytest.fixture(scope="session")

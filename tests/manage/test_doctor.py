@@ -159,6 +159,20 @@ def test_with_a_torch_that_does_not_import(pretend):
     assert made["C++ compiler"][0] == "ok"
 
 
+@pytest.mark.parametrize("release, verdict", [("2.4.1+cu124", "stop"), ("2.6.0+cu124", "ok"), ("2.11.0+cu128", "ok")])
+def test_with_an_older_torch_in_a_notebook(pretend, release, verdict):
+    """As on Colab: refused or noted, with a line for a cell that keeps the CUDA of torch."""
+    packages = pretend(available=False, cuda="12.8")
+    (packages / "torch-99.0.dist-info" / "METADATA").write_text(f"Name: torch\nVersion: {release}\n")
+    (packages / "torch-99.0.dist-info").rename(packages / f"torch-{release}.dist-info")
+    made = table(PYTHONPATH=packages, JPY_PARENT_PID=1)
+    assert made["torch"][0] == verdict and made.status == (verdict == "stop")
+    line = "%pip install --upgrade 'torch>=2.11' torchvision --index-url https://download.pytorch.org/whl/cu126"
+    said = made.fixes.get("torch", "") + made["torch"][1]
+    assert (line in said) == (not release.startswith("2.11"))
+    assert "make course" not in made.text
+
+
 def test_torchvision_of_another_build(tmp_path):
     """The installed torchvision without its compiled half: that of another build is one which torch cannot load."""
     import torchvision
@@ -286,8 +300,8 @@ def test_a_gpu_without_nvcc(pretend, libcuda, empty_python):
     made = table(away, empty_python, PYTHONPATH=pretend(), LD_LIBRARY_PATH=libcuda(), PATH="/usr/bin:/bin")
     assert made.status == 1 and made["GPU"][0] == "ok"
     assert made["nvcc"] == ("stop", "there is a GPU, but no nvcc to compile for it")
-    assert made.fixes["nvcc"].endswith('-m pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*"')
-    assert made["NVRTC"][0] == "stop" and 'pip install "cuda-bindings==13.*"' in made.fixes["NVRTC"]
+    assert made.fixes["nvcc"].endswith("-m pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*'")
+    assert made["NVRTC"][0] == "stop" and "pip install 'cuda-bindings==13.*'" in made.fixes["NVRTC"]
 
 
 def test_nvcc_of_another_generation_than_torch(pretend, libcuda, empty_python, tmp_path):

@@ -326,7 +326,9 @@ def test_make_alone_lists_every_target(course):
         assert f"  {target} " in done.stdout
 
 
-@pytest.mark.parametrize("target", ["course", "test", "lab", "reset", "lint", "outputs", "doctor", "site"])
+@pytest.mark.parametrize(
+    "target", ["course", "test", "lab", "reset", "lint", "outputs", "doctor", "site", "slides", "present"]
+)
 def test_a_given_python_does_everything_and_nothing_is_installed(course, target):
     calls = course / "calls.log"
     script(course / "some python", f'echo "$*" >> "{calls}"\n')

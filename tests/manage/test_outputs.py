@@ -46,7 +46,11 @@ def test_normalise_drops_what_changes_from_run_to_run():
             {"cell_type": "markdown", "metadata": {"collapsed": True}, "source": "# x"},
             {
                 "cell_type": "code",
-                "metadata": {"execution": {"iopub.status.busy": "2026"}, "tags": ["t"]},
+                "metadata": {
+                    "execution": {"iopub.status.busy": "2026"},
+                    "slideshow": {"slide_type": "-"},
+                    "tags": ["t"],
+                },
                 "outputs": [
                     {**stream, "text": "a"},
                     {**stream, "text": "b\n"},
@@ -66,7 +70,7 @@ def test_normalise_drops_what_changes_from_run_to_run():
     left = outputs.normalise(nb, {"/opt/ann/course": "course"})
     assert left == ["cell 2: /srv/ann/lib/x.py"]
     assert nb["metadata"] == {"kernelspec": KERNELSPEC, "language_info": {"name": "python"}}
-    assert [cell["metadata"] for cell in nb["cells"]] == [{}, {"tags": ["t"]}]
+    assert [cell["metadata"] for cell in nb["cells"]] == [{}, {"slideshow": {"slide_type": "-"}, "tags": ["t"]}]
     first, second, third = nb["cells"][1]["outputs"]
     assert first["text"] == "ab\n" and second["name"] == "stderr"
     assert third["data"] == {"text/html": "<p>course/utils</p>", "image/png": "/home/ann/not-a-path=="}

@@ -99,6 +99,20 @@ def test_copies_for_colab_have_no_outputs_and_absolute_links(course):
     assert "[b](01_b.ipynb#end)" in path.read_text()  # GitHub and JupyterLab follow the links of the lesson itself
 
 
+def test_copies_for_colab_fold_what_the_lesson_folds(course):
+    path = course / "notebooks" / "00_a.ipynb"
+    path.write_text(
+        notebook("00_a").replace('"tags":', '"jupyter": {"source_hidden": true}, "tags":'), encoding="utf-8"
+    )
+    publish.publish("ann/cuda", "v1", course)
+    views = {}
+    for name in ("00_a", "01_b"):
+        copy = json.loads((course / "colab" / f"{name}.ipynb").read_text())
+        views[name] = [cell["metadata"].get("cellView") for cell in copy["cells"]]
+    assert views == {"00_a": [None, "form", None], "01_b": [None, None, None]}
+    assert "cellView" not in path.read_text()
+
+
 def test_a_copy_of_a_lesson_that_is_gone_goes_too(course):
     publish.publish("ann/cuda", "v1", course)
     (course / "notebooks" / "01_b.ipynb").unlink()

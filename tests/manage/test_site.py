@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from utils.cuda.common import gpus
 from utils.ground.errors import CourseError
 from utils.manage import site
 from utils.manage.lessons import ROOT, in_prose, lessons
@@ -132,6 +133,16 @@ def test_the_code_of_the_cheat_sheet_runs(capsys):
     out = torch.empty_like(x)
     compile_kernel(reverse, "reverse")[2, 64](x, out)
     torch.testing.assert_close(out, x.view(2, 64).flip(1).flatten())
+
+
+def test_the_limits_of_the_cheat_sheet_are_those_that_the_course_computes_with():
+    text = (ROOT / "docs" / "cheat_sheet.md").read_text(encoding="utf-8")
+    names, sizes = re.search(r"^\| dynamic: (.+) \| (.+) KB \|$", text, re.M).groups()
+    known = [gpus.named(name).limits.block_shared_bytes // 1024 for name in names.split(", ")]
+    assert [int(size) for size in sizes.split(", ")] == known
+    assert f"| threads per block | {gpus.BLOCK_THREADS:,} |" in text
+    assert f"| static shared memory per block | {gpus.BLOCK_SHARED_BYTES // 1024} KB |" in text
+    assert f"| registers per thread | {gpus.REGISTERS_PER_THREAD} |" in text
 
 
 # ---------------------------------------------------------------- the built site

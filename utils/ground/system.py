@@ -35,7 +35,7 @@ def require_system(system=None, machine=None):
         )
     if system == "Darwin" and machine == "x86_64":
         raise CourseError(
-            "this is a Mac with an Intel processor, for which PyTorch ends at version 2.2, and the course needs 2.11"
+            "this is a Mac with an Intel processor, for which PyTorch ends at version 2.2, and the course needs 2.5"
         )
     if (system, machine) == ("Linux", "x86_64"):
         return ""
@@ -206,6 +206,18 @@ def existing_part(folder):
     while not folder.exists():
         folder = folder.parent
     return folder
+
+
+def in_notebook():
+    """Whether this is a notebook's Python process, or one that it started: Jupyter tells both."""
+    return "JPY_PARENT_PID" in os.environ
+
+
+def pip_install(*words):
+    """The command that has pip install something into this Python: for a notebook's cell, or for a terminal."""
+    command = ["%pip"] if in_notebook() else [sys.executable, "-m", "pip"]
+    words = [*command, "install", *words]
+    return " ".join(f"'{word}'" if re.search(r"[^\w%./:=+-]", word) else word for word in words)
 
 
 def short_path(path):

@@ -126,13 +126,14 @@ def _course():
 
 def _torch():
     try:
-        start.require_torch(start.requirements())
+        note = start.require_torch(start.requirements())
     except start.PackageError as error:
         raise ToolchainError(error.wrong, _of_this_python(error.fix)) from None
     _import("torch")
     cuda = toolchain.torch_cuda()
     version = metadata.version("torch").partition("+")[0]
-    return f"{version}, built for CUDA {cuda}" if cuda else f"{version}, built without CUDA"
+    built = f"{version}, built for CUDA {cuda}" if cuda else f"{version}, built without CUDA"
+    return f"{built}. {note}" if note else built
 
 
 def _torchvision():
@@ -150,17 +151,18 @@ def _import(name):
         __import__(name)
     except Exception as error:  # a broken installation can raise anything
         wrong = f"{metadata.version(name)} does not import: {_first_line_of(error)}"
-        raise ToolchainError(wrong, _reinstall("--force-reinstall")) from None
+        raise ToolchainError(wrong, _reinstall()) from None
 
 
-def _reinstall(option) -> str:
-    return _of_this_python(start.pip_command([option, *start.TORCH]))
+def _reinstall(option="--force-reinstall", same_cuda=True) -> str:
+    index = start.its_index() if same_cuda else []
+    return _of_this_python(system.pip_install(option, *start.TORCH, *index))
 
 
 def _of_this_python(command) -> str:
     """A pip command for this Python. If the course has its own Python, that is the one to use."""
     own = install.venv_python()
-    if Path(sys.prefix) == install.VENV:
+    if Path(sys.prefix) == install.VENV or system.in_notebook():
         return command
     if install.python_version(own):
         return f"this is not the course's own Python. Use that one: {short_path(own)} -m utils.manage.doctor"
@@ -260,7 +262,7 @@ def _gpu(torch_works, usable):
     import torch
 
     if not torch.version.cuda:
-        raise ToolchainError(f"{name}, but this torch was built without CUDA", _reinstall("--force-reinstall"))
+        raise ToolchainError(f"{name}, but this torch was built without CUDA", _reinstall(same_cuda=False))
     if not torch.cuda.is_available():
         if _look("", _driver).verdict != "ok":
             return Finding("GPU", f"{name}, which torch cannot use with this driver", "-")
@@ -270,13 +272,13 @@ def _gpu(torch_works, usable):
         except Exception as error:
             said = _first_line_of(error)
         again = "restart the notebook, then the machine. If neither helps: "
-        raise ToolchainError(f"{name}, which torch cannot use: {said}", again + _reinstall("--force-reinstall"))
+        raise ToolchainError(f"{name}, which torch cannot use: {said}", again + _reinstall())
     architecture = toolchain.gpu_architecture()
     has = toolchain.lacks_code_for(architecture)
     if architecture < min(map(int, re.findall(r"sm_(\d+)", has)), default=0):
         fix = "nothing does: the card is older than this CUDA supports. The lessons use the CPU engine"
     else:
-        fix = _reinstall("--upgrade")
+        fix = _reinstall("--upgrade", same_cuda=False)
     raise ToolchainError(f"{name} is sm_{architecture}, and this torch has code for {has}", fix)
 
 

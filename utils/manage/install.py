@@ -35,6 +35,8 @@ NEEDS = {
     "test": [*RUNS_LESSONS, "nbval", "pytest", "ruff", "xdist"],
     "test-browser": ["torch", "jupyterlab", "ipykernel", "pytest", "playwright"],
     "site": ["sphinx", "myst_nb", "sphinx_book_theme"],
+    "slides": ["nbconvert", "nbformat", "IPython"],
+    "present": ["jupyterlab", "jupyterlab_rise", "ipykernel", "nbconvert"],
     "lint": ["ruff"],
     "lab": ["jupyterlab", "ipykernel"],
     "bench": ["torch", "torchvision", "numpy", "tqdm"],
@@ -44,7 +46,7 @@ NEEDS = {
 
 
 # Which of pyproject.toml's lists of extras names them, where it is not `test`.
-EXTRAS = {"test-browser": "test,browser", "site": "docs"}
+EXTRAS = {"test-browser": "test,browser", "site": "docs", "present": "present"}
 
 
 class SetUpError(CourseError):

@@ -62,12 +62,15 @@ def in_prose(change: Callable[[str], str], text: str) -> str:
     return "".join([*parts, change(text[at:])])
 
 
-def use_this_python(root: Path = ROOT) -> None:
-    """Have notebooks run in the current interpreter, whatever Jupyter knows under the name `python3`."""
-    folder = root / "build" / "jupyter" / "kernels" / "python3"
+def use_this_python(root: Path = ROOT, where: str = "jupyter", *options: str, **environment: str) -> None:
+    """Have notebooks run in the current interpreter, whatever Jupyter knows under the name `python3`.
+
+    `options` and `environment` are for the notebook's process, `where` is a folder of build/.
+    """
+    folder = root / "build" / where / "kernels" / "python3"
     folder.mkdir(parents=True, exist_ok=True)
-    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    spec = {"argv": argv, "display_name": KERNELSPEC["display_name"], "language": "python"}
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", *options]
+    spec = {"argv": argv, "display_name": KERNELSPEC["display_name"], "language": "python", "env": environment}
     write(folder / "kernel.json", json.dumps(spec))
     _search_first("JUPYTER_PATH", folder.parents[1])
 

@@ -17,6 +17,8 @@ from utils.ground.system import write
 from utils.manage.lessons import KERNELSPEC, ROOT, exit_status, lessons, lessons_asked_for
 from utils.manage.run import Result, indent, print_summary, run_lessons
 
+KEPT = ("jupyter", "slideshow", "tags")  # of a cell's metadata
+
 
 def places(root: Path = ROOT) -> dict[str, str]:
     """Folders on this machine and what a committed output shows instead, longest first."""
@@ -74,7 +76,7 @@ def normalise(nb: dict, short: dict[str, str]) -> list[str]:
     nb["metadata"] = {"kernelspec": dict(KERNELSPEC), "language_info": {"name": "python"}}
     left = []
     for number, cell in enumerate(nb["cells"], 1):
-        cell["metadata"] = {name: cell["metadata"][name] for name in ("jupyter", "tags") if name in cell["metadata"]}
+        cell["metadata"] = {name: value for name, value in cell["metadata"].items() if name in KEPT}
         if cell["cell_type"] != "code":
             continue
         joined: list[dict] = []

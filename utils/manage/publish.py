@@ -113,7 +113,8 @@ def publish_readme(text: str, repo: str, ref: str, first: str) -> str:
 
 
 def colab_copy(text: str, repo: str, ref: str) -> str:
-    """A published notebook's copy for Colab: without outputs, and every link to a file of the course absolute."""
+    """A published notebook's copy for Colab: without outputs, every link to a file of the course absolute, and what
+    JupyterLab shows folded is folded."""
     notebook = json.loads(handed_out(text))
     files, pictures = f"{address(repo)}/blob/{quote(ref)}", f"https://raw.githubusercontent.com/{repo}/{quote(ref)}"
 
@@ -129,6 +130,8 @@ def colab_copy(text: str, repo: str, ref: str) -> str:
         if cell["cell_type"] == "markdown":
             source = in_prose(lambda prose: LINK.sub(absolute, prose), "".join(cell["source"]))
             cell["source"] = source.splitlines(keepends=True)
+        elif cell["metadata"].get("jupyter", {}).get("source_hidden"):
+            cell["metadata"]["cellView"] = "form"  # the same in Colab's words
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
