@@ -1,5 +1,6 @@
 """A player as a cell's output, a page, a picture and a film; tests/browser looks at it in a browser."""
 
+import ast
 import base64
 import gzip
 import io
@@ -111,8 +112,8 @@ def test_every_file_of_the_player_is_installed():
     folder = ROOT / "utils" / "cuda" / "player"
     beside = {path.name for path in folder.iterdir() if path.suffix not in (".py", "") and path.is_file()}
     assert {*SCRIPTS, "player.css"} == beside
-    patterns = re.search(r"^utils = (\[.*\])", (ROOT / "pyproject.toml").read_text(), re.M)[1]
-    packaged = {path.name for pattern in json.loads(patterns) for path in (ROOT / "utils").glob(pattern)}
+    patterns = re.search(r"^utils = (\[.*?\])", (ROOT / "pyproject.toml").read_text(), re.M | re.S)[1]
+    packaged = {path.name for pattern in ast.literal_eval(patterns) for path in (ROOT / "utils").glob(pattern)}
     assert beside <= packaged
 
 
