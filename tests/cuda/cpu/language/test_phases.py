@@ -1,5 +1,7 @@
 """Barriers in shared memory, and the pipelines built on them: cuda::barrier, cuda::pipeline, cuda::memcpy_async."""
 
+import re
+
 import pytest
 import torch
 
@@ -102,14 +104,15 @@ def test_threads_take_turns_at_a_barrier():
 
 def test_too_few_arrivals():
     x, out = torch.arange(128.0), torch.zeros(128)
-    lacking = "waits in vain at wait: 128 of 129 arrivals have come, and no thread of the block can go on"
-    with pytest.raises(RuntimeError, match=f"this launch would never end: thread .* of turns {lacking}"):
+    lacking = "waits in vain at wait for the end of phase 0 of bar (parity 0): 128 of 129 arrivals have come, and no "
+    lacking += "thread of the block can go on"
+    with pytest.raises(RuntimeError, match=f"this launch would never end: thread .* of turns {re.escape(lacking)}"):
         compile_kernel(BARRIER, "turns")[1, 128](x, out, 5, -1, 129)
     (problem,) = Tracer(BARRIER, "turns")[1, 128](x, out, 5, -1, 129).problems
     assert problem.kind == "divergent_barrier" and problem.line == 18
     assert lacking in problem.message
     assert "The number given to `init`" in problem.hint
-    with pytest.raises(RuntimeError, match="calls arrive of a barrier that no thread has initialised"):
+    with pytest.raises(RuntimeError, match="calls arrive_and_wait of a barrier that no thread has initialised"):
         compile_kernel(BARRIER, "forgotten")[1, 32](out)
     with pytest.raises(RuntimeError, match="initialises a barrier for 0 arrivals: it takes 1 to 1,048,575"):
         compile_kernel(BARRIER, "turns")[1, 128](x, out, 5, -1, 0)

@@ -93,7 +93,7 @@ REFUSED = [
     ('mov.u32 %0, 1;"\n"nothing.u32 %0, 1;', 4, "`nothing`", False),
     ("cp.async.cg.shared.global [%0], [%1], 8;", 3, "copies 16 bytes, not 8", False),
     ("wgmma.fence.sync.aligned;", 3, "needs a GPU", True),
-    ("mbarrier.init.shared::cta.b64 [%0], 1;", 3, "needs a GPU", True),
+    ("prefetchu.L1 [%0];", 3, "needs a GPU", True),
     ("tcgen05.wait::ld.sync.aligned;", 3, "needs an sm_100", True),
     ("bar.sync 1, 64;", 3, "takes 1", False),
     ("bar.sync 1;", 3, "barrier 0 of the whole block", True),

@@ -19,6 +19,7 @@ static Fiber* arrive(const char* function, const void* code) {
     watch(b);
     b.running->function = function;
     b.running->code = code;
+    b.running->polled = 0;
     return b.running;
 }
 
@@ -193,14 +194,20 @@ void grid_barrier() {
     enter_kernel(*my_block().worker);
 }
 
-void step_aside() {
+static void stand_aside(bool sleeps) {
     Block& b = block();
+    const unsigned int polled = sleeps && b.watched ? b.running->polled : 0;
+    if (b.watched) b.running->polled = polled;
     if (!b.ready.first && !b.aside.first && b.started == b.threads) return;
     Fiber* me = arrive("step_aside", nullptr);
+    me->polled = polled;
     b.aside.add(me);
     wait(me);
     enter_kernel(*my_block().worker);
 }
+
+void step_aside() { stand_aside(false); }
+void nap() { stand_aside(true); }
 
 void fence() {
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -26,6 +26,7 @@ void async_copy(void* to, const void* from, size_t bytes, size_t zeros) {
     Worker& w = *block().worker;
     w.in_kernel = 0;
     watch(block());  // the fiber knows its thread
+    block().running->code = code;
     for (const void* address : {from, static_cast<const void*>(to)})
         if (size_t(address) % bytes) {
             bool loads = address == from;
@@ -42,6 +43,7 @@ void async_copy(void* to, const void* from, size_t bytes, size_t zeros) {
 }
 
 void wrong_size_of_copy(size_t bytes, size_t zeros) {
+    block().running->code = __builtin_return_address(0);
     fail(wrong_copy, "begins a copy of " + std::to_string(bytes) + " bytes, " + std::to_string(zeros) +
                          " of them zeros: it takes 4, 8 or 16, and no more zeros than bytes");
 }

@@ -298,6 +298,7 @@ std::string what_ended_it(const Worker& w) {
         case stuck: return "waits at " + w.fault_text + " for threads that wait elsewhere";
         case wrong_copy:
         case wrong_barrier:
+        case wrong_registers:
         case lacks_arrivals:
         case wrong_mask: return w.fault_text;
         case assertion: return "fails the assertion `" + w.fault_text + "`";
@@ -342,6 +343,7 @@ static const char* cuda_error(int fault) {
         case no_grid:
         case wrong_copy:
         case wrong_barrier:
+        case wrong_registers:
         case wrong_mask:
         case thrown:
         case SIGABRT:

@@ -134,8 +134,7 @@ static Fiber* idle_fiber(Worker& w) {
     Fiber* fiber = w.idle.back();
     w.idle.pop_back();
     fiber->has_thread = false;
-    fiber->copies.clear();
-    fiber->group = 0;
+    fiber->forget_copies();
     return fiber;
 }
 
@@ -146,12 +145,14 @@ static Fiber* next_fiber(Block& b) {
         if (b.started < b.threads) return idle_fiber(*b.worker);
         if (b.in_step && b.worker->trace && trace_release(*b.worker->trace, b)) continue;
         bool stepped = release_in_step(b);
-        if (b.aside.first || stepped) {
+        if (stepped || (b.aside.first && !polls_in_vain(b))) {
             b.ready.add_all(b.aside);
+            release_polls(b);
             continue;
         }
         if (b.worker->trace && trace_release(*b.worker->trace, b)) continue;
         if (b.watched && release_active(b)) continue;
+        if (b.watched && release_polls(b)) continue;
         if (b.alive == 0 || !b.watched) _longjmp(b.worker->scheduler, int(End::done));
         if (b.at_grid.length == b.alive) _longjmp(b.worker->scheduler, int(End::at_grid));
         if (b.worker->trace) {
@@ -165,6 +166,7 @@ static Fiber* next_fiber(Block& b) {
         if (!waits) waits = b.at_grid.first;
         std::string why;
         if (!waits) waits = one_that_waits_for_a_phase(b, why);
+        if (!waits) waits = one_that_waits_for_registers(b, why);
         b.thread = waits->thread;
         b.running = waits;
         if (!why.empty()) fail(lacks_arrivals, why);
@@ -214,14 +216,15 @@ void begin_watching(Block& b) {
 static void thread_ended(Block& b, Fiber* fiber) {
     if (b.worker->trace) trace_thread_ends(*b.worker->trace, b, *fiber);
     if (!b.phase_barriers.empty()) do_copies_for_phases(b, fiber);
+    bulk_thread_ends(b, *fiber);
     fiber->has_thread = false;
-    fiber->copies.clear();
-    fiber->group = 0;
+    fiber->forget_copies();
     b.alive--;
     Warp& w = b.warp_of(fiber->number);
     w.ended |= 1u << fiber->number % 32;
     if (w.waiting) check_meetings(b, fiber->number / 32);  // a thread that has ended is not waited for
     if (b.at_barrier.length && b.at_barrier.length == b.alive) open_barrier(b);
+    if (b.alive == 0) bulk_block_ends(b);
 }
 
 bool kernel_runs() { return here != nullptr; }
@@ -302,6 +305,10 @@ void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
     b.sum = 0;
     b.in_step = 0;
     b.phase_barriers.clear();
+    b.unread.clear();
+    b.registers.clear();
+    b.free_registers = 0;
+    b.at_registers = {};
     poison_shared(b);
     if (w.flow) watch(b);
     if (w.trace) {

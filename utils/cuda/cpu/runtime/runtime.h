@@ -6,16 +6,13 @@
 #pragma once
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +22,7 @@
 #include <vector>
 
 #include "cuda_runtime.h"
+#include "threads.h"
 #include "../guard/guard.h"
 #include "../trace/flow.h"
 
@@ -32,128 +30,6 @@ namespace cuda_on_cpu {
 
 class Trace;         // trace/state.h
 struct TracedBlock;
-
-// What a fiber waits for.
-enum class Waiting { nothing, barrier, warp, active, grid, trace, step, phase };
-
-// Where a lane is on its way through a kernel that is run in step (in_step.cpp).
-struct Walk {
-    std::vector<uint32_t> path;  // the basic blocks that it has run through since the warp was last here:
-    size_t followed = 0;         // their numbers in the flow, and 65,536 times the depth of calls
-    unsigned char depth = 1;
-    uint16_t at[64] = {};        // the block where it is, by depth of calls,
-    uint16_t stood[64] = {};     // and where it was when the warp was last here
-    const void *address = nullptr, *code = nullptr;  // of its last access
-    unsigned int times = 0;      // that it has read this again and again
-    void begin() {
-        path.clear();
-        followed = times = 0;
-        depth = 1;
-        at[1] = stood[1] = 0;
-        code = nullptr;
-    }
-    void arrive() {  // where all lanes are: how they came does not matter
-        if (path.empty()) return;
-        path.clear();
-        followed = 0;
-        for (unsigned int d = 1; d <= depth; d++) stood[d] = at[d];
-    }
-};
-
-// A thread of a block that can stop and go on: a stack, and the place where it stopped.
-// `_setjmp` and `_longjmp` switch in about 60 ns, where `swapcontext`, which calls the kernel of the system, takes
-// ten times that; `setcontext` is used once, to get onto the new stack.
-struct Fiber {
-    // CUDA's limit on a thread's local memory, and room for the engine; pages are taken from the system when touched.
-    static constexpr size_t local_bytes = 512 * 1024, stack_bytes = local_bytes + 64 * 1024;
-    jmp_buf place;
-    ucontext_t entry;
-    bool begun = false;  // on this stack
-    char* stack;
-    char* top = nullptr;  // where the frames of its threads begin, below the engine's own
-
-    bool has_thread = false;
-    uint3 thread;         // the thread that runs or waits here,
-    unsigned int number;  // and its place in the block, x first
-    Waiting waiting = Waiting::nothing;
-    Fiber* next = nullptr;  // in its queue
-    // Where it waits for its warp:
-    unsigned int mask;     // for whom it waits; afterwards who came
-    uint64_t value;        // what it brought
-    void (*work)(void* const (&)[32], unsigned int);  // what is done for all, as in meet_for
-    bool orders;           // accesses before the meeting come before those after it, as __syncwarp promises
-    uint64_t* values;      // afterwards: what the others brought
-    const char* function;  // where it waits: the function's name
-    const void* code;      // and the place it was called from
-
-    struct Copy {  // asynchronous, not yet done
-        void* to;
-        const void* from;
-        size_t bytes, zeros;  // the last `zeros` bytes are 0
-        const void* code;
-        unsigned int group;
-        uint32_t begun;  // when, by a trace's time
-    };
-    std::deque<Copy> copies;
-    unsigned int group = 0;  // that copies belong to until it is committed
-    Walk walk;
-
-    Fiber();
-    ~Fiber();
-    Fiber(const Fiber&) = delete;
-    static size_t guard_bytes();  // on both sides of the stack
-    bool holds(const void* p) const { return p >= stack && p < stack + stack_bytes; }
-    bool around(const void* p) const;
-};
-
-struct Queue {
-    Fiber *first = nullptr, *last = nullptr;
-    unsigned int length = 0;
-    void add(Fiber* fiber) {
-        fiber->next = nullptr;
-        (first ? last->next : first) = fiber;
-        last = fiber;
-        length++;
-    }
-    void add_all(Queue& other) {
-        if (!other.first) return;
-        (first ? last->next : first) = other.first;
-        last = other.last;
-        length += other.length;
-        other = {};
-    }
-    Fiber* take() {
-        Fiber* fiber = first;
-        if (fiber) first = fiber->next, length--;
-        return fiber;
-    }
-};
-
-// 32 threads; bit i of a mask is lane i.
-struct Warp {
-    Fiber* lanes[32] = {};     // those that wait
-    unsigned int waiting = 0;  // for others of the warp
-    unsigned int active = 0;   // at __activemask
-    unsigned int in_step = 0;  // at an access that the warp makes in step
-    unsigned int ended = 0;    // those that have ended, or never were
-    struct {
-        uint64_t values[32];
-    } met[32][2];  // what the lanes of a meeting brought, by its lowest lane, this time and the time before
-    unsigned char turn[32] = {};
-};
-
-// A barrier that is an object in memory, such as a cuda::barrier (phases.cpp). A phase is over when `expected` threads
-// have arrived and the copies that belong to it are done.
-struct PhaseBarrier {
-    unsigned int expected, pending;
-    uint64_t phase = 0;  // that is under way
-    Queue waiting;       // for its end
-    struct Landing {     // copies of a thread, up to a group of them
-        Fiber* of;
-        unsigned int group;
-    };
-    std::vector<Landing> landings;
-};
 
 struct Worker;
 
@@ -185,6 +61,10 @@ struct Block : Position {
     unsigned int alive = 0;           // threads that have not ended, begun or not
     unsigned int in_step = 0;         // threads that wait for their warp to make an access in step
     std::map<const void*, PhaseBarrier> phase_barriers;  // by address
+    std::vector<unsigned int> registers;  // of each thread, once one has called setmaxnreg,
+    size_t free_registers = 0;            // what threads have given back,
+    Queue at_registers;                   // and those that wait for some
+    std::vector<BulkTransfer> unread;  // stores of threads that have ended without waiting until their source was read
     size_t sum = 0, last_sum = 0;     // of barrier_sum: of those that have arrived, and of the barrier before
     std::vector<Warp> warps;          // once the block is watched
     bool done = false;
@@ -205,7 +85,7 @@ enum class End { none, done, at_grid, left };
 enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
              host_function = -7, endless = -8, wrong_copy = -9, smashed = -10, thrown = -11, wrong_free = -12,
              no_room = -13, wrong_barrier = -14,
-             lacks_arrivals = -15 };
+             lacks_arrivals = -15, wrong_registers = -16 };
 
 // What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
 struct Worker {
@@ -279,6 +159,14 @@ void do_copies(Fiber& of, unsigned int group);  // of a thread, up to a group of
 // ---- phases.cpp
 void do_copies_for_phases(Block& b, Fiber* of);  // all that barriers wait for, of a thread that ends
 Fiber* one_that_waits_for_a_phase(Block& b, std::string& why);  // where none can go on
+// The barrier at an address, in this block's shared memory or in a peer's; nullptr if there is none.
+PhaseBarrier* barrier_at(const void* address);
+void phase_counts(BulkTransfer&& transfer);  // at its barrier
+bool release_polls(Block& b);  // lets threads go on that ask for the end of a phase; false where they do so in vain
+bool polls_in_vain(Block& b);  // those that have stepped aside only sleep before they ask again
+
+// ---- proxies.cpp
+Fiber* one_that_waits_for_registers(const Block& b, std::string& why);  // where none can go on
 
 // ---- in_step.cpp
 bool release_in_step(Block& b);  // lets each warp make its next access; false if there are none
@@ -293,6 +181,7 @@ bool drop_idle_workers();  // those kept for a later launch, with their stacks; 
 std::string demangled(const char* type);
 
 // ---- shared.cpp
+std::string name_in_shared(const Block& b, const void* address);  // 'full[1]', for messages
 void poison_shared(Block& b);  // before its threads begin: what they read before they write it is NaN
 
 // ---- fork.cpp

@@ -68,6 +68,23 @@ void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alig
     return b.arena.get() + offset;
 }
 
+std::string name_in_shared(const Block& b, const void* address) {
+    const auto* at = static_cast<const unsigned char*>(address);
+    if (!b.arena.around(at)) return "the barrier outside shared memory";
+    for (const auto& [variable, offset] : b.variables) {
+        const size_t bytes = variable->bytes ? variable->bytes : b.dynamic_bytes;
+        const unsigned char* begin = b.arena.get() + offset;
+        if (at < begin || at >= begin + bytes) continue;
+        const size_t inside = at - begin, element = variable->element_bytes;
+        if (variable->bytes == element && !inside) return variable->name;
+        if (element != 8) return "byte " + std::to_string(inside) + " of " + variable->name;
+        return std::string(variable->name) + "[" + std::to_string(inside / 8) + "]";
+    }
+    const unsigned char* dynamic = b.arena.get() + dynamic_offset(*b.worker);
+    if (at < dynamic) return "byte " + std::to_string(at - b.arena.get()) + " of shared memory";
+    return "byte " + std::to_string(at - dynamic) + " of dynamic shared memory";
+}
+
 bool is_shared(const void* p) { return block().arena.around(p); }
 bool is_local(const void* p) { return block().running && block().running->holds(p); }
 unsigned char* shared_memory() { return block().arena.get(); }

@@ -108,9 +108,12 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
                                        [&](const Record& x) { return ordered(x, me, tb.order, copy); });
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
     bool flies = shared && tb.in_flight && !ends && in_flight(b, a, bytes, op, code, region, unwritten);
-    if (before.time && !flies) race(b, a, bytes, op, code, region, before, ends, is_volatile);
+    const bool by_agent = before.time && tb.order.is_agent(before.thread);
+    if (by_agent) against_agent(b, a, bytes, op, code, region, before, unwritten);
+    else if (before.time && !flies) race(b, a, bytes, op, code, region, before, ends, is_volatile);
+    if (shared && !tb.barriers.empty()) touches_barrier(b, a, bytes, op, code);
     if (!shared && op != Op::store) unwritten = is_poison(*region, a, bytes);
-    if (unwritten && !flies) uninitialized(b, a, bytes, op, code, region);
+    if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region);
     if (!shared && op == Op::store && bytes >= 4) t.stored = {a, bytes, code, region};
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }

@@ -40,6 +40,7 @@ void trace_launch_begins(Trace& t, const char* kernel, const Launch& launch, voi
 
 void trace_launch_ends(Trace& t) {
     t.blocks.clear();
+    t.agents.clear();
     if (t.recorder) t.recorder->launch_ends();
 }
 
@@ -59,6 +60,7 @@ void trace_block_begins(Trace& t, Block& b) {
     tb->steps = 0;
     if (tb->in_flight) tb->flights.clear();
     tb->in_flight = 0;
+    tb->barriers.clear();
     if (b.variables.empty()) tb->shared.clear();
     t.order.begin_block(tb->order, b.threads);
     if (t.recorder) t.recorder->block_begins(b);
@@ -166,8 +168,6 @@ void trace_phase_arrives(Trace& t, Block& b, const void* barrier) {
     t.order.phase_arrives(b.traced->order, b.running->number, barrier);
 }
 
-void trace_phase_ends(Trace& t, Block& b, const void* barrier) { t.order.phase_ends(b.traced->order, barrier); }
-
 void trace_phase_waited(Trace& t, Block& b, const void* barrier) {
     t.order.phase_waited(b.traced->order, b.running->number, barrier);
 }
@@ -194,7 +194,10 @@ void trace_stuck(Trace& t, Block& b) {
             look(b.warps[warp].lanes[__builtin_ctz(rest)]);
     for (const Fiber* f = b.at_barrier.first; f; f = f->next) look(f);
     for (const Fiber* f = b.at_grid.first; f; f = f->next) look(f);
-    if (std::string why; Fiber* f = one_that_waits_for_a_phase(b, why)) {
+    std::string why;
+    Fiber* f = one_that_waits_for_a_phase(b, why);
+    if (!f) f = one_that_waits_for_registers(b, why);
+    if (f) {
         if (b.traced->stopped) return;
         Problem p;
         p.kind = "divergent_barrier";
@@ -216,7 +219,7 @@ void trace_stuck(Trace& t, Block& b) {
 
 // Where in the code a fault is; behind the instruction, like a return address.
 static const void* place_of_fault(const Trace& trace, const Worker& w, const TracedThread* thread) {
-    if (w.fault == wrong_mask) return block().running->code;
+    if (w.fault == wrong_mask || w.fault == wrong_barrier || w.fault == wrong_copy) return block().running->code;
     if (w.fault == endless) return w.fault_address;
     if (w.fault == assertion) return nullptr;  // it has its line
     if (thread) return thread->array_code;

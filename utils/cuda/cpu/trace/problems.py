@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from utils.cuda.cpu.trace.sentences import counted, sentence
+from utils.cuda.cpu.trace.sentences import sentence
+from utils.cuda.cpu.trace.words import counted
 from utils.ground.errors import CourseError
 
 __all__ = ["KernelProblem", "Problem", "problems_of"]
@@ -13,10 +14,10 @@ class Problem:
     """One thing that a kernel does wrong, at one place in its source.
 
     `kind` is out_of_bounds, race, divergent_barrier, uninitialized, undefined_shuffle, unwritten, misaligned, runaway,
-    trap or, for an extension, refused_launch. `message` is one sentence; `hint`, if not empty, says what to try. `line`
-    counts from 1 (None if unknown) and `source` is its text. `block` and `thread` are (x, y, z). The `other_` fields
-    are those of the second thread of a race or a barrier, otherwise None. `count` is how often the problem occurred;
-    for `unwritten` it counts elements.
+    trap, asynchronous (a barrier or a bulk copy that is used against its rules) or, for an extension, refused_launch.
+    `message` is one sentence; `hint`, if not empty, says what to try. `line` counts from 1 (None if unknown) and
+    `source` is its text. `block` and `thread` are (x, y, z). The `other_` fields are those of the second thread of a
+    race or a barrier, otherwise None. `count` is how often the problem occurred; for `unwritten` it counts elements.
     """
 
     kind: str

@@ -39,6 +39,7 @@ class Side(Place):
     block: tuple | None = None  # (x, y, z)
     thread: tuple | None = None
     left: bool = False  # the thread has left the kernel
+    by: str = ""  # what acts for it asynchronously: 'bulk copy', 'wgmma'
     coordinates: tuple = ()  # what its index is computed from, ('blockIdx.x', 'threadIdx.x'); empty if not known
 
 

@@ -41,6 +41,8 @@ static std::string copy_of(const Site& s) {
     return out + (words.empty() ? "" : ",\"from_words\":[" + words + "]");
 }
 
+static std::string acted(const Party& party) { return party.by ? ",\"by\":" + quoted(party.by) : ""; }
+
 std::string Trace::json() const {
     std::string out = "{\"sites\":[";
     bool first = true;
@@ -79,7 +81,7 @@ std::string Trace::json() const {
                "\",\"region\":" + (p.in_region ? quoted(p.region) : "null") +
                ",\"region_bytes\":" + std::to_string(p.region_bytes) + ",\"element\":" + std::to_string(p.element) +
                ",\"offset\":" + std::to_string(p.offset) + ",\"count\":" + std::to_string(p.count) +
-               ",\"text\":" + quoted(p.text);
+               ",\"text\":" + quoted(p.text) + acted(p.who);
         if (!p.ended.empty()) out += ",\"ended\":" + quoted(p.ended);
         if (p.line) out += ",\"line\":" + std::to_string(p.line);
         if (p.has_index) out += ",\"index\":" + std::to_string(p.index);
@@ -88,7 +90,7 @@ std::string Trace::json() const {
         if (p.has_other)
             out += ",\"other\":{\"pc\":" + hex(p.other.code) + ",\"op\":\"" + op_names[int(p.other.op)] +
                    "\",\"block\":" + triple(p.other.block) + ",\"thread\":" + triple(p.other.thread) +
-                   ",\"left\":" + (p.other.left ? "true" : "false") + "}";
+                   ",\"left\":" + (p.other.left ? "true" : "false") + acted(p.other) + "}";
         if (p.stuck) out += ",\"stuck\":true";
         if (p.under_way) out += ",\"under_way\":true";
         if (p.copied) out += ",\"copied\":true";

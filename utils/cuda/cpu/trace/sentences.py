@@ -2,18 +2,35 @@
 
 import math
 
-from utils.cuda.cpu.trace.source import array_dimensions, without_comment
+from utils.cuda.cpu.trace.asynchronous import about_asynchronous
+from utils.cuda.cpu.trace.source import array_dimensions
+from utils.cuda.cpu.trace.words import (
+    at,
+    counted,
+    does_to,
+    element,
+    in_line,
+    limit_of,
+    ordinal,
+    quoted,
+    thread_of,
+    triple,
+    unravel,
+    wrapped,
+)
 
-__all__ = ["counted", "sentence", "shorten"]
+__all__ = ["sentence"]
 
-_UNSET = 0xFEFEFEFE  # in local variables that have no value, by the compilers' -ftrivial-auto-var-init=pattern
 _PTX = ("mma.sync", "ldmatrix.sync", "stmatrix.sync", "movmatrix.sync")  # where the lanes of a warp meet
-_LONGEST_QUOTE = 80  # characters of a source line within a sentence
 
 
 def sentence(p):
     """What went wrong according to a `Record`, and a hint or ""."""
-    return _ended(p) if p.ended else _SENTENCES.get(p.kind, _of_another_kind)(p)
+    if p.ended:
+        return _ended(p)
+    if p.by or p.other.by or p.kind == "asynchronous" or (p.kind == "race" and p.text):
+        return about_asynchronous(p)
+    return _SENTENCES.get(p.kind, _of_another_kind)(p)
 
 
 # ---- each kind's sentence and its hint
@@ -25,21 +42,24 @@ def _out_of_bounds(p):
     region = p.region
     if region is None and p.space == "local":
         hint = "Compare the index with the size of the local variable that the pointer belongs to."
-        return f"{_who(p)} {_does(p.op, 'memory')} outside the local variable that its pointer belongs to{_at(p)}", hint
+        return (
+            f"{thread_of(p)} {does_to(p.op, 'memory')} outside the local variable that its pointer belongs to{at(p)}",
+            hint,
+        )
     if region is None:
         what = counted(p.bytes, "byte") + (f" at address {p.offset:#x}" if p.offset is not None else "")
         hint = "Where does the pointer come from, and does its index fit into an int?"
         if p.offset is not None and 0 <= p.offset < 4096:
             hint = "That is next to a null pointer: what was passed to the kernel for it?"
-        return f"{_who(p)} {_does(p.op, what)}, outside every tensor and shared array{_at(p)}", hint
+        return f"{thread_of(p)} {does_to(p.op, what)}, outside every tensor and shared array{at(p)}", hint
     has, below = p.region_bytes // (p.element or 1), p.offset < 0
     limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
     if below and has:
         limit = f"the first element of {region} is {region}[0]"
     if not has:
         hint = f"{region} is empty: does this launch have anything to do?"
-    elif p.element and _wrapped(p.offset // p.element):
-        hint = _wrapped(p.offset // p.element)
+    elif p.element and wrapped(p.offset // p.element):
+        hint = wrapped(p.offset // p.element)
     elif p.space == "local":
         hint = (
             f"{region} is a local array: its indexes run from 0 to {has - 1}, in every function that it is passed to."
@@ -50,7 +70,7 @@ def _out_of_bounds(p):
         hint = "Guard the line, as in `if (i > 0)`, or look at how the index is computed: does it overflow?"
     else:
         hint = _guarded(p, has)
-    return f"{_who(p)} {_does(p.op, _name(p))}, but {limit}{_at(p)}", hint
+    return f"{thread_of(p)} {does_to(p.op, element(p))}, but {limit}{at(p)}", hint
 
 
 def _guarded(p, limit):
@@ -67,37 +87,37 @@ def _guarded(p, limit):
 def _outside_a_dimension(p):
     """An index of a[..][..] that leaves its own dimension, whether or not it stays within the array."""
     region, index, inner = p.region, p.index, array_dimensions(p.type)
-    hint = _wrapped(index) or f"An index of {inner[0]} elements runs from 0 to {inner[0] - 1}."
+    hint = wrapped(index) or f"An index of {inner[0]} elements runs from 0 to {inner[0] - 1}."
     ends = "begins at 0" if index < 0 else f"ends at {inner[0] - 1}"
     if region is None or not p.element or p.offset is None:
         if p.array is None:
             array = f"an array {p.type}" + (f" of {region}" if region else "")
-            return f"{_who(p)} uses index {index} of {array}, whose last index is {inner[0] - 1}{_at(p)}", hint
+            return f"{thread_of(p)} uses index {index} of {array}, whose last index is {inner[0] - 1}{at(p)}", hint
         name = f"{p.array}{'[..]' * p.outer}[{index}]{'[..]' * (len(inner) - 1)}"
         if p.outer or inner[1:]:
-            limit = f"the {_ordinal(p.outer)} index of {p.array} {ends}"
+            limit = f"the {ordinal(p.outer)} index of {p.array} {ends}"
         else:
-            limit = _limit(p.array, inner[0], index)
-        return f"{_who(p)} uses {name}, but {limit}{_at(p)}", hint
+            limit = limit_of(p.array, inner[0], index)
+        return f"{thread_of(p)} uses {name}, but {limit}{at(p)}", hint
     elements, size = p.region_bytes // p.element, math.prod(inner)
     outer = (p.shape or (elements // size,) * (elements > size) + inner)[: -len(inner)]
     # The indexes before and after the wrong one follow from the address.
     before, behind = divmod(p.offset // p.element - index * (size // inner[0]), size)
-    indexes = [*_unravel(before, outer), index, *_unravel(behind, inner[1:])]
+    indexes = [*unravel(before, outer), index, *unravel(behind, inner[1:])]
     name = region + "".join(f"[{i}]" for i in indexes)
     if len(indexes) == 1:
-        limit = _limit(region, elements, index)
+        limit = limit_of(region, elements, index)
     else:
         array = p.type.split("[")[0].strip(" '") + " " + "".join(f"[{n}]" for n in outer + inner)
-        limit = f"{region} is a {array}, whose {_ordinal(len(outer))} index {ends}"
-    return f"{_who(p)} {_does(p.op, name)}, but {limit}{_at(p)}", hint
+        limit = f"{region} is a {array}, whose {ordinal(len(outer))} index {ends}"
+    return f"{thread_of(p)} {does_to(p.op, name)}, but {limit}{at(p)}", hint
 
 
 def _race(p):
-    other, name, ops = p.other, _name(p), [p.op, p.other.op]
+    other, name, ops = p.other, element(p), [p.op, p.other.op]
     same_block, one_line = other.block == p.block, p.line == other.line
     if same_block:
-        who = f"threads {_triple(p.thread)} and {_triple(other.thread)} of block {_triple(p.block)}"
+        who = f"threads {triple(p.thread)} and {triple(other.thread)} of block {triple(p.block)}"
         why = "with no barrier between them"
         if p.in_step:
             why = "with no `__syncwarp()` between them"
@@ -106,14 +126,14 @@ def _race(p):
         elif p.copied:
             why = "with no barrier between this and the wait for that copy"
     else:
-        who, why = f"{_who(p)} and {_who(other)}", "and nothing orders blocks within a launch"
+        who, why = f"{thread_of(p)} and {thread_of(other)}", "and nothing orders blocks within a launch"
     if ops == ["store", "store"]:
-        each = _in(p) if one_line else f": one{_in(p)}, the other{_in(other)}"
+        each = in_line(p) if one_line else f": one{in_line(p)}, the other{in_line(other)}"
         what = f"both write {name}{each}"
     elif one_line:
-        what = f"both touch {name}{_in(p)}: one {_does(p.op, 'it')}, the other {_does(other.op, 'it')}"
+        what = f"both touch {name}{in_line(p)}: one {does_to(p.op, 'it')}, the other {does_to(other.op, 'it')}"
     else:
-        one, another = f"one {_does(p.op, 'it')}{_in(p)}", f"the other {_does(other.op, 'it')}{_in(other)}"
+        one, another = f"one {does_to(p.op, 'it')}{in_line(p)}", f"the other {does_to(other.op, 'it')}{in_line(other)}"
         what = f"both touch {name}: {one}, {another}"
     if (p.under_way or p.copied) and same_block:
         hint = "Let every thread wait for its copies, then `__syncthreads();`, before any thread uses what they copy."
@@ -165,41 +185,44 @@ def _divergent_barrier(p):
     other, barrier = p.other, p.text if p.text in _PTX else f"{p.text or '__syncthreads'}()"
     of_warp = p.text in _PTX or (p.text or "").startswith("wmma::")
     if of_warp and p.index is not None:
-        message = f"{_who(p)} calls {barrier}, but its warp has only {counted(p.index, 'lane')}{_at(p)}"
+        message = f"{thread_of(p)} calls {barrier}, but its warp has only {counted(p.index, 'lane')}{at(p)}"
         return message, "It takes all 32 lanes: launch blocks whose number of threads is a multiple of 32."
-    where = _in(p, unless=f"{barrier};")
-    someone = f"thread {_triple(other.thread)}" if other.thread else "another thread"
+    where = in_line(p, unless=f"{barrier};")
+    someone = f"thread {triple(other.thread)}" if other.thread else "another thread"
     if other.left:
-        does = f"{someone} has left the kernel{_in(other)}"
-    elif other.thread and _who(other) != _who(p):
-        does = f"{someone} waits" + (_in(other) if other.line and other.line != p.line else " elsewhere")
+        does = f"{someone} has left the kernel{in_line(other)}"
+    elif other.thread and thread_of(other) != thread_of(p):
+        does = f"{someone} waits" + (in_line(other) if other.line and other.line != p.line else " elsewhere")
     else:
         does = "not every thread reaches it"
     everyone = "All 32 lanes of a warp" if of_warp else "Every thread"
     hint = f"{everyone} must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
-    return f"{_who(p)} waits at {barrier}{where}, but {does}", hint
+    return f"{thread_of(p)} waits at {barrier}{where}, but {does}", hint
 
 
 def _uninitialized(p):
     if p.unset and p.text:
-        message = f"{_who(p)} calls {p.text} with elements of a fragment that were never set{_at(p)}"
+        message = f"{thread_of(p)} calls {p.text} with elements of a fragment that were never set{at(p)}"
         return message, "Load every fragment that is multiplied, or fill it: the sums begin with zeros."
     if p.unset:
-        message = f"{_who(p)} writes to {_name(p)} what a variable holds that was never set{_at(p)}"
+        message = f"{thread_of(p)} writes to {element(p)} what a variable holds that was never set{at(p)}"
         return message, "Give each local variable a value where it is declared, as in `float sum = 0.0f;`."
     if p.under_way:
-        message = f"{_who(p)} {_does(p.op, _name(p))} before the asynchronous copy to it{_in(p.other)} is done{_at(p)}"
+        message = (
+            f"{thread_of(p)} {does_to(p.op, element(p))} before the asynchronous copy to it{in_line(p.other)} is done"
+        )
+        message += at(p)
         hint = "Commit the copies, wait for them with `__pipeline_wait_prior(0);`, then `__syncthreads();`. "
         return message, hint + "A number above 0 leaves out that many of the newest commits."
     if p.space == "global":
-        message = f"{_who(p)} {_does(p.op, _name(p))} before anything has been written to it{_at(p)}"
+        message = f"{thread_of(p)} {does_to(p.op, element(p))} before anything has been written to it{at(p)}"
         return message, f"torch.empty leaves memory as it was: make {p.region} with torch.zeros, or write it first."
-    message = f"{_who(p)} {_does(p.op, _name(p))} before any thread of its block has written it{_at(p)}"
+    message = f"{thread_of(p)} {does_to(p.op, element(p))} before any thread of its block has written it{at(p)}"
     return message, "Shared memory does not begin with zeros: write it first, then `__syncthreads();`."
 
 
 def _undefined_shuffle(p):
-    message = f"{_who(p)} {p.text}{_at(p)}"
+    message = f"{thread_of(p)} {p.text}{at(p)}"
     if p.index is None:
         return message, "Divide the warp into 1, 2, 4, 8, 16 or 32 lanes."
     return message, "That value is undefined: let all lanes of the mask come, or leave out what this one has read."
@@ -214,7 +237,7 @@ def _unwritten(p):
         whole = f"{region} has {p.region_bytes:,} bytes, which is not a multiple of {p.element}"
         return f"{last}{rest}", f"{whole}: write the rest element by element."
     hint = f"Are there threads for all {elements} elements of {region}, and does the guard let each of them through?"
-    return f"{_name(p)} was never written{rest}", hint
+    return f"{element(p)} was never written{rest}", hint
 
 
 def _misaligned(p):
@@ -224,7 +247,7 @@ def _misaligned(p):
     else:
         where, within = f"at byte {p.offset} of {region}", p.offset % needs != 0
         if p.element and p.offset % p.element == 0:
-            where = f"at {_name(p, size=p.element)}, byte {p.offset} of {region}"
+            where = f"at {element(p, size=p.element)}, byte {p.offset} of {region}"
     article = "this" if size != needs else "an" if size == 8 else "a"
     rule = f"{article} {size}-byte access needs an address that is a multiple of {needs}"
     rule += "" if within else f", but {region} itself does not begin at one"
@@ -234,18 +257,18 @@ def _misaligned(p):
         hint = f"Begin at an index that is a multiple of {step}, or read and write the elements one by one."
         if not within:
             hint = f"Is {region} a slice such as `t[1:]`? Pass a `.clone()` of it, or go element by element."
-    return f"{_who(p)} {_does(p.op, f'{size} bytes')} {where}: {rule}{_at(p)}", hint
+    return f"{thread_of(p)} {does_to(p.op, f'{size} bytes')} {where}: {rule}{at(p)}", hint
 
 
 def _runaway(p):
-    quote = f" (`{_quote(p.source)}`)" if p.source else ""
+    quote = f" (`{quoted(p.source)}`)" if p.source else ""
     loop = f"the loop at line {p.line}{quote}" if p.line else ""
     hint = "Does the loop's condition ever change?"
     if not p.index:
         loop = f"{loop}, which does nothing" if loop else "a loop that does nothing"
-        return f"{_who(p)} keeps running {loop}: does it ever end?", hint
+        return f"{thread_of(p)} keeps running {loop}: does it ever end?", hint
     hint += " If the loop is correct and just long, raise `max_steps`."
-    return f"{_who(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint
+    return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint
 
 
 def _refused_launch(p):
@@ -254,12 +277,18 @@ def _refused_launch(p):
 
 def _ended(p):
     """What ended the launch, whatever its kind."""
-    hint = "The number given to `init` is how many arrivals end a phase: let as many threads arrive in each."
-    return f"{_who(p)} {p.ended}{_at(p)}", hint if "arrivals have come" in p.ended else ""
+    hint = ""
+    if "where expect_tx says" in p.ended:
+        hint = "In each phase, `expect_tx` announces exactly the bytes that the copies of that phase bring, once."
+    elif "arrivals have come" in p.ended:
+        hint = "The number given to `init` is how many arrivals end a phase: let as many threads arrive in each."
+        if "parity" in p.ended:
+            hint += " Is it the parity of the phase that this thread waits for?"
+    return f"{thread_of(p)} {p.ended}{at(p)}", hint
 
 
 def _of_another_kind(p):
-    return f"{_who(p)} has a problem of kind {p.kind}{_at(p)}", ""
+    return f"{thread_of(p)} has a problem of kind {p.kind}{at(p)}", ""
 
 
 _SENTENCES = {
@@ -273,101 +302,3 @@ _SENTENCES = {
     "runaway": _runaway,
     "refused_launch": _refused_launch,
 }
-
-
-# ---- what the sentences are made of
-
-
-def _at(place):
-    """' (line 7: `y[i] = x[i];`)', empty if the line is unknown."""
-    quote = f": `{_quote(place.source)}`" if place.source else ""
-    return f" (line {place.line}{quote})" if place.line else ""
-
-
-def _in(place, unless=None):
-    """' in line 7 (`y[i] = x[i];`)', empty if the line is unknown; without the quote if it was just given."""
-    quote = f" (`{_quote(place.source)}`)" if place.source and place.source != unless else ""
-    return f" in line {place.line}{quote}" if place.line else ""
-
-
-def _name(p, offset=None, size=None):
-    """What is touched: 'x[3]', 'tile[0][3]', 'x[4] to x[7]', '2 bytes at byte 6 of x'.
-
-    `offset` and `size` take the place of the record's own.
-    """
-    region, element = p.region, p.element
-    offset = p.offset or 0 if offset is None else offset
-    size = p.bytes if size is None else size
-    if region is None:
-        return f"the memory at address {offset:#x}"
-    if region == "a variable of the source":
-        return region
-    start = offset % element if element else offset
-    if element and 0 < start <= element - size:  # a member of a struct
-        return f"{counted(size, 'byte')} at byte {start} of {_name(p, offset - start, element)}"
-    if start or not element:
-        return f"{counted(size, 'byte')} at byte {offset} of {region}"
-    if not region.isidentifier():  # a parameter without a name
-        return f"element {offset // element} of {region}"
-    ends = [offset // element] + ([(offset + size - 1) // element] if size > element else [])
-    indexes = [_unravel(end, p.shape) if p.shape else [end] for end in ends]
-    return " to ".join(region + "".join(f"[{i}]" for i in index) for index in indexes)
-
-
-def _limit(array, elements, index):
-    """The limit that an index below or beyond a one-dimensional array violates."""
-    return f"the first element of {array} is {array}[0]" if index < 0 else f"{array} has {elements} elements"
-
-
-def _triple(place):
-    return f"({','.join(str(n) for n in place)})"
-
-
-def _who(side):
-    if not side.thread:
-        return "a thread"
-    return f"thread {_triple(side.thread)}" + (f" of block {_triple(side.block)}" if side.block else "")
-
-
-def _does(op, what):
-    does = {"load": f"reads {what}", "store": f"writes {what}", "atomic": f"updates {what} atomically"}
-    return does.get(op, f"uses {what}")
-
-
-def _unravel(flat, shape):
-    """The indexes of element `flat` of an array; the first one may leave its dimension."""
-    if not shape:
-        return []
-    indexes = []
-    for size in reversed(shape[1:]):
-        flat, index = divmod(flat, size)
-        indexes.append(index)
-    return [flat, *reversed(indexes)]
-
-
-def _quote(line):
-    """A source line as quoted in a sentence: without its comment, and not too long."""
-    return shorten(without_comment(line), _LONGEST_QUOTE)
-
-
-def _wrapped(index):
-    """A hint, if an index is a negative number that was taken for an unsigned one."""
-    if index & 0xFFFFFFFF == _UNSET:
-        return f"{index} is what a trace fills local variables with: was the index ever set?"
-    if not 2**31 <= index < 2**32:
-        return ""
-    return f"{index} is {index - 2**32} as an unsigned number: does a subtraction go below 0?"
-
-
-def _ordinal(n):
-    return ("first", "second", "third")[n] if n < 3 else f"{n + 1}th"
-
-
-def counted(n, what, commas=","):
-    """'1 more row', '1,240 more rows'."""
-    return f"{n:{commas}} {what}{'' if n == 1 else 's'}"
-
-
-def shorten(text, most):
-    """The beginning of a text, at most `most` characters."""
-    return text if len(text) <= most else text[: most - 4].rstrip() + " ..."

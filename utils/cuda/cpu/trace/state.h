@@ -51,6 +51,7 @@ struct Party {
     Op op = Op::load;
     uint3 block{}, thread{};
     bool left = false;  // it has ended
+    const char* by = nullptr;  // what acts for it asynchronously: "bulk copy"
 };
 
 struct Problem {
@@ -119,6 +120,14 @@ struct TracedBlock {
     };
     std::vector<Flight> flights;
     uint64_t in_flight = 0;  // bytes
+
+    // The barriers in its memory that live, by address: where and when each was initialised.
+    struct Barrier {
+        Record init;
+        const void* code;
+        bool reported = false;  // that a thread uses it too early
+    };
+    std::map<uintptr_t, Barrier> barriers;
 };
 
 // An asynchronous copy, as the access at one of its ends sees it.
@@ -145,6 +154,7 @@ public:
     Requests requests;
     Order order;
     std::unordered_map<Block*, std::unique_ptr<TracedBlock>> blocks;
+    std::unordered_map<uint64_t, std::pair<uint16_t, const char*>> agents;  // by block and number: for whom, and what
     std::vector<unsigned int> thread_order;
     std::vector<uint64_t> block_order;
     bool stopped = false;  // a thread was
@@ -171,6 +181,10 @@ public:
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
               bool under_way = false, bool is_volatile = false);
+    Party agent_party(const Block& b, const Record& record) const;  // of what an agent did
+    void against_agent(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
+                       const Record& before, bool unwritten);
+    void touches_barrier(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     bool in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool uninitialized);
     void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
     void look_at_stored(Block& b, TracedThread& t);

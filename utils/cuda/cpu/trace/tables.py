@@ -7,7 +7,7 @@ import pandas as pd
 
 from utils.cuda.common.lexer import lines_of
 from utils.cuda.cpu.trace.records import accesses
-from utils.cuda.cpu.trace.sentences import counted, shorten
+from utils.cuda.cpu.trace.words import counted, shorten
 
 __all__ = ["as_html", "as_text", "requests"]
 

@@ -30,8 +30,34 @@ void trace_stuck(Trace&, Block&);  // no thread of the block can go on
 void trace_fence(Trace&, Block&);
 // Of barriers in memory: the running thread arrives, a phase ends, and the running thread knows that it has ended.
 void trace_phase_arrives(Trace&, Block&, const void* barrier);
-void trace_phase_ends(Trace&, Block&, const void* barrier);
+void trace_phase_ends(Trace&, Block&, const void* barrier, const PhaseBarrier&);
 void trace_phase_waited(Trace&, Block&, const void* barrier);
+// The running thread initialises one, where there is one already or not, makes it invalid, or uses it.
+void trace_barrier_again(Trace&, Block&, const void* barrier, const void* code);
+void trace_barrier_begins(Trace&, Block&, const void* barrier, const void* code);
+void trace_barrier_ends(Trace&, Block&, const void* barrier, const void* code);
+void trace_barrier_used(Trace&, Block&, const void* barrier, const char* function, const void* code);
+
+// ---- asynchronous.cpp: what the async proxy does. `Block&` is the block whose shared memory it is, or that counts.
+
+// The running thread issues a transfer; its bytes come; its thread waits until its source has been read, or for all of
+// it; its thread ends without that; its block ends before anybody has asked for the phase.
+void trace_bulk_begins(Trace&, Block&, BulkTransfer&);
+void trace_bulk_lands(Trace&, Block&, const BulkTransfer&);
+void trace_bulk_read(Trace&, Block&, const BulkTransfer&);
+void trace_bulk_waited(Trace&, Block&, const BulkTransfer&);
+void trace_bulk_unread(Trace&, Block&, const BulkTransfer&);
+void trace_bulk_unwaited(Trace&, Block&, const BulkTransfer&);
+void trace_proxy_fence(Trace&, Block&, int proxy);  // a Proxy (races.h); -1: of shared and of global memory
+// Reads of shared memory through the async proxy that go on after the instruction, such as those of wgmma. Call it for
+// each piece of an operand when the instruction is issued. `issuer` is a thread of the block that stands for all that
+// issue it together: of a warpgroup, the first. `knows` is the thread whose waits and barriers must have ordered what
+// was written there. `by` names the reader in sentences: "wgmma". Returns a time:
+uint32_t trace_async_reads(Trace&, Block&, unsigned int issuer, unsigned int knows, const void* address, size_t bytes,
+                           const char* by, const void* code);
+// A thread has waited for all those of `issuer` that began up to a time. Call it for each thread that waits.
+void trace_async_waited(Trace&, Block&, unsigned int issuer, unsigned int thread, uint32_t begun);
+
 // Between the two, copies of a thread are done as if when it arrived. The first gives the time to go back to.
 uint32_t trace_landing(Trace&, Block&, const void* barrier, unsigned int thread);
 void trace_landed(Trace&, uint32_t now);

@@ -252,6 +252,7 @@ void grid_barrier();                                                  // waits f
 void fence();                                                         // __threadfence and the like
 // Lets other threads go on where one asks again and again for what another must do first.
 void step_aside();
+void nap();  // the same for __nanosleep, between two questions
 [[noreturn]] void failed_assertion(const char* condition, const char* file, int line);
 [[noreturn]] void trap();
 size_t dynamic_shared_bytes();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ptx/arithmetic.h"
+#include "ptx/asynchronous.h"
 #include "ptx/conversions.h"
 #include "ptx/logic.h"
 #include "ptx/matrices.h"

@@ -81,7 +81,7 @@ __forceinline__ Both<uint32_t, bool> elect(uint32_t mask) {
 __forceinline__ uint32_t activemask() { return active_lanes(); }
 __forceinline__ void warp_sync(uint32_t mask) { meet(mask, "bar.warp.sync"); }
 __forceinline__ void fence() { ::cuda_on_cpu::fence(); }
-__forceinline__ void nanosleep(uint32_t) { step_aside(); }
+__forceinline__ void nanosleep(uint32_t) { nap(); }
 [[noreturn]] __forceinline__ void trap() { ::cuda_on_cpu::trap(); }
 
 }  // namespace cuda_on_cpu::ptx

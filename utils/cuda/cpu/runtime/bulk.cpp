@@ -1,0 +1,202 @@
+// The bulk copy engine (bulk.h), and its instructions without tensor maps (phases.h). What a barrier counts is kept and
+// done there (phases.cpp); here are the groups of a thread.
+#include "bulk.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "cuda_on_cpu/phases.h"
+#include "profile.h"
+#include "runtime.h"
+#include "../trace/trace.h"
+
+namespace cuda_on_cpu {
+
+static constexpr size_t most_transfers = 1024;  // of a thread's groups; beyond that, the oldest are done early
+
+// ---- moving bytes ---------------------------------------------------------------------------------------------------
+
+// While one of these lives, a fault is due to the thread that issued the transfer.
+struct OnBehalf {
+    Block& b;
+    const uint3 before;
+    explicit OnBehalf(const BulkTransfer& transfer) : b(block()), before(b.thread) {
+        b.thread = transfer.thread;
+        enter_kernel(*b.worker);
+    }
+    ~OnBehalf() {
+        b.worker->in_kernel = 0;
+        b.thread = before;
+    }
+};
+
+static void read_source(BulkTransfer& transfer) {
+    size_t bytes = 0;
+    for (const BulkPiece& piece : transfer.pieces) bytes += piece.bytes;
+    transfer.data.resize(bytes);
+    transfer.read = true;
+    OnBehalf acting(transfer);
+    char* at = transfer.data.data();
+    for (const BulkPiece& piece : transfer.pieces) {
+        if (piece.from) memcpy(at, piece.from, piece.bytes);
+        else memset(at, 0, piece.bytes);
+        at += piece.bytes;
+    }
+}
+
+void bulk_perform(BulkTransfer& transfer) {
+    OnBehalf acting(transfer);
+    const char* data = transfer.data.data();
+    for (const BulkPiece& piece : transfer.pieces) {
+        const void* from = transfer.read ? data : piece.from;
+        data += transfer.read ? piece.bytes : 0;
+        if (transfer.combine) transfer.combine(piece.to, from, piece.bytes);
+        else if (from) memcpy(piece.to, from, piece.bytes);
+        else memset(piece.to, 0, piece.bytes);
+    }
+}
+
+// ---- groups of a thread ---------------------------------------------------------------------------------------------
+
+static void finish_oldest(Worker& w, Fiber& of) {
+    BulkTransfer transfer = std::move(of.bulk.front());
+    of.bulk.pop_front();
+    if (w.trace) trace_bulk_lands(*w.trace, block(), transfer);
+    bulk_perform(transfer);
+}
+
+void bulk_begins(BulkTransfer&& transfer) {
+    Block& b = block();
+    Worker& w = *b.worker;
+    w.in_kernel = 0;
+    watch(b);
+    Fiber& me = *b.running;
+    me.polled = 0;
+    transfer.block = b.block;
+    transfer.thread = me.thread;
+    transfer.number = me.number;
+    transfer.group = me.bulk_group;
+    if (transfer.barrier) {
+        phase_counts(std::move(transfer));
+    } else {
+        if (w.trace) trace_bulk_begins(*w.trace, b, transfer);
+        me.bulk.push_back(std::move(transfer));
+        if (me.bulk.size() > most_transfers) finish_oldest(w, me);
+    }
+    enter_kernel(*my_block().worker);
+}
+
+void bulk_multicast(BulkTransfer&& transfer, uint32_t mask) {
+    block().worker->in_kernel = 0;
+    if (mask != 1)
+        fail(wrong_copy, std::string("calls ") + transfer.name + " for the blocks of the mask " + std::to_string(mask) +
+                             ", but its cluster has one block, of rank 0");
+    bulk_begins(std::move(transfer));
+}
+
+void bulk_commit() { block().running->bulk_group++; }
+
+void bulk_wait(unsigned int prior, bool reads) {
+    Block& b = block();
+    if (!b.watched) return;
+    Worker& w = *b.worker;
+    w.in_kernel = 0;
+    Fiber& me = *b.running;
+    auto is_over = [&](const BulkTransfer& transfer) { return transfer.group + uint64_t(prior) < me.bulk_group; };
+    for (BulkTransfer& transfer : me.bulk) {
+        if (transfer.read || !is_over(transfer)) continue;
+        if (w.trace) trace_bulk_read(*w.trace, b, transfer);
+        if (reads) read_source(transfer);
+    }
+    while (!reads && !me.bulk.empty() && is_over(me.bulk.front())) {
+        if (w.trace) trace_bulk_waited(*w.trace, b, me.bulk.front());
+        finish_oldest(w, me);
+    }
+    enter_kernel(w);
+}
+
+void bulk_thread_ends(Block& b, Fiber& of) {
+    for (BulkTransfer& transfer : of.bulk) {
+        if (transfer.read) {
+            if (b.worker->trace) trace_bulk_lands(*b.worker->trace, b, transfer);
+            bulk_perform(transfer);
+            continue;
+        }
+        if (b.worker->trace) trace_bulk_unread(*b.worker->trace, b, transfer);
+        b.unread.push_back(std::move(transfer));
+    }
+}
+
+// A block's shared memory belongs to another block when it has ended: that is what a store may find which nobody has
+// waited for.
+void bulk_block_ends(Block& b) {
+    for (BulkTransfer& transfer : b.unread) {
+        read_source(transfer);
+        fill_with_poison(transfer.data.data(), transfer.data.size());
+        if (b.worker->trace) trace_bulk_lands(*b.worker->trace, b, transfer);
+        bulk_perform(transfer);
+    }
+    b.unread.clear();
+    if (!b.worker->trace) return;
+    for (auto& [barrier, p] : b.phase_barriers)
+        for (const BulkTransfer& transfer : p.transfers) trace_bulk_unwaited(*b.worker->trace, b, transfer);
+}
+
+// ---- instructions ---------------------------------------------------------------------------------------------------
+
+static void check(const void* address, Access access, const char* name, const void* code) {
+    if (size_t(address) % 16 == 0) return;
+    Worker& w = *block().worker;
+    if (w.trace) trace_misaligned(*w.trace, address, 16, access, code);
+    fail(wrong_copy, std::string("calls ") + name + (access == Access::load ? " from" : " to") +
+                         " an address that is not a multiple of 16: a trace of this launch shows which");
+}
+
+static void check(const void* to, const void* from, unsigned int bytes, const char* name, const void* code) {
+    Block& b = block();
+    b.worker->in_kernel = 0;
+    watch(b);
+    b.running->code = code;
+    if (bytes % 16)
+        fail(wrong_copy, std::string("calls ") + name + " for " + std::to_string(bytes) +
+                             " bytes, which is not a multiple of 16");
+    if (from) check(from, Access::load, name, code);
+    if (to) check(to, Access::store, name, code);
+}
+
+static BulkTransfer transfer_of(void* to, const void* from, unsigned int bytes, const char* name, const void* code) {
+    check(to, from, bytes, name, code);
+    BulkTransfer transfer;
+    transfer.pieces.push_back({to, from, bytes});
+    transfer.name = name;
+    transfer.code = code;
+    transfer.bytes = bytes;
+    return transfer;
+}
+
+void bulk_load(void* to, const void* from, unsigned int bytes, const void* barrier, unsigned int mask, const char* name) {
+    BulkTransfer transfer = transfer_of(to, from, bytes, name, __builtin_return_address(0));
+    transfer.barrier = barrier;
+    if (mask) bulk_multicast(std::move(transfer), mask);
+    else bulk_begins(std::move(transfer));
+}
+
+void bulk_store(void* to, const void* from, unsigned int bytes, const char* name) {
+    bulk_begins(transfer_of(to, from, bytes, name, __builtin_return_address(0)));
+}
+
+void bulk_reduce(void* to, const void* from, unsigned int bytes, const void* barrier, int op, int type,
+                 const char* name) {
+    BulkTransfer transfer = transfer_of(to, from, bytes, name, __builtin_return_address(0));
+    transfer.barrier = barrier;
+    transfer.combine = bulk_combine(BulkOp(op), BulkType(type));
+    bulk_begins(std::move(transfer));
+}
+
+void bulk_prefetch(const void* from, unsigned int bytes, const char* name) {
+    check(nullptr, from, bytes, name, __builtin_return_address(0));
+    enter_kernel(*block().worker);
+}
+
+}  // namespace cuda_on_cpu

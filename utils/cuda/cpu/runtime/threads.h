@@ -1,0 +1,159 @@
+// The threads of a block as the runtime keeps them: fibers, the queues in which they wait, warps, and barriers that are
+// objects in memory.
+#pragma once
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "bulk.h"
+#include "cuda_runtime.h"
+
+namespace cuda_on_cpu {
+
+struct Block;
+
+// What a fiber waits for.
+enum class Waiting { nothing, barrier, warp, active, grid, trace, step, phase, registers };
+
+// Where a lane is on its way through a kernel that is run in step (in_step.cpp).
+struct Walk {
+    std::vector<uint32_t> path;  // the basic blocks that it has run through since the warp was last here:
+    size_t followed = 0;         // their numbers in the flow, and 65,536 times the depth of calls
+    unsigned char depth = 1;
+    uint16_t at[64] = {};        // the block where it is, by depth of calls,
+    uint16_t stood[64] = {};     // and where it was when the warp was last here
+    const void *address = nullptr, *code = nullptr;  // of its last access
+    unsigned int times = 0;      // that it has read this again and again
+    void begin() {
+        path.clear();
+        followed = times = 0;
+        depth = 1;
+        at[1] = stood[1] = 0;
+        code = nullptr;
+    }
+    void arrive() {  // where all lanes are: how they came does not matter
+        if (path.empty()) return;
+        path.clear();
+        followed = 0;
+        for (unsigned int d = 1; d <= depth; d++) stood[d] = at[d];
+    }
+};
+
+// A thread of a block that can stop and go on: a stack, and the place where it stopped.
+// `_setjmp` and `_longjmp` switch in about 60 ns, where `swapcontext`, which calls the kernel of the system, takes
+// ten times that; `setcontext` is used once, to get onto the new stack.
+struct Fiber {
+    // CUDA's limit on a thread's local memory, and room for the engine; pages are taken from the system when touched.
+    static constexpr size_t local_bytes = 512 * 1024, stack_bytes = local_bytes + 64 * 1024;
+    jmp_buf place;
+    ucontext_t entry;
+    bool begun = false;  // on this stack
+    char* stack;
+    char* top = nullptr;  // where the frames of its threads begin, below the engine's own
+
+    bool has_thread = false;
+    uint3 thread;         // the thread that runs or waits here,
+    unsigned int number;  // and its place in the block, x first
+    Waiting waiting = Waiting::nothing;
+    Fiber* next = nullptr;  // in its queue
+    // Where it waits for its warp:
+    unsigned int mask;     // for whom it waits; afterwards who came
+    uint64_t value;        // what it brought
+    void (*work)(void* const (&)[32], unsigned int);  // what is done for all, as in meet_for
+    bool orders;           // accesses before the meeting come before those after it, as __syncwarp promises
+    uint64_t* values;      // afterwards: what the others brought
+    const char* function;  // where it waits: the function's name
+    const void* code;      // and the place it was called from
+
+    struct Copy {  // asynchronous, not yet done
+        void* to;
+        const void* from;
+        size_t bytes, zeros;  // the last `zeros` bytes are 0
+        const void* code;
+        unsigned int group;
+        uint32_t begun;  // when, by a trace's time
+    };
+    std::deque<Copy> copies;
+    unsigned int group = 0;  // that copies belong to until it is committed
+    std::deque<BulkTransfer> bulk;  // that its groups wait for, the oldest first
+    unsigned int bulk_group = 0;
+    bool polls = false;             // it waits for a phase, but goes on when no other thread can
+    unsigned int polled = 0;        // how often in a row it was told that the phase is not over,
+    const void* polled_at = nullptr;  // of this barrier
+    Walk walk;
+
+    void forget_copies() {  // another thread begins here
+        copies.clear();
+        bulk.clear();
+        group = bulk_group = polled = 0;
+    }
+
+    Fiber();
+    ~Fiber();
+    Fiber(const Fiber&) = delete;
+    static size_t guard_bytes();  // on both sides of the stack
+    bool holds(const void* p) const { return p >= stack && p < stack + stack_bytes; }
+    bool around(const void* p) const;
+};
+
+struct Queue {
+    Fiber *first = nullptr, *last = nullptr;
+    unsigned int length = 0;
+    void add(Fiber* fiber) {
+        fiber->next = nullptr;
+        (first ? last->next : first) = fiber;
+        last = fiber;
+        length++;
+    }
+    void add_all(Queue& other) {
+        if (!other.first) return;
+        (first ? last->next : first) = other.first;
+        last = other.last;
+        length += other.length;
+        other = {};
+    }
+    Fiber* take() {
+        Fiber* fiber = first;
+        if (fiber) first = fiber->next, length--;
+        return fiber;
+    }
+};
+
+// 32 threads; bit i of a mask is lane i.
+struct Warp {
+    Fiber* lanes[32] = {};     // those that wait
+    unsigned int waiting = 0;  // for others of the warp
+    unsigned int active = 0;   // at __activemask
+    unsigned int in_step = 0;  // at an access that the warp makes in step
+    unsigned int ended = 0;    // those that have ended, or never were
+    struct {
+        uint64_t values[32];
+    } met[32][2];  // what the lanes of a meeting brought, by its lowest lane, this time and the time before
+    unsigned char turn[32] = {};
+};
+
+// A barrier that is an object in memory: an mbarrier, or a cuda::barrier, which is one (phases.cpp). A phase is over
+// when `expected` threads have arrived, the copies that belong to it are done, and as many bytes have come as were
+// announced.
+struct PhaseBarrier {
+    Block* of;  // in whose shared memory it is
+    unsigned int expected, pending;
+    uint64_t phase = 0;  // that is under way
+    Queue waiting;       // for its end
+    struct Landing {     // copies of a thread, up to a group of them
+        Fiber* of;
+        unsigned int group;
+    };
+    std::vector<Landing> landings;
+    int64_t bytes = 0;                    // the tx-count: announced and not there; below 0: there and not announced
+    int64_t announced = 0;                // in this phase, all together
+    std::vector<BulkTransfer> transfers;  // that it counts and that are not done, the oldest first
+    const void* announced_at = nullptr;   // the code of the last expect_tx
+};
+
+}  // namespace cuda_on_cpu
