@@ -10,8 +10,9 @@ _HOMES = {
     "compile_kernel": "utils.cuda.kernel",
     "CompileError": "utils.cuda.common.diagnostics",
     "device": "utils.cuda.common.toolchain",
+    "tensor_map": "utils.cuda.common.tensor_map",
 }
-__all__ = ["CompileError", "compile_kernel", "device", "load_cuda"]
+__all__ = ["CompileError", "compile_kernel", "device", "load_cuda", "tensor_map"]
 
 
 def __getattr__(name):

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import kernels
 from tests.nvcc.sources import Source, course
 from utils.cuda.common import cxx
+from utils.cuda.common.targets import target
 from utils.cuda.common.toolchain import cuda_home, nvcc_hint, nvcc_release
 from utils.cuda.gpu.ptxas import usages
 from utils.cuda.gpu.split import split
@@ -82,11 +83,18 @@ def _compile(source: Source, nvcc) -> Compiled:
         Path(folder, "cuda.cu").write_text(code)
         command = [nvcc, "-std=c++17", "-fatbin", "cuda.cu", "-o", "cuda.fatbin"]  # device code alone
         command += ["-Werror=all-warnings", "--resource-usage", "--threads=0", f"-I{kernels.folder}"]
-        command += [f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}" for arch in ARCHITECTURES]
+        command += [
+            f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}" for arch in _architectures(source.text)
+        ]
         environment = {**os.environ, "LC_ALL": "C"}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
     log = done.stdout + done.stderr
     return Compiled(log, []) if done.returncode else Compiled("", _needs(source.file, log))
+
+
+def _architectures(text):
+    """ARCHITECTURES, or the one that has all instructions of the text."""
+    return ("sm_90a",) if target(90, text) == "90a" else ARCHITECTURES
 
 
 def _needs(file, log) -> list[Needs]:
@@ -108,7 +116,9 @@ def _readable(symbols) -> dict[str, str]:
 def missing(source, compiled) -> list[str]:
     """The kernels of a source without code for one architecture or for all: templates without instances."""
     made = {(re.split(r"[< ]", n.kernel.split("::")[-1])[0], n.arch) for n in compiled.needs}
-    return [name for name in cxx.kernels(source.text) if not {(name, arch) for arch in ARCHITECTURES} <= made]
+    return [
+        name for name in cxx.kernels(source.text) if not {(name, arch) for arch in _architectures(source.text)} <= made
+    ]
 
 
 # ---- what was recorded ----------------------------------------------------------------------------------------------

@@ -51,7 +51,8 @@ class Kernel:
     that much dynamic shared memory; `blocks` and `threads` are an int, a tuple of up to three, or a `dim3`.
 
     A pointer takes a contiguous tensor of its type on the kernel's device, or None; a pointer to a struct, a vector
-    type or void takes any tensor. Numbers go to numbers, if they fit; a struct goes as a ctypes.Structure or bytes.
+    type or void takes any tensor. Numbers go to numbers, if they fit; a struct goes as a ctypes.Structure or bytes, a
+    `const __grid_constant__ CUtensorMap` as what `tensor_map` returns.
     On a GPU the launch goes to torch's current stream and returns at once. On the CPU it returns when all is done.
 
     Raises TypeError or ValueError, before anything runs, for a launch or for arguments that the kernel does not take,
@@ -76,7 +77,7 @@ class Kernel:
 
         def run(*args):
             __tracebackhide__ = True
-            p = packed(self.name, self.parameters, args, self.device)
+            p = packed(self.name, self.parameters, args, self.device, self._module.encoded)
             if self.device == "cuda":
                 failures.launched(self.name, args, (blocks, threads, shared_bytes), self.parameters)
             self._module.launch(blocks, threads, shared_bytes, self.cooperative, p.pointers, p.device)

@@ -31,6 +31,7 @@ from utils.cuda.common.compilers import explained_limits, started
 from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError, refused
 from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
+from utils.cuda.common.targets import target, target_of_text
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
 from utils.cuda.gpu.split import NotSplit, device_code
 from utils.ground.errors import ToolchainError
@@ -123,7 +124,7 @@ def on_kernels(source, names, given=()) -> Judge:
     standard = options.standard(given)
     flags = [f"-std={standard}"] if standard else []
     flags += ["-use_fast_math"] if {"--use_fast_math", "-use_fast_math"} & set(given) else []
-    architecture = options.architecture(given) or _architecture()
+    architecture = options.architecture(given) or target_of_text(_capability(), source, given)
     text, macro = without_rtc(source)
     flags += [macro, *preprocessor_options(given)]
     return Judge(source, text, tuple(names), "name", tuple(flags), architecture)
@@ -131,7 +132,7 @@ def on_kernels(source, names, given=()) -> Judge:
 
 def on_extension(cuda_src) -> Judge | None:
     """The judge of load_cuda's `cuda_src`: without the host's code, if it uses torch. None if the kernels do."""
-    flags, architecture = tuple(extension.NVCC_FLAGS), _architecture()
+    flags, architecture = tuple(extension.NVCC_FLAGS), target_of_text(_capability(), cuda_src)
     if not (cxx.includes_torch(cuda_src) or cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src)):
         return Judge(cuda_src, cuda_src, (), "instances", flags, architecture)
     try:
@@ -146,8 +147,9 @@ def on_program(program) -> list[Judge]:
     flags = [f"-std={program.standard}", *program.macros, *(f"-I{folder}" for folder in program.folders)]
     if len(program.sources) > 1:
         flags.append("-rdc=true")  # device code of one file may call that of another
+    architecture = target(_capability(), *program.sources.values(), *program.headers.values())
     return [
-        Judge(text, f'#line 1 "{path}"\n{text}', (), "name", (*flags, f"-I{path.parent}"), _architecture())
+        Judge(text, f'#line 1 "{path}"\n{text}', (), "name", (*flags, f"-I{path.parent}"), architecture)
         for path, text in program.sources.items()
         if path.suffix in CUDA
     ]
@@ -164,7 +166,7 @@ class Judged:
 
     def fingerprint(self):
         """What a module depends on besides its sources, NVIDIA's compiler included."""
-        return hashed(self._builder.fingerprint(), _fingerprint(extension.NVCC_FLAGS, _architecture()))
+        return hashed(self._builder.fingerprint(), _fingerprint(extension.NVCC_FLAGS, _capability()))
 
     def __call__(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
         """Build as the builder does; returns the compilers' log, nvcc's if it rejects the source."""
@@ -178,9 +180,9 @@ class Judged:
         return judge.beside(build, folder, say) if judge else build()
 
 
-def _architecture() -> str:
-    """The GPU's, or that of the GPU which the CPU engine behaves like: '90'."""
-    return str(toolchain.gpu_architecture() if toolchain.device().type == "cuda" else gpus.chosen().capability)
+def _capability() -> int:
+    """The GPU's, or that of the GPU which the CPU engine behaves like: 90."""
+    return toolchain.gpu_architecture() if toolchain.device().type == "cuda" else gpus.chosen().capability
 
 
 def _fingerprint(flags, architecture) -> str:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import torch
 
 from utils.cuda.common import cxx
+from utils.cuda.common.tensor_map import TensorMap
 
-__all__ = ["Parameter", "chosen_kernel", "packed", "parameters"]
+__all__ = ["Parameter", "chosen_kernel", "packed", "parameters", "tensor_of"]
 
 
 # ---- the kernel that is meant ---------------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ class Parameter(NamedTuple):
 
 def parameters(signature, sizes, names) -> list[Parameter]:
     """A kernel's parameters from the type of its pointer, 'void (*)(float const*, int)', and their `sizes`."""
-    listed = signature[signature.index("(*)(") + 4 : signature.rindex(")")]
+    listed = signature[signature.index("(*)(") + 4 : signature.rindex(")")].replace("CUtensorMap_st", _MAP)
     types = [cxx.written(part) for part in cxx.at_commas(cxx.tokens(listed))]
     if len(names) != len(types):  # macros, or a template's pack
         names = [""] * len(types)
@@ -116,6 +117,9 @@ _INTEGERS |= {"unsigned char", "unsigned short", "unsigned int", "unsigned long"
 _FLOATS = {"float": "<f", "double": "<d", "__half": "<e", "__nv_bfloat16": None}  # as struct writes them
 
 
+_MAP, _ALIGNMENT = "CUtensorMap", 128
+
+
 class Packed(NamedTuple):
     """Arguments in the form a launch takes them."""
 
@@ -124,12 +128,17 @@ class Packed(NamedTuple):
     device: torch.device | None  # of the tensors
 
 
-def packed(kernel_name, wanted: Sequence[Parameter], args, device_type, addresses=None) -> Packed:
+def tensor_of(arg) -> torch.Tensor | None:
+    """The tensor that an argument is or is a map of; None for any other argument."""
+    return arg.tensor if isinstance(arg, TensorMap) else arg if isinstance(arg, torch.Tensor) else None
+
+
+def packed(kernel_name, wanted: Sequence[Parameter], args, device_type, encode, addresses=None) -> Packed:
     """Check `args` against the parameters and lay them out for a launch.
 
-    Tensors must be on `device_type` ('cpu', 'cuda', None for any). `addresses` maps argument numbers to other addresses
-    for their tensors. Raises TypeError for a wrong count or type, ValueError for a value or a tensor that cannot be
-    passed.
+    Tensors must be on `device_type` ('cpu', 'cuda', None for any). `encode(map, address)` makes CUDA's tensor map.
+    `addresses` maps argument numbers to other addresses for their tensors. Raises TypeError for a wrong count or type,
+    ValueError for a value or a tensor that cannot be passed.
     """
     __tracebackhide__ = True
     if len(args) != len(wanted):
@@ -138,19 +147,31 @@ def packed(kernel_name, wanted: Sequence[Parameter], args, device_type, addresse
     values, device = [], None
     for number, (parameter, arg) in enumerate(zip(wanted, args, strict=True)):
         where = f"argument {number + 1} of {kernel_name} ({parameter.text})"
-        if parameter.pointee is not None:
+        by_address, tensor = parameter.pointee is not None, tensor_of(arg)
+        if by_address:
             _check_pointer(where, parameter, arg, device_type)
-            if isinstance(arg, torch.Tensor):
-                if device is not None and arg.device != device and device_type:
-                    raise ValueError(f"{where} is on {arg.device}, but a tensor before it is on {device}")
-                device = arg.device
-            address = arg.data_ptr() if isinstance(arg, torch.Tensor) else 0
-            values.append(ctypes.c_void_p((addresses or {}).get(number, address)))
+        elif isinstance(arg, TensorMap):
+            _check_map(where, parameter, arg, device_type)
+        if tensor is not None and (by_address or isinstance(arg, TensorMap)):
+            if device is not None and tensor.device != device and device_type:
+                raise ValueError(f"{where} is on {tensor.device}, but a tensor before it is on {device}")
+            device = tensor.device
+        address = (addresses or {}).get(number, tensor.data_ptr() if tensor is not None else 0)
+        if by_address:
+            values.append(ctypes.c_void_p(address))
         else:
-            raw = _scalar(where, parameter, arg)
-            values.append(ctypes.create_string_buffer(raw, len(raw)))
+            raw = arg.encoded(encode, address) if isinstance(arg, TensorMap) else _scalar(where, parameter, arg)
+            values.append(_aligned(raw))
     pointers = (ctypes.c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
     return Packed(pointers, values, device)
+
+
+def _aligned(raw):
+    """The bytes of a value at an address that suits any type: a tensor map needs a multiple of 128."""
+    buffer = ctypes.create_string_buffer(len(raw) + _ALIGNMENT)
+    value = (ctypes.c_char * len(raw)).from_buffer(buffer, -ctypes.addressof(buffer) % _ALIGNMENT)
+    value.raw = raw
+    return value
 
 
 def _count(n):
@@ -197,12 +218,27 @@ def _check_pointer(where, parameter, arg, device_type):
         )
 
 
+def _check_map(where, parameter, arg, device_type):
+    __tracebackhide__ = True
+    if parameter.type != _MAP:
+        raise TypeError(f"{where} takes no tensor map, but got {arg!r}: pass what it is a map of, or declare it so")
+    if what := arg.changed():
+        raise ValueError(f"{where}: the map {what}: make a new one with tensor_map(...)")
+    if device_type and arg.tensor.device.type != device_type:
+        raise ValueError(
+            f"{where} is a map of a tensor on {arg.tensor.device}, but the kernel was compiled for {device_type}: "
+            f"make the map of a copy there, x.to({device_type!r})"
+        )
+
+
 def _scalar(where, parameter, arg) -> bytes:
     """The bytes of a value that is passed by value."""
     __tracebackhide__ = True
     kind = parameter.type
     if kind.endswith("&"):
         raise TypeError(f"{where} is a reference, and a GPU cannot reach what it refers to: take a pointer or a value")
+    if isinstance(arg, torch.Tensor) and kind == _MAP:
+        raise TypeError(f"{where} takes a tensor map, but got a tensor: tensor_map(x, box) makes one")
     if isinstance(arg, torch.Tensor):
         advice = "pass x.item()" if arg.numel() == 1 else "pass a number"
         raise TypeError(f"{where} takes a number, but got a tensor of shape {tuple(arg.shape)}: {advice}")
@@ -234,6 +270,8 @@ def _scalar(where, parameter, arg) -> bytes:
         if len(raw) != parameter.size:
             raise ValueError(f"{where} has {parameter.size} bytes, but got {len(raw)}")
         return raw
+    if kind == _MAP:
+        raise TypeError(f"{where} takes a tensor map, which tensor_map(x, box) makes, but got {_shown(arg)}")
     raise TypeError(
         f"{where} is a {kind} passed by value: give it as a ctypes.Structure or as {parameter.size} bytes, "
         f"but got {_shown(arg)}"

@@ -61,6 +61,12 @@ _PARTS = [
     _Missing(r"cuda_gl_interop\.h", r"cudaGraphics\w+|cudaGL\w+", "graphics", "copy the pixels to the host"),
     _Missing(
         "",
+        r"(PFN_)?cuTensorMapEncodeIm2col\w*|CUtensorMapIm2Col\w*",
+        "tensor maps that copy pixels by im2col",
+        "copy tiles, with cuTensorMapEncodeTiled",
+    ),
+    _Missing(
+        "",
         r"cu(?!Complex|FloatComplex|DoubleComplex)[A-Z]\w+|CU(?!DA)[a-z_]\w+|CUDA_(ERROR|SUCCESS|MEM|LAUNCH)\w*",
         "the driver's own functions",
         "use the runtime's, whose names begin with cuda",

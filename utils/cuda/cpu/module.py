@@ -63,6 +63,7 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None, 
 
 
 _loaded = {}  # lists of modules by the path of their library
+_MAP_BYTES = _MAP_ALIGNMENT = 128  # of a CUtensorMap
 
 
 class Module:
@@ -91,6 +92,23 @@ class Module:
             ctypes.c_int,
             ctypes.POINTER(ctypes.c_void_p),
         ]
+
+    def encoded(self, tensor_map, address) -> bytes:
+        """CUDA's own map, 128 bytes, for a tensor at `address`."""
+        __tracebackhide__ = True
+        place = ctypes.create_string_buffer(_MAP_BYTES + _MAP_ALIGNMENT)
+        at = -ctypes.addressof(place) % _MAP_ALIGNMENT
+        rank = len(tensor_map.sizes)
+        sizes, strides = (ctypes.c_uint64 * rank)(*tensor_map.sizes), (ctypes.c_uint64 * rank)(*tensor_map.strides)
+        box, steps = (ctypes.c_uint32 * rank)(*tensor_map.box), (ctypes.c_uint32 * rank)(*[1] * rank)
+        to, tensor = ctypes.c_void_p(ctypes.addressof(place) + at), ctypes.c_void_p(address)
+        encode = self.library.cuTensorMapEncodeTiled
+        error = encode(
+            to, tensor_map.type, rank, tensor, sizes, strides, box, steps, 0, tensor_map.swizzle_number, 0, 0
+        )
+        if error:
+            raise RuntimeError(f"CUDA error: invalid argument: {tensor_map!r}")
+        return place.raw[at : at + _MAP_BYTES]
 
     def launch(self, blocks, threads, shared_bytes, cooperative, args, device=None):
         """Run the grid and wait for it. `args` is a ctypes array of pointers to the arguments' values.

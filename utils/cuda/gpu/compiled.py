@@ -45,7 +45,11 @@ class Compiled(NamedTuple):
     @property
     def usage(self) -> Usage:
         """What ptxas reports about it."""
-        return usages((self.folder / "warnings.log").read_text())[self.symbol, self.gpu.arch]
+        reported = usages((self.folder / "warnings.log").read_text())
+        return next(usage for (symbol, arch), usage in reported.items() if symbol == self.symbol and self._is_of(arch))
+
+    def _is_of(self, arch):
+        return arch.rstrip("af") == self.gpu.arch  # of sm_90 it may be sm_90a
 
     @property
     def most_threads(self) -> int:
@@ -97,9 +101,11 @@ def compiled(source, name, options=(), gpu=None) -> Compiled:
     GPU, ToolchainError without NVRTC.
     """
     __tracebackhide__ = True
-    given = re.search(r"(?:--gpu-architecture|-arch)[= ](?:sm|compute)_(\d+)", " ".join(options))
+    given = re.search(r"(?:--gpu-architecture|-arch)[= ]((?:sm|compute)_(\d+)[af]?)\b", " ".join(options))
     options = tuple(option for option in options if not re.match(r"--gpu-architecture|-arch", option))
-    chosen = gpus.named(gpu) if gpu is not None else _default(given and int(given[1]))
+    chosen = gpus.named(gpu) if gpu is not None else _default(given and int(given[2]))
+    if given and given[1][-1] in "af" and int(given[2]) == chosen.capability:
+        options = (*options, f"--gpu-architecture={given[1]}")
     folder = built(source, [name], (*options, *_REPORTS), chosen.capability)
     symbol = json.loads(facts_file(folder, 0).read_text())["name"]
     return Compiled(source, name, chosen, folder, symbol)

@@ -137,7 +137,7 @@ def _written(what):
 
 def _call(name, args, launch, parameters):
     """'square[4, 256](float[1000], 1000)', or an extension's 'grayscale(tensor[3, 150, 225])'."""
-    kinds = [parameter.pointee for parameter in parameters] or ["tensor"] * len(args)
+    kinds = [parameter.pointee or "map" for parameter in parameters] or ["tensor"] * len(args)
     pairs = zip(args, kinds, strict=True)
     shown = [f"{kind}{list(arg)}" if isinstance(arg, tuple) else f"{arg!r:.40}" for arg, kind in pairs]
     return f"{name}{_sizes(launch)}({', '.join(shown)})"

@@ -13,6 +13,7 @@ from pathlib import Path
 from utils.cuda.common import cxx, extension, toolchain
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.extension import identity
+from utils.cuda.common.targets import target_of_text
 from utils.cuda.gpu.split import NotSplit, Split, split
 from utils.cuda.gpu.stock import tools_for_load_inline
 
@@ -20,7 +21,8 @@ __all__ = ["Builder", "cudart_link"]
 
 
 class Builder:
-    """Builds modules for one GPU architecture, by default the current GPU's: 90 is sm_90.
+    """Builds modules for one GPU architecture, by default the current GPU's: 90 is sm_90, or sm_90a for a source that
+    needs it.
 
     Raises ToolchainError if nvcc or the C++ compiler is missing.
     """
@@ -83,7 +85,7 @@ class Builder:
             texts = {"cuda_src": parts.host, **texts}
         (folder / "cuda.cu").write_text(f'#line 1 "cuda_src"\n{parts.device}\n')
         (folder / "main.cpp").write_text(extension.main_source(texts, funcs, ["cuda_course/launch.h"]))
-        compiler, real = toolchain.host_compiler(self.home), self.architecture
+        compiler, real = toolchain.host_compiler(self.home), target_of_text(self.architecture, parts.device)
         device = [
             str(self.home / "bin" / "nvcc"),
             *extension.NVCC_FLAGS,
@@ -116,7 +118,7 @@ class Builder:
         kept = io.StringIO()
         try:
             with (
-                tools_for_load_inline(self.architecture),
+                tools_for_load_inline(target_of_text(self.architecture, cuda_src)),
                 contextlib.redirect_stdout(kept),
                 contextlib.redirect_stderr(kept),
             ):

@@ -20,6 +20,7 @@ import torch
 
 from utils.cuda.common import cache, cxx
 from utils.cuda.common.preprocessor import included
+from utils.cuda.common.targets import target_of_text
 from utils.cuda.common.toolchain import bindings_hint, cache_folder, cuda_home
 from utils.cuda.gpu import cubin, facts, failures
 from utils.ground.errors import ToolchainError
@@ -123,6 +124,24 @@ class Module:
         self._functions = {}  # by device
         self.signature = code.facts[number]["signature"]
         self.sizes = [(size, 0, 0) for size in code.facts[number]["sizes"]]
+
+    def encoded(self, tensor_map, address) -> bytes:
+        """CUDA's own map, 128 bytes, for a tensor at `address`."""
+        __tracebackhide__ = True
+        sizes = [driver.cuuint64_t(size) for size in tensor_map.sizes]
+        strides = [driver.cuuint64_t(stride) for stride in tensor_map.strides or (16,)]  # one dimension has none
+        box = [driver.cuuint32_t(size) for size in tensor_map.box]
+        steps = [driver.cuuint32_t(1)] * len(box)
+        kind = driver.CUtensorMapDataType(tensor_map.type)
+        layout = (
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            driver.CUtensorMapSwizzle(tensor_map.swizzle_number),
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+        with _context(tensor_map.tensor.device.index):
+            made = driver.cuTensorMapEncodeTiled(kind, len(sizes), address, sizes, strides, box, steps, *layout)
+        return ctypes.string_at(int(_result(made).getPtr()), 128)
 
     def launch(self, blocks, threads, shared_bytes, cooperative, args, device=None):
         """Launch on torch's current stream of `device`, and return without waiting.
@@ -231,10 +250,11 @@ def _advice(error):
 
 
 def built(source, names, options, capability, verbose=False, judge=None) -> Path:
-    """The folder with one or more kernels compiled for a GPU of `capability` (75 for 7.5), now or earlier."""
+    """The folder with one or more kernels compiled for a GPU of `capability` (75 for 7.5), now or earlier. For 9.0 that
+    is sm_90a if the source needs it."""
     __tracebackhide__ = True
     names = [names] if isinstance(names, str) else names
-    options = [*_architecture(options, capability), *options]
+    options = [*_architecture(source, options, capability), *options]
     includes = include_folders()
     headers = included(source, options=options)
     made_by = (
@@ -320,14 +340,14 @@ def version() -> list[int]:
     return numbers
 
 
-def _architecture(options, capability):
+def _architecture(source, options, capability):
     """The option that names the GPU's architecture, unless `options` do. Raises ToolchainError for a GPU too old."""
     __tracebackhide__ = True
     if any(re.match(r"--gpu-architecture|-arch", option) for option in options):
         return []
     known = _result(nvrtc.nvrtcGetSupportedArchs())
     if capability in known:
-        return [f"--gpu-architecture=sm_{capability}"]
+        return [f"--gpu-architecture=sm_{target_of_text(capability, source, options)}"]
     older = [arch for arch in known if arch < capability]
     if not older:
         release = ".".join(map(str, version()))

@@ -4,6 +4,7 @@ import re
 
 from utils.cuda.common import extension, toolchain
 from utils.cuda.common.cache import hashed
+from utils.cuda.common.targets import target
 from utils.cuda.gpu.nvcc import cudart_link
 
 __all__ = ["build", "expected_seconds", "fingerprint"]
@@ -27,7 +28,8 @@ def build(program, folder, say) -> str:
     Raises ToolchainError if nvcc or the C++ compiler is missing, or does not suit the GPU.
     """
     home = toolchain.cuda_toolkit()
-    compiler, real = toolchain.host_compiler(home), toolchain.gpu_architecture()
+    compiler = toolchain.host_compiler(home)
+    real = target(toolchain.gpu_architecture(), *program.sources.values(), *program.headers.values())
     common = [str(home / "bin" / "nvcc"), f"-std={program.standard}", f"-gencode=arch=compute_{real},code=sm_{real}"]
     common += ["-ccbin", compiler, "-O3", *program.macros, *(f"-I{place}" for place in program.folders)]
     common += [word for flag in program.host_flags for word in ("-Xcompiler", flag)]

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 
 from utils.cuda.common import gpus
-from utils.cuda.common.arguments import packed, parameters
+from utils.cuda.common.arguments import packed, parameters, tensor_of
 from utils.cuda.cpu.module import module
 from utils.cuda.cpu.profile import behaving_like
 from utils.cuda.cpu.trace.copies import bytes_at, copied, declared, memory_at, name_regions
@@ -53,7 +53,7 @@ class _Launch:
             addresses = copied(self.tensors, library, at_end)
             checksums = {i: zlib.crc32(memory_at(addresses[i], tensor)) for i, tensor in self.tensors.items()}
             self.checksums = self.checksums or checksums
-            laid_out = packed(name, self.wanted, self.args, None, addresses)
+            laid_out = packed(name, self.wanted, self.args, None, compiled.encoded, addresses)
             library.cuda_on_cpu_trace_begin(self.order, *self.limits)
             if absent is not None:
                 library.cuda_on_cpu_trace_repeat(absent)
@@ -79,8 +79,8 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     order, limits = _seed(order), [_positive(max_problems, "max_problems"), _positive(max_steps, "max_steps")]
     compiled = module(kernel.source, kernel.name, kernel.options, traced=True, judge=kernel.judge)
     wanted = parameters(compiled.signature, compiled.sizes, kernel.chosen.names)
-    packed(kernel.name, wanted, args, None)  # only the checks
-    tensors = {i: arg.detach() for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)}
+    packed(kernel.name, wanted, args, None, compiled.encoded)  # only the checks
+    tensors = {i: tensor.detach() for i, arg in enumerate(args) if (tensor := tensor_of(arg)) is not None}
     written = _numbers_of(outputs, tensors, wanted)
     launch = _Launch(kernel, (blocks, threads, shared_bytes), args, wanted, tensors, written, order, limits)
     report, copies = launch.made(compiled, f"tracing {kernel.name}")
@@ -90,7 +90,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
         if same and len(again["problems"]) == len(report["problems"]):
             report["problems"] = [p for p in report["problems"] if not reads_absent_lane(p)]
     report["problems"] = [p for p in report["problems"] if _is_plausible(p, wanted)]
-    after = [copies[i].to(arg.device) if i in copies else arg for i, arg in enumerate(args)]
+    after = [copies[i].to(tensors[i].device) if i in copies else arg for i, arg in enumerate(args)]
     lines = partial(source_lines, compiled.path, load_address(compiled.library.cuda_on_cpu_launch_0))
     record = partial(_record, launch, gpus.chosen().name or None)
     return Trace(kernel.name, kernel.source, read(report, kernel.source, lines), after, record)
@@ -120,7 +120,7 @@ def _resized(launch) -> list[str]:
     __tracebackhide__ = True
     names = []
     for i, traced in launch.tensors.items():
-        now, name = launch.args[i], launch.wanted[i].name or f"argument {i + 1}"
+        now, name = tensor_of(launch.args[i]), launch.wanted[i].name or f"argument {i + 1}"
         end = traced.storage_offset() * traced.element_size() + traced.nbytes
         if traced.nbytes and traced.untyped_storage().nbytes() < end:
             raise CourseError(f"the memory of {name} has been released since the trace, so trace the kernel again")
