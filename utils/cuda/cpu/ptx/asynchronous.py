@@ -116,9 +116,12 @@ def _fence(use):
 
 
 def _tensormap_fence(use):
-    """Bytes of a tensor map that a kernel has changed. A map is read when it is used, so there is nothing to do."""
-    use.count(0 if use["sem"] == "release" else 2)
-    return ";"
+    """Before a tensor map is used that a kernel has written. It is read when it is used, so only a trace looks."""
+    if use["sem"] == "release":
+        use.count(0)
+        return ";"
+    use.count(2)
+    return f"{PTX}tensor_map_fence({use.address(0)});"
 
 
 def _setmaxnreg(use):

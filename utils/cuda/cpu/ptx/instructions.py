@@ -8,7 +8,7 @@ that returns the C++ of the whole instruction. Of the operands, the first is wha
 
 from collections import defaultdict
 
-from utils.cuda.cpu.ptx import arithmetic, asynchronous, conversions, logic, matrices, memory, warps
+from utils.cuda.cpu.ptx import arithmetic, asynchronous, conversions, logic, matrices, memory, tensors, warps
 from utils.cuda.cpu.ptx.parse import Instruction, Refused
 from utils.cuda.cpu.ptx.use import WIDE, Use
 
@@ -41,7 +41,7 @@ def _matched(slots, modifiers):
 
 def _table():
     table = defaultdict(list)
-    for family in (arithmetic, asynchronous, logic, conversions, matrices, memory, warps):
+    for family in (arithmetic, asynchronous, logic, conversions, matrices, memory, tensors, warps):
         for pattern, call, types in family.ROWS:
             table[pattern.split()[0]].append((_parsed(pattern), call, types))
     return table
@@ -50,9 +50,8 @@ def _table():
 _TABLE = _table()
 
 # What exists, but not here: the word that begins its name, and what it needs.
-_ON_HOPPER = """wgmma mapa getctarank cp.async.bulk.tensor cp.async.bulk.prefetch.tensor cp.reduce.async.bulk.tensor
-multimem tensormap barrier.cluster discard applypriority tex tld4 txq suq sust suld red.async st.async st.bulk wmma
-mma.sp prefetch.tensormap prefetchu pmevent stacksave stackrestore alloca call ret cvta.param ld.param""".split()
+_ON_HOPPER = """wgmma mapa getctarank multimem tensormap barrier.cluster discard applypriority tex tld4 txq suq sust suld
+red.async st.async st.bulk wmma mma.sp prefetchu pmevent stacksave stackrestore alloca call ret cvta.param ld.param""".split()
 _ON_BLACKWELL = """tcgen05 clusterlaunchcontrol add.f32x2 mul.f32x2 fma.rn.f32x2 ld.global.v8 st.global.v8""".split()
 
 

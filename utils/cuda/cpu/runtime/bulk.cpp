@@ -31,6 +31,13 @@ struct OnBehalf {
     }
 };
 
+// What a piece from nowhere brings.
+static void fill(const BulkTransfer& transfer, void* to, uint32_t bytes) {
+    char* at = static_cast<char*>(to);
+    memset(at, transfer.nan_bytes ? 0xff : 0, bytes);
+    for (uint32_t i = transfer.nan_bytes; transfer.nan_bytes && i <= bytes; i += transfer.nan_bytes) at[i - 1] = 0x7f;
+}
+
 static void read_source(BulkTransfer& transfer) {
     size_t bytes = 0;
     for (const BulkPiece& piece : transfer.pieces) bytes += piece.bytes;
@@ -40,7 +47,7 @@ static void read_source(BulkTransfer& transfer) {
     char* at = transfer.data.data();
     for (const BulkPiece& piece : transfer.pieces) {
         if (piece.from) memcpy(at, piece.from, piece.bytes);
-        else memset(at, 0, piece.bytes);
+        else fill(transfer, at, piece.bytes);
         at += piece.bytes;
     }
 }
@@ -53,7 +60,7 @@ void bulk_perform(BulkTransfer& transfer) {
         data += transfer.read ? piece.bytes : 0;
         if (transfer.combine) transfer.combine(piece.to, from, piece.bytes);
         else if (from) memcpy(piece.to, from, piece.bytes);
-        else memset(piece.to, 0, piece.bytes);
+        else fill(transfer, piece.to, piece.bytes);
     }
 }
 

@@ -35,6 +35,7 @@ struct BulkTransfer {
     const void* code = nullptr;          // where the kernel calls: __builtin_return_address(0) of the entry function
     BulkCombine combine = nullptr;       // of a reduction
     const void* barrier = nullptr;       // the mbarrier that counts it; nullptr: the issuing thread's bulk group does
+    uint8_t nan_bytes = 0;               // of an element: a piece from nowhere is NaN instead of zeros
     int64_t bytes = 0;                   // that the barrier counts: of a whole box, with what is outside the tensor
 
     // `bulk_begins` fills in the rest.

@@ -3,6 +3,7 @@
 import math
 
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
+from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.source import array_dimensions
 from utils.cuda.cpu.trace.words import (
     at,
@@ -241,6 +242,8 @@ def _unwritten(p):
 
 
 def _misaligned(p):
+    if p.text:
+        return about_box(p)
     size, needs, region = p.bytes, p.needs, p.region
     if region is None:
         where, within = f"at address {p.offset or 0:#x}", True
@@ -301,4 +304,6 @@ _SENTENCES = {
     "misaligned": _misaligned,
     "runaway": _runaway,
     "refused_launch": _refused_launch,
+    "box": about_box,
+    "map_fence": about_map,
 }

@@ -80,6 +80,7 @@ struct LocalArray {
 
 struct TracedThread : Requests::Lane {
     uint64_t steps = 0;
+    uint32_t map_fence = 0;  // when it last executed one for tensor maps
     unsigned char depth = 1;
     uint16_t at[64] = {};  // the block where it is, by depth of calls
     bool full = false, stopped = false;
@@ -98,7 +99,7 @@ struct TracedThread : Requests::Lane {
         array_type = nullptr;
         locals.clear();
         events.clear();
-        steps = 0;
+        steps = map_fence = 0;
         depth = 1;
         full = stopped = false;
         at[1] = block[1] = 0;

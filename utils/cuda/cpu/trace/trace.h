@@ -6,6 +6,8 @@
 
 namespace cuda_on_cpu {
 
+struct TensorMap;  // runtime/boxes.h
+
 extern thread_local Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; none as a rule
 
 uint64_t trace_pulse(const Trace&);  // changes whenever the kernel has done something
@@ -48,6 +50,11 @@ void trace_bulk_read(Trace&, Block&, const BulkTransfer&);
 void trace_bulk_waited(Trace&, Block&, const BulkTransfer&);
 void trace_bulk_unread(Trace&, Block&, const BulkTransfer&);
 void trace_bulk_unwaited(Trace&, Block&, const BulkTransfer&);
+// Of tensor maps (boxes.cpp): the running thread begins to move a box to or from an address of shared memory, with a map
+// at an address; a map that a kernel has written may be used by it from now on.
+void trace_box(Trace&, Block&, const TensorMap&, const void* shared, bool loads, const void* code);
+void trace_map(Trace&, Block&, const void* map, const void* code);
+void trace_map_fence(Trace&, Block&);
 void trace_proxy_fence(Trace&, Block&, int proxy);  // a Proxy (races.h); -1: of shared and of global memory
 // Reads of shared memory through the async proxy that go on after the instruction, such as those of wgmma. Call it for
 // each piece of an operand when the instruction is issued. `issuer` is a thread of the block that stands for all that

@@ -9,4 +9,5 @@
 #include "ptx/matrices.h"
 #include "ptx/memory.h"
 #include "ptx/mma.h"
+#include "ptx/tensors.h"
 #include "ptx/warps.h"

@@ -1,0 +1,132 @@
+// Copies of boxes between a tensor and shared memory (ptx/tensors.h): each becomes a transfer of the bulk copy engine,
+// whose pieces are the box's rows, or 16-byte chunks where they change places (boxes.h).
+#include "cuda_on_cpu/ptx/tensors.h"
+
+#include <string>
+#include <utility>
+
+#include "boxes.h"
+#include "bulk.h"
+#include "runtime.h"
+#include "../trace/trace.h"
+
+namespace cuda_on_cpu {
+
+static const char* const types[] = {"uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32",
+                                    "float64", "bfloat16", "float32_ftz", "tfloat32", "tfloat32_ftz"};
+static const char* const ops[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
+
+// What this engine does not know about a map; empty if it knows all.
+static std::string beyond(const TensorMap& map, bool loads) {
+    if (map.interleave) return "interleaves its elements";
+    if (map.type > CU_TENSOR_MAP_DATA_TYPE_BFLOAT16) return std::string("has elements of ") + types[map.type];
+    if (map.span() && map.row_bytes() != map.span())
+        return "has boxes with rows of " + std::to_string(map.row_bytes()) + " bytes and swizzles " +
+               std::to_string(map.span());
+    for (int d = 1; d < map.rank; d++)
+        if (!loads && map.steps[d] > 1) return "leaves out elements between those that it stores";
+    return "";
+}
+
+// The map at an address, for a box with `rank` coordinates at `shared` (nullptr: none). The running thread enters the
+// runtime at `code`.
+static TensorMap map_at(const void* place, int rank, const void* shared, bool loads, const char* name, const void* code) {
+    TensorMap map;
+    memcpy(&map, place, sizeof map);  // still as the learner's code: there may be no memory
+    Block& b = block();
+    Worker& w = *b.worker;
+    w.in_kernel = 0;
+    watch(b);
+    b.running->function = name;
+    b.running->code = code;
+    auto refuse = [&](const std::string& what) { fail(wrong_copy, std::string("calls ") + name + " " + what); };
+    if (b.arena.around(place)) refuse("with a tensor map in shared memory: it has to be a parameter, or in global memory");
+    if (size_t(place) % 64) refuse("with a tensor map at an address that is not a multiple of 64");
+    if (!map.is_whole()) refuse("with a tensor map that cuTensorMapEncodeTiled did not make, or that was changed since");
+    if (map.rank != rank)
+        refuse("with " + std::to_string(rank) + (rank > 1 ? " coordinates" : " coordinate") +
+               ", but the map's tensor has " + std::to_string(map.rank) + (map.rank > 1 ? " dimensions" : " dimension"));
+    if (const std::string what = beyond(map, loads); !what.empty())
+        refuse("with a tensor map that " + what + ", which only a GPU can do");
+    if (w.trace) trace_map(*w.trace, b, place, code);
+    if (!shared) return map;
+    if (w.trace) trace_box(*w.trace, b, map, shared, loads, code);
+    const auto* begin = b.arena.get();
+    const auto* at = static_cast<const unsigned char*>(shared);
+    if (at < begin || at > begin + b.arena.size() || map.bytes() > size_t(begin + b.arena.size() - at))
+        refuse("for a box of " + std::to_string(map.bytes()) + " bytes, which does not fit into the block's shared memory");
+    if ((at - begin) % 128)
+        refuse(std::string(loads ? "to" : "from") + " an address of shared memory that is not a multiple of 128");
+    return map;
+}
+
+static BulkTransfer transfer_of(const TensorMap& map, const int32_t* at, const void* shared, bool loads,
+                                const char* name, const void* code) {
+    BulkTransfer transfer;
+    transfer.name = name;
+    transfer.code = code;
+    transfer.bytes = int64_t(map.bytes());
+    char* arena = reinterpret_cast<char*>(block().arena.get());
+    transfer.pieces.reserve(size_t(map.rows()) * (map.span() ? map.span() / 16 : 1));
+    each_piece(map, at, uint32_t(static_cast<const char*>(shared) - arena), [&](uint32_t to, uint64_t from, uint32_t bytes) {
+        if (loads) transfer.pieces.push_back({arena + to, reinterpret_cast<const void*>(from), bytes});
+        else if (from) transfer.pieces.push_back({reinterpret_cast<void*>(from), arena + to, bytes});
+    });
+    if (map.fill) transfer.nan_bytes = map.element();
+    return transfer;
+}
+
+void tensor_load(void* to, const void* place, const int32_t* at, int rank, const void* barrier, unsigned int mask,
+                 const char* name) {
+    const void* code = __builtin_return_address(0);
+    const TensorMap map = map_at(place, rank, to, true, name, code);
+    BulkTransfer transfer = transfer_of(map, at, to, true, name, code);
+    transfer.barrier = barrier;
+    if (mask) bulk_multicast(std::move(transfer), mask);
+    else bulk_begins(std::move(transfer));
+}
+
+void tensor_store(const void* place, const int32_t* at, int rank, const void* from, const char* name) {
+    const void* code = __builtin_return_address(0);
+    const TensorMap map = map_at(place, rank, from, false, name, code);
+    bulk_begins(transfer_of(map, at, from, false, name, code));
+}
+
+// As what a reduction sees the elements; the instruction itself does not say.
+static BulkCombine combine_of(int op, int type) {
+    const bool bits = BulkOp(op) >= BulkOp::bit_and;
+    switch (type) {
+        case CU_TENSOR_MAP_DATA_TYPE_UINT32: return bulk_combine(BulkOp(op), bits ? BulkType::b32 : BulkType::u32);
+        case CU_TENSOR_MAP_DATA_TYPE_INT32: return bulk_combine(BulkOp(op), bits ? BulkType::b32 : BulkType::s32);
+        case CU_TENSOR_MAP_DATA_TYPE_UINT64: return bulk_combine(BulkOp(op), bits ? BulkType::b64 : BulkType::u64);
+        case CU_TENSOR_MAP_DATA_TYPE_INT64: return bulk_combine(BulkOp(op), bits ? BulkType::b64 : BulkType::s64);
+        case CU_TENSOR_MAP_DATA_TYPE_FLOAT16: return bulk_combine(BulkOp(op), BulkType::f16);
+        case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16: return bulk_combine(BulkOp(op), BulkType::bf16);
+        case CU_TENSOR_MAP_DATA_TYPE_FLOAT32: return bulk_combine(BulkOp(op), BulkType::f32);
+        case CU_TENSOR_MAP_DATA_TYPE_FLOAT64: return bulk_combine(BulkOp(op), BulkType::f64);
+    }
+    return nullptr;
+}
+
+void tensor_reduce(const void* place, const int32_t* at, int rank, const void* from, int op, const char* name) {
+    const void* code = __builtin_return_address(0);
+    const TensorMap map = map_at(place, rank, from, false, name, code);
+    BulkTransfer transfer = transfer_of(map, at, from, false, name, code);
+    transfer.combine = combine_of(op, map.type);
+    if (!transfer.combine)
+        fail(wrong_copy, std::string("calls ") + name + "." + ops[op] + " with a tensor map of " + types[map.type] +
+                             ", which has no such reduction");
+    bulk_begins(std::move(transfer));
+}
+
+void tensor_prefetch(const void* place, const int32_t*, int rank, const char* name) {
+    map_at(place, rank, nullptr, true, name, __builtin_return_address(0));
+    enter_kernel(*block().worker);
+}
+
+void tensor_map_fence() {
+    Block& b = block();
+    if (b.worker->trace) trace_map_fence(*b.worker->trace, b);
+}
+
+}  // namespace cuda_on_cpu
