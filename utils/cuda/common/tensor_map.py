@@ -99,8 +99,8 @@ def tensor_map(x, box, swizzle="none") -> TensorMap:
         strides.append(bytes_)
     if strides and strides[0] % _UNIT:
         raise ValueError(
-            f"a row of the tensor has {sizes[0]} elements of {width} bytes, {strides[0]} bytes, but each row must begin "
-            f"at a multiple of {_UNIT} bytes: pad the rows to a multiple of {_UNIT // width} elements"
+            f"a row of the tensor has {sizes[0]} elements of {width} bytes, {strides[0]} bytes, but each row must "
+            f"begin at a multiple of {_UNIT} bytes: pad the rows to a multiple of {_UNIT // width} elements"
         )
     if x.data_ptr() % _UNIT:
         raise ValueError(

@@ -50,8 +50,9 @@ def _table():
 _TABLE = _table()
 
 # What exists, but not here: the word that begins its name, and what it needs.
-_ON_HOPPER = """wgmma mapa getctarank multimem tensormap barrier.cluster discard applypriority tex tld4 txq suq sust suld
-red.async st.async st.bulk wmma mma.sp prefetchu pmevent stacksave stackrestore alloca call ret cvta.param ld.param""".split()
+_ON_HOPPER = """wgmma mapa getctarank multimem tensormap barrier.cluster discard applypriority tex tld4 txq suq sust
+suld red.async st.async st.bulk wmma mma.sp prefetchu pmevent stacksave stackrestore alloca call ret cvta.param
+ld.param""".split()
 _ON_BLACKWELL = """tcgen05 clusterlaunchcontrol add.f32x2 mul.f32x2 fma.rn.f32x2 ld.global.v8 st.global.v8""".split()
 
 
