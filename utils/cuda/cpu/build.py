@@ -93,7 +93,7 @@ def _file_hash(path) -> str:
 
 @functools.cache
 def _runtime_fingerprint() -> str:
-    parts = hashed_files(_HERE, (".h", ".cuh", ".cpp", "barrier", "pipeline"))
+    parts = hashed_files(_HERE, (".h", ".cuh", ".cpp", "barrier", "pipeline", "ptx"))
     return hashed(parts, gpus.TABLE.read_text(), _RUNTIME_FLAGS, identity(cxx_compiler()))
 
 

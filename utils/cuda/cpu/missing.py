@@ -33,9 +33,9 @@ _PARTS = [
         r"cub/.*", "cub", "CUB", "write the reduction, scan or sort as a kernel, with cooperative groups for the warps"
     ),
     _Missing(
-        r"cuda/(?!(?:barrier|pipeline)$)(std/)?\w+",
+        r"cuda/(?!(?:barrier|pipeline|ptx)$)(std/)?\w+",
         "cuda",
-        "libcu++ beyond cuda/barrier and cuda/pipeline",
+        "libcu++ beyond cuda/barrier, cuda/pipeline and cuda/ptx",
         "use __syncthreads, cooperative groups and atomicAdd",
     ),
     _Missing(
