@@ -153,11 +153,6 @@ def test_dynamic_shared_declarations():
         ('void f() {\n asm volatile("exit;"); }', 2, "asm statement needs a GPU"),
         ("__global__ void f() {\n g<<<1, 1>>>(); }", 2, "dynamic parallelism"),
         ("__global__ void f(cudaTextureObject_t t) {}", 1, "texture needs a GPU"),
-        (
-            "#include <cuda/barrier>\nvoid f() { cp_async_bulk_global_to_shared(a, b, 64, c); }",
-            2,
-            "bulk copy engine needs",
-        ),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_line(source, line, message):

@@ -33,10 +33,6 @@ _ON_CPU = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "printf": "::cuda_on_cpu::forma
 _NEEDS_GPU = {
     **dict.fromkeys(["tex1D", "tex2D", "tex3D", "tex1Dfetch", "tex2DLayered", "texCubemap"], "a texture"),
     **dict.fromkeys(["cudaTextureObject_t", "cudaSurfaceObject_t"], "a texture"),
-    **dict.fromkeys(["cp_async_bulk", "cp_async_bulk_tensor"], "the bulk copy engine"),
-    **dict.fromkeys(
-        [f"cp_async_bulk_{way}" for way in ("global_to_shared", "shared_to_global")], "the bulk copy engine"
-    ),
     **dict.fromkeys(["cluster_group", "this_cluster", "__cluster_dims__"], "a cluster of blocks"),
 }
 
