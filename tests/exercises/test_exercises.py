@@ -10,6 +10,7 @@ one of KINDS, or the beginning of what is printed: "wrong: your function returne
 """
 
 import ast
+import contextlib
 import importlib
 import json
 import linecache
@@ -21,6 +22,8 @@ import pytest
 import torch
 
 from utils import compile_kernel
+from utils.cuda.cpu import module as engine
+from utils.cuda.cpu.trace import run as trace_run
 from utils.exercises import check, lessons
 from utils.exercises.exercise import Kernel, once, poison
 from utils.exercises.judging import judged
@@ -187,15 +190,56 @@ def changed(solution, old, new):
     return solution.replace(old, new) if old else new
 
 
+@pytest.fixture(scope="module")
+def judged_together(tmp_path_factory):
+    """A context in which traces are built without nvcc's verdict. At the end, nvcc judges all their texts together,
+    which is far quicker than one by one."""
+    judges = {}
+
+    def module(*args, judge, **options):
+        judges.setdefault((judge.flags, judge.architecture), {})[judge.text, judge.names] = judge
+        return engine.module(*args, **options)
+
+    @contextlib.contextmanager
+    def unjudged():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(trace_run, "module", module)
+            yield
+
+    yield unjudged
+    for alike in judges.values():
+        each, text = list(alike.values()), in_one_text(alike)
+        together = each[0]._replace(source=text, text=text, names=())
+        log = together.beside(lambda: "", tmp_path_factory.mktemp("judged"), print)
+        assert not log, log
+
+
+def in_one_text(texts):
+    """CUDA sources as one, each in a namespace of its own, with the instances of templates that are to be compiled."""
+    includes, parts = {}, []
+    for number, (text, names) in enumerate(texts):
+        lines = text.splitlines()
+        includes |= dict.fromkeys(line for line in lines if line.lstrip().startswith("#include"))
+        lines = ["" if line.lstrip().startswith("#include") else line for line in lines]
+        used = [
+            f"static void* const used_{k} __attribute__((used)) = (void*)&{n};" for k, n in enumerate(names) if "<" in n
+        ]
+        ends = [f"#undef {name}" for name in re.findall(r"^\s*#define\s+(\w+)", text, re.MULTILINE)]
+        parts += [f"namespace answer_{number} {{", '#line 1 "cuda_src"', *lines, *used, "}", *ends]
+    return "\n".join([*includes, *parts, ""])
+
+
 @pytest.mark.parametrize("found, old, new", answers(RIGHT))
-def test_another_right_answer_is_right(found, old, new, said):
-    text = said(found.name, found.answered(changed(found.solution, old, new)))
+def test_another_right_answer_is_right(found, old, new, said, judged_together):
+    with judged_together():
+        text = said(found.name, found.answered(changed(found.solution, old, new)))
     assert text == "right\n" or text.startswith("right: yours makes ")
 
 
 @pytest.mark.parametrize("found, verdict, old, new", answers(WRONG))
-def test_a_wrong_answer_gets_its_verdict(found, verdict, old, new, said):
-    text = said(found.name, found.answered(changed(found.solution, old, new)))
+def test_a_wrong_answer_gets_its_verdict(found, verdict, old, new, said, judged_together):
+    with contextlib.nullcontext() if verdict.startswith("does not compile") else judged_together():
+        text = said(found.name, found.answered(changed(found.solution, old, new)))
     begins = verdict if ":" in verdict else "not yet\n" if verdict == "not yet" else f"{verdict}:"
     assert text.startswith(begins), text
     assert verdict.split(":")[0] in KINDS and verdict != "right" and len(text) < 2000 and str(ROOT) not in text
