@@ -56,7 +56,7 @@ def test_bytes_that_never_come_end_the_launch():
     "mistake, kind, says",
     [
         (NO_FENCE, "asynchronous", "with no fence after init of full"),
-        (NO_BARRIER, "race", "which thread (0,0,0) of block (0,0,0) initialises in line"),
+        (NO_BARRIER, "uninitialized", "which thread (0,0,0) of block (0,0,0) initialises in line"),
         (WRONG_PARITY, "uninitialized", "it is still on its way"),
     ],
 )

@@ -37,6 +37,7 @@ static PhaseBarrier& enter(const void* barrier, const char* function, const void
     b.running->function = function;
     b.running->code = code;
     PhaseBarrier* p = barrier_at(barrier);
+    if (!p && b.worker->trace) trace_barrier_missing(*b.worker->trace, b, barrier, function, code);
     if (!p)
         fail(wrong_barrier, std::string("calls ") + function + " of a barrier that no thread has initialised (" +
                                 name_of(barrier) + "): let one thread call init, then all __syncthreads");

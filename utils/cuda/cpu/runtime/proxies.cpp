@@ -20,7 +20,7 @@ void fence_proxy(ProxyFence fence) {
 
 // ---- setmaxnreg -----------------------------------------------------------------------------------------------------
 
-// Registers of each thread when the block begins: nvcc gives as many as a block of this size may have.
+// Registers of each thread when the block begins: as many as a block of this size can have. It may have got fewer.
 static unsigned int registers_at_launch(const Block& b) {
     const unsigned int warps = (b.threads + 31) / 32;
     return std::min(unsigned(profile.registers) / (warps * 32) / 8 * 8, 256u);
@@ -40,11 +40,11 @@ void set_registers(unsigned int count, bool more, const char* name) {
     me->polled = 0;
     if (b.registers.empty()) b.registers.assign(b.threads, registers_at_launch(b));
     const unsigned int before = b.registers[me->number];
-    if (more ? count < before : count > before)
+    if (!more && count > before)
         fail(wrong_registers, std::string("calls ") + name + " for " + std::to_string(count) +
-                                  " registers, but has " + std::to_string(before) + (more ? " already" : " only"));
+                                  " registers, but has only " + std::to_string(before));
     b.registers[me->number] = count;
-    if (more) {
+    if (count > before) {
         me->value = count - before;
         me->function = name;
         me->code = code;
@@ -58,7 +58,7 @@ void set_registers(unsigned int count, bool more, const char* name) {
         b.free_registers -= next->value;
         b.ready.add(next);
     }
-    if (more) wait(me);
+    if (count > before) wait(me);
     enter_kernel(*my_block().worker);
 }
 

@@ -77,7 +77,13 @@ void Asynchronous::note(uintptr_t a, size_t bytes, Op op, Region& region) {
     Shadow& shadow = region.memory->shadow;
     auto ordered = [&](const Record& x) { return t.order.ordered(x, issues, tb.order); };
     bool unwritten = false;
-    const Record before = shadow.note(offset, bytes, me, op, atomic, since, shared && op == Op::load, unwritten, ordered);
+    Record before = shadow.note(offset, bytes, me, op, atomic, since, shared && op == Op::load, unwritten, ordered);
+    if (before.time && tb.order.is_agent(before.thread) && op != Op::load) {  // a thread that still reads says more
+        const Record touched = shadow.against_write(offset, bytes, since, [&](const Record& x) {
+            return tb.order.is_agent(x.thread) || ordered(x);
+        });
+        if (touched.time && !atomic) before = touched;
+    }
     if (before.time) {
         Party other = t.agent_party(b, before);
         return report("race", a, bytes, region, &other);
@@ -278,7 +284,13 @@ void trace_barrier_used(Trace& t, Block& b, const void* barrier, const char* fun
     known->reported = true;
     const Party other = initialises(b, *known);
     misused(t, b, party(block(), *block().running, code), std::string("calls ") + function + " of " + name_in_shared(b, barrier),
-            &other, "race");
+            &other, "uninitialized");
+}
+
+void trace_barrier_missing(Trace& t, Block& b, const void* barrier, const char* function, const void* code) {
+    misused(t, b, party(block(), *block().running, code), std::string("calls ") + function + " of a barrier that no thread "
+            "has initialised (" + name_in_shared(b, barrier) + ")", nullptr, "uninitialized");
+    t.stop_thread(block());
 }
 
 void trace_phase_ends(Trace& t, Block& b, const void* barrier, const PhaseBarrier& p) {

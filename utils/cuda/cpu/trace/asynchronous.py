@@ -11,7 +11,7 @@ def about_asynchronous(p):
     """The sentence and the hint for a `Record` of which at least one side is asynchronous, or is about a barrier."""
     if p.by and p.text in _FENCES:
         return _unfenced(p)
-    if p.kind == "asynchronous" or (p.kind == "race" and p.text):
+    if p.text:
         return _misused(p)
     if p.kind == "uninitialized" and not p.other.by:
         message = f"the {p.by} of {thread_of(p)} reads {element(p)} before any thread has written it{at(p)}"
@@ -96,6 +96,8 @@ def _misused(p):
         hint = "After init, the same thread executes `fence.mbarrier_init.release.cluster;` or `fence.proxy.async;`, "
         hint += "then `__syncthreads();`: the copy engine sees the barrier only then."
         return f"{_begun(p)} completes at a barrier that {initialised}, with {text}", hint
+    if text.startswith("calls") and not other.thread:
+        return f"{thread_of(p)} {text}{at(p)}", "Let one thread initialise it, then all meet at `__syncthreads();`."
     if text.startswith("calls"):
         message = f"{thread_of(p)} {text}{in_line(p)}, which {initialised}, with no barrier between them"
         return message, "Let all threads meet at `__syncthreads();` after init, before they use the barrier."

@@ -29,7 +29,7 @@ def sentence(p):
     """What went wrong according to a `Record`, and a hint or ""."""
     if p.ended:
         return _ended(p)
-    if p.by or p.other.by or p.kind == "asynchronous" or (p.kind == "race" and p.text):
+    if p.by or p.other.by or (p.text and p.kind in ("asynchronous", "race", "uninitialized") and not p.unset):
         return about_asynchronous(p)
     return _SENTENCES.get(p.kind, _of_another_kind)(p)
 

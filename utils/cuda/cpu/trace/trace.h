@@ -38,6 +38,7 @@ void trace_phase_waited(Trace&, Block&, const void* barrier);
 void trace_barrier_again(Trace&, Block&, const void* barrier, const void* code);
 void trace_barrier_begins(Trace&, Block&, const void* barrier, const void* code);
 void trace_barrier_ends(Trace&, Block&, const void* barrier, const void* code);
+[[noreturn]] void trace_barrier_missing(Trace&, Block&, const void* barrier, const char* function, const void* code);
 void trace_barrier_used(Trace&, Block&, const void* barrier, const char* function, const void* code);
 
 // ---- asynchronous.cpp: what the async proxy does. `Block&` is the block whose shared memory it is, or that counts.
