@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.cuda.cpu.asynchronous.kernels import built_together
 from tests.launches import empty, floats, integers
-from utils.cuda.cpu import module as engine
-from utils.cuda.cpu.trace import run as trace_run
 from utils.cuda.kernel import Tracer
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -66,13 +65,7 @@ KERNELS = [kernel for kernel, *_ in CASES.values()]
 
 @pytest.fixture(scope="module", autouse=True)
 def together():
-    """Build all kernels of a source at once."""
-
-    def module(source, name, *args, **options):
-        return engine.modules(source, KERNELS, *args, **options)[KERNELS.index(name)]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace_run, "module", module, raising=False)
+    with built_together(KERNELS):
         yield
 
 
