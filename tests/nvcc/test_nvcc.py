@@ -90,6 +90,7 @@ def planted(nvcc):
         "no instance": Source("c.cu", SPILLS),
         "warning": Source("d.cu", "__global__ void k(float* x) { int unused = 3; x[0] = 1; }"),
         "error": Source("e.cu", "__global__ void k(float* x) { x[0] = y; }"),
+        "sm_90a": Source("h.cu", '__global__ void k() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }'),
         "twice": Source("f.ipynb, 1", "__global__ void k(float* x) { x[0] = 1; }"),
         "and again": Source("f.ipynb, 2", "__global__ void k(float* x) { x[0] = 2; }"),
         "with torch": Source("g.cu", TILE + "torch::Tensor f(torch::Tensor x) { transposed<8><<<1, 8>>>(0, 0); }"),
@@ -109,6 +110,12 @@ def test_a_spill_is_noticed_once_until_it_is_recorded(planted):
     assert new_spills(needs, {n.key: n for n in needs}) == []
     less = {n.key: n._replace(spill_stores=max(0, n.spill_stores - 4)) for n in needs}
     assert len(new_spills(needs, less)) == len(spilled)
+
+
+def test_what_needs_sm_90a_is_compiled_for_that_alone(planted):
+    sources, done = planted
+    assert not done["sm_90a"].log and {n.arch for n in done["sm_90a"].needs} == {"sm_90a"}
+    assert missing(sources["sm_90a"], done["sm_90a"]) == []
 
 
 def test_every_instance_is_compiled_whether_launched_or_asked_for(planted):

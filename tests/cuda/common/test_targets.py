@@ -19,6 +19,7 @@ BULK = '__global__ void k(int* x) { asm volatile("cp.async.bulk.commit_group;");
         ('asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(240));', True),
         ('asm("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" :: "r"(a), "l"(p));', True),
         ('#define MMA "wgmma.mma_async.sync"', True),
+        ('asm("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [a]")', True),
         (PLAIN, False),
         (BULK, False),
         ("// wgmma needs sm_90a\n/* setmaxnreg */ int x;", False),

@@ -145,3 +145,16 @@ def test_a_learner_sees_both_kinds_once_and_the_kernel_still_runs():
         compile_kernel(source, "k")
     lines = [warning.lineno for warning in caught]
     assert lines[:1] == [3] and set(lines) <= {3, 4}, [str(warning.message) for warning in caught]
+
+
+def test_a_tensor_map_that_each_thread_has_a_copy_of_is_suspicious():
+    wrong = (
+        "template <int n>\n__global__ void __launch_bounds__(32)\nk(float* x,\n  const CUtensorMap map) { use(&map); }"
+    )
+    assert suspects(wrong) == {
+        4: "the copy engine cannot read `const CUtensorMap map`, of which each thread has a copy: write "
+        "`const __grid_constant__ CUtensorMap map`"
+    }
+    for right in ("const __grid_constant__ CUtensorMap map", "const CUtensorMap* map", "const CUtensorMap& map"):
+        assert suspects(f"__global__ void k({right}, float* x) {{ use(&map); }}") == {}
+    assert suspects("CUtensorMap made(float* x);\n__device__ void f(CUtensorMap map);") == {}

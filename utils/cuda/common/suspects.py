@@ -228,4 +228,26 @@ def _powers(part):
                 yield token, f"`^` is the bitwise XOR, not a power: write `a * a` (if XOR is meant: `^ 0x{exponent}`)"
 
 
+def _tensor_maps(part):
+    """`__global__ void k(const CUtensorMap map)`: nvcc gives `&map` the address of a copy in local memory."""
+    for k, token in enumerate(part):
+        if token.text != "__global__":
+            continue
+        opens = next((at for at in range(k, len(part)) if text_at(part, at) == "(" and _is_name(part, at - 1)), None)
+        closes = cxx.matching(part, opens) if opens else None
+        for parameter in cxx.at_commas(part[opens + 1 : closes]) if closes else ():
+            words = {word.text for word in parameter}
+            if "CUtensorMap" in words and not words & {"*", "&", "__grid_constant__"}:
+                what = f"the copy engine cannot read `{cxx.written(parameter)}`, of which each thread has a copy"
+                yield (
+                    parameter[0],
+                    f"{what}: write `const __grid_constant__ CUtensorMap {cxx.parameter_name(parameter)}`",
+                )
+
+
+def _is_name(part, at):
+    return text_at(part, at).isidentifier() and not text_at(part, at).startswith("__")
+
+
 _FINDERS = [_assignments, _chains, _negations, _masks, _empty_bodies, _indexes, _tuples, _divisions, _powers]
+_FINDERS += [_tensor_maps]

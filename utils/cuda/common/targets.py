@@ -1,8 +1,8 @@
 """What nvcc and NVRTC compile for: a GPU's architecture, or sm_90a, which has more instructions than sm_90.
 
 ptxas refuses these instructions for sm_90, and code for sm_90a runs on no other GPU than Hopper's. So a text is built
-for sm_90a only if it needs one of them: `wgmma`, `setmaxnreg` and `tensormap.replace` (tried on ptxas 13.2; all else of
-the bulk copy engine, mbarriers and clusters is in sm_90).
+for sm_90a only if it has one of them: `wgmma`, `setmaxnreg`, `tensormap.replace`, or `.multicast::cluster`, about which
+ptxas warns for sm_90. All else of the bulk copy engine, mbarriers and clusters is in sm_90 (tried on ptxas 13.2).
 """
 
 import re
@@ -13,7 +13,9 @@ from utils.cuda.common.preprocessor import included
 
 __all__ = ["target", "target_of_text"]
 
-_NEEDS_MORE = re.compile(r"\b(?:wgmma|setmaxnreg|tensormap\.replace)\b|\b(?:setmaxnreg|tensormap_replace)_")
+_NEEDS_MORE = re.compile(
+    r"\b(?:wgmma|setmaxnreg|tensormap\.replace|multicast::cluster)\b|\b(?:setmaxnreg|tensormap_replace)_"
+)
 
 
 def target(capability, *texts) -> str:

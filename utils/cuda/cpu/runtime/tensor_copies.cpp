@@ -1,6 +1,6 @@
-// Copies of boxes between a tensor and shared memory (ptx/tensors.h): each becomes a transfer of the bulk copy engine,
+// Copies of boxes between a tensor and shared memory (tensor_copies.h): each becomes a transfer of the bulk copy engine,
 // whose pieces are the box's rows, or 16-byte chunks where they change places (boxes.h).
-#include "cuda_on_cpu/ptx/tensors.h"
+#include "cuda_on_cpu/tensor_copies.h"
 
 #include <string>
 #include <utility>

@@ -2,9 +2,16 @@
 // copies then do is examined as any other of the bulk copy engine (asynchronous.cpp).
 #include "../runtime/boxes.h"
 
+#define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "state.h"
 
 namespace cuda_on_cpu {
+
+void name_map(const char* kernel, size_t i, const void* bytes) {
+    TensorMap map;
+    memcpy(&map, bytes, sizeof map);
+    if (map.is_whole()) name_argument(kernel, i, reinterpret_cast<void*>(map.address), map.element(), map.element());
+}
 
 static std::string size_of(const TensorMap& map) {
     std::string text;

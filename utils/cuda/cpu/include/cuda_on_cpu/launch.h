@@ -115,6 +115,11 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
 void look_at_width(int width, const char* function);  // of a shuffle: one that is not a power of two
 // Says which tensor is which of the kernel's arguments, so that messages can use the kernel's name for it.
 void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment);
+void name_map(const char* kernel, size_t i, const void* bytes);  // if these are a tensor map's: its tensor
+template <class T>
+void look_at_map(const char* kernel, size_t i, const T& argument) {
+    if constexpr (sizeof(T) == 128 && alignof(T) == 128) name_map(kernel, i, &argument);
+}
 template <class T>
 void look_at_argument(const char* kernel, size_t i, const T& argument) {
     if constexpr (std::is_pointer_v<T>) {
@@ -197,6 +202,7 @@ struct Start {
         using Thread = Call<Kernel, std::tuple<std::decay_t<Args>...>>;
         Thread thread{kernel, {std::forward<Args>(args)...}};
 #ifdef CUDA_ON_CPU_TRACE
+        std::apply([&](const auto&... a) { size_t i = 0; (look_at_map(name, i++, a), ...); }, thread.arguments);
         std::apply([&](const auto&... a) { size_t i = 0; (look_at_argument(name, i++, a), ...); }, thread.arguments);
 #endif
         CUDA_ON_CPU_CONSTANTS();

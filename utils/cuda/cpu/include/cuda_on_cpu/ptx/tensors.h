@@ -1,21 +1,10 @@
 // Copies through a tensor map ("PTX ISA": Data Movement and Conversion Instructions: Tensor copy).
-// runtime/tensor_copies.cpp does the work.
 #pragma once
 
+#include "../tensor_copies.h"
 #include "memory.h"
 
-namespace cuda_on_cpu {
-
-// `map` is a CUtensorMap, and `at` the coordinates of a box of it, the fastest-varying first; there are `rank` of them.
-// `mask` has the blocks of the cluster that get a copy; 0: the running one alone.
-void tensor_load(void* to, const void* map, const int32_t* at, int rank, const void* barrier, unsigned int mask,
-                 const char* name);
-void tensor_store(const void* map, const int32_t* at, int rank, const void* from, const char* name);
-void tensor_reduce(const void* map, const int32_t* at, int rank, const void* from, int op, const char* name);
-void tensor_prefetch(const void* map, const int32_t* at, int rank, const char* name);
-void tensor_map_fence();
-
-namespace ptx {
+namespace cuda_on_cpu::ptx {
 
 __forceinline__ void tensor_load(char* to, const char* map, const int32_t* at, int rank, const char* barrier,
                                  uint32_t mask, const char* name) {
@@ -34,5 +23,4 @@ __forceinline__ void tensor_prefetch(const char* map, const int32_t* at, int ran
 __forceinline__ void tensor_map_prefetch(const char*) {}
 __forceinline__ void tensor_map_fence(const char*) { ::cuda_on_cpu::tensor_map_fence(); }
 
-}  // namespace ptx
-}  // namespace cuda_on_cpu
+}  // namespace cuda_on_cpu::ptx
