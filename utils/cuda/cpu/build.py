@@ -20,6 +20,7 @@ from utils.cuda.common.program import CUDA
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import constructors, guard, launch_bounds
+from utils.cuda.cpu.plain_macros import with_plain_macros
 from utils.cuda.cpu.ptx.headers import last_headers
 from utils.cuda.cpu.recorded import WRAPS, recorded_flags
 from utils.ground.system import cxx_compiler
@@ -159,7 +160,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     code.append(_translated("cuda_src", source, traced, host=False))
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
-    bounded = launch_bounds.bounded(cxx.declared_kernels(source))
+    bounded = launch_bounds.bounded(cxx.declared_kernels(with_plain_macros(source)))
     for number, name in enumerate(names):
         bounds = launch_bounds.argument(name, bounded) or "nullptr"
         code.append(f"CUDA_ON_CPU_KERNEL({number}, ({cxx.address(source, name)}), {bounds}, {name})")

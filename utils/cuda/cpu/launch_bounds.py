@@ -1,23 +1,28 @@
-"""`__launch_bounds__(128)`: a launch with more threads per block is refused, as on a GPU.
+"""`__launch_bounds__(128)` and `__cluster_dims__(2, 1, 1)`: a launch keeps to them, or is refused, as on a GPU.
 
-For a C++ compiler, the qualifier is an empty macro. So the number is kept in the return type of a companion function,
-which is declared but never defined or called:
+For a C++ compiler, these qualifiers are empty macros. So their numbers are kept in the return type of a companion
+function, which is declared but never defined or called:
 
-    ::std::integral_constant<unsigned, (128)> scale__bounds(float* x); __global__ void __launch_bounds__(128) scale(...)
+    ::cuda_on_cpu::BoundsOf<(128), 0, (2), (1), (1)> scale__bounds(float* x); __global__ void __launch_bounds__(128) ...
 
 It is on the kernel's own line and shares its template parameters, so `scale<4>` has `scale__bounds<4>`.
 """
 
 from utils.cuda.common import cxx
 
-__all__ = ["argument", "bounded", "edits"]
+__all__ = ["argument", "bounded", "edits", "uses"]
 
-_BOUNDS = "__launch_bounds__"
+_NOTHING = ("0", "0", "0", "0", "0")  # most threads, most blocks in a cluster, and the cluster along x, y and z
+# The host's functions that take a kernel, and which of their arguments it is.
+_TAKE_KERNEL = dict.fromkeys(["cudaLaunchKernel", "cudaLaunchCooperativeKernel"], 0)
+_TAKE_KERNEL |= dict.fromkeys(["cudaLaunchKernelEx", "cudaLaunchKernelExC"], 1)
+_TAKE_KERNEL |= dict.fromkeys(["cudaOccupancyMaxActiveClusters", "cudaOccupancyMaxPotentialClusterSize"], 1)
+_TAKE_KERNEL["cudaFuncGetAttributes"] = 1
 
 
 def bounded(kernels) -> set[str]:
     """The names of the kernels (cxx.declared_kernels) that have bounds."""
-    return {kernel.name for kernel in kernels if _most_threads(kernel)}
+    return {kernel.name for kernel in kernels if _numbers(kernel) != _NOTHING}
 
 
 def argument(name, names) -> str:
@@ -40,19 +45,56 @@ def edits(kernels) -> list[tuple[int, int, str]]:
     found, names = [], bounded(kernels)
     for kernel in kernels:
         if kernel.name in names and _is_primary(kernel):
-            parameters, most = ", ".join(map(cxx.written, kernel.parameters)), _most_threads(kernel) or "0"
-            declared = f"::std::integral_constant<unsigned, ({most})> {_companion(kernel.name)}({parameters}); "
+            parameters, numbers = ", ".join(map(cxx.written, kernel.parameters)), ", ".join(_numbers(kernel))
+            declared = f"::cuda_on_cpu::BoundsOf<{numbers}> {_companion(kernel.name)}({parameters}); "
             at = kernel.tokens[0].start
             found.append((at, at, f"{kernel.template} {declared}".lstrip()))
+            cluster = _numbers(kernel)[2:]
+            if kernel.defined and cluster != _NOTHING[2:]:
+                inside = kernel.tokens[kernel.head].end
+                found.append((inside, inside, f" ::cuda_on_cpu::needs_cluster({', '.join(cluster)});"))
     return found
 
 
-def _most_threads(kernel) -> str:
-    """The first number of the kernel's bounds, as written; empty if it has none, or if they come from a macro."""
+def uses(tokens, names) -> list[tuple[int, int, str]]:
+    """What translate() puts in place of each kernel of `names` that is an argument of a function of the host."""
+    found = []
+    for k, token in enumerate(tokens):
+        at = _TAKE_KERNEL.get(token.text)
+        closes = cxx.matching(tokens, k + 1) if at is not None and cxx.text_at(tokens, k + 1) == "(" else None
+        arguments = cxx.at_commas(tokens[k + 2 : closes]) if closes else []
+        named = arguments[at] if at is not None and at < len(arguments) else ()
+        name = next((n for n, word in enumerate(named) if word.text in names), None)
+        if name is None:
+            continue
+        first, last = name, name
+        if cxx.text_at(named, name + 1) == "<":
+            last = cxx.matching(named, name + 1) or name
+        while first >= 2 and named[first - 1].text == "::":
+            first -= 2
+        kernel = cxx.written(named[first : last + 1])
+        first -= first > 0 and named[first - 1].text == "&"
+        text = f"::cuda_on_cpu::bounded({kernel}, {argument(kernel, names)})"
+        found.append((named[first].start, named[last].end, text))
+    return found
+
+
+def _numbers(kernel) -> tuple[str, ...]:
+    """The numbers of the kernel's bounds, as written; `_NOTHING` if it has none, or if they come from a macro."""
+    if not _is_primary(kernel):
+        return _NOTHING
+    threads = _arguments(kernel, "__launch_bounds__")
+    cluster = _arguments(kernel, "__cluster_dims__")
+    cluster += ["1"] * (3 - len(cluster)) if cluster else ["0"] * 3
+    most = [threads[k] if k < len(threads) else "0" for k in (0, 2)]
+    return tuple(text if text.isdigit() else f"({text})" for text in [*most, *cluster])
+
+
+def _arguments(kernel, qualifier) -> list[str]:
     head = kernel.tokens[: kernel.head]
-    at = next((k for k, token in enumerate(head) if token.text == _BOUNDS), None)
+    at = next((k for k, token in enumerate(head) if token.text == qualifier), None)
     closes = cxx.matching(head, at + 1) if at is not None and cxx.text_at(head, at + 1) == "(" else None
-    return cxx.written(cxx.at_commas(head[at + 2 : closes])[0]) if closes and _is_primary(kernel) else ""
+    return [cxx.written(part) for part in cxx.at_commas(head[at + 2 : closes])] if closes else []
 
 
 def _is_primary(kernel):

@@ -80,7 +80,6 @@ _PARTS = [
         "memory that processes share",
         "it needs a GPU",
     ),
-    _Missing("", r"cudaLaunch(KernelEx|Config|Attribute)\w*", "launches with attributes", "launch with <<<...>>>"),
     _Missing("", r"cudaGraph\w+", "this part of graphs", "capture a stream instead"),
 ]
 _HEADER = re.compile(r"(?:fatal )?error: '?(?P<header>[\w./+-]+)'?(?:: No such file or directory| file not found)")

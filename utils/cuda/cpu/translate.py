@@ -12,6 +12,7 @@ from utils.cuda.common.missing import unclosed_brace
 from utils.cuda.cpu import cases, launch_bounds, own_names, shared_variables
 from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
+from utils.cuda.cpu.plain_macros import edited, lines_of, with_plain_macros
 from utils.cuda.cpu.ptx.parse import Refused
 from utils.cuda.cpu.ptx.statements import with_statements
 from utils.ground.errors import CourseError
@@ -33,7 +34,6 @@ _ON_CPU = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "printf": "::cuda_on_cpu::forma
 _NEEDS_GPU = {
     **dict.fromkeys(["tex1D", "tex2D", "tex3D", "tex1Dfetch", "tex2DLayered", "texCubemap"], "a texture"),
     **dict.fromkeys(["cudaTextureObject_t", "cudaSurfaceObject_t"], "a texture"),
-    **dict.fromkeys(["cluster_group", "this_cluster", "__cluster_dims__"], "a cluster of blocks"),
 }
 
 # Calls whose first argument is a kernel; a cast to void* would hide the kernel's type.
@@ -48,7 +48,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     for what nvcc would refuse and a C++ compiler would not notice.
     """
     _check_braces(source)
-    source = own_names.renamed(_with_plain_macros(_without_asm(without_missing_headers(source))))
+    source = own_names.renamed(with_plain_macros(_without_asm(without_missing_headers(source))))
     tokens, marked = cxx.tokens(source), cxx.declared_kernels(source)
     _check_kernels(marked)
     declared = cxx.declarations(source)
@@ -76,8 +76,8 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
             i += 1
     edits += shared_variables.use_in_functions(source, in_functions) + cases.edits(tokens)
     edits += shared_variables.casts(tokens, dynamic)
-    edits += launch_bounds.edits(marked)
-    translated = _edited(source, edits)
+    edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
+    translated = edited(source, edits)
     return with_architecture(translated) if kernels and host else translated
 
 
@@ -206,7 +206,7 @@ def _launch(source, tokens, i, edits, plain, bounded):
     begins, ends = tokens[launch.first].start, tokens[i - 1].end
     config = translate(source[tokens[i].end : tokens[launch.closes].start], host=False)
     name = launch.kernel.replace("\\", "\\\\").replace('"', '\\"')
-    call = f"CUDA_ON_CPU_CALL({source[begins:ends]}{_lines(source[ends : tokens[i].start], tokens[i])})"
+    call = f"CUDA_ON_CPU_CALL({source[begins:ends]}{lines_of(source[ends : tokens[i].start], tokens[i])})"
     bounds = launch_bounds.argument(launch.kernel, bounded)
     call += f", {bounds}" if bounds else ""
     start = f'::cuda_on_cpu::start_kernel("{name}", ::cuda_on_cpu::Configuration({config}), {call})'
@@ -215,11 +215,6 @@ def _launch(source, tokens, i, edits, plain, bounded):
         edits.pop()
     edits.append((begins, tokens[launch.closes].end, start))
     return launch.closes + 1
-
-
-def _lines(text, token):
-    """The line ends in a text around a token, each after a backslash inside a macro."""
-    return ("\\\n" if token.directive else "\n") * text.count("\n")
 
 
 def _shared(source, tokens, i, edits, inside_function, in_functions, dynamic):
@@ -235,53 +230,8 @@ def _shared(source, tokens, i, edits, inside_function, in_functions, dynamic):
         dynamic += names
     elif not inside_function:
         in_functions += names
-    lines = _lines(source[tokens[first].start : tokens[end - 1].end], tokens[i])
+    lines = lines_of(source[tokens[first].start : tokens[end - 1].end], tokens[i])
     while edits and edits[-1][0] >= tokens[first].start:
         edits.pop()
     edits.append((tokens[first].start, tokens[end - 1].end, text + lines))
     return end
-
-
-def _with_plain_macros(source):
-    """The source without macros for parts of a launch or of a declaration: `#define ON(grid, block) <<<grid, block>>>`.
-
-    Such a macro is replaced where it is used, before anything else is read.
-    """
-    if not any(token.directive and token.text in ("<<<", "__shared__") for token in cxx.tokens(source)):
-        return source
-    plain = {}
-    for name, macro in cxx.macros(source).items():
-        texts = [token.text for token in macro.body]
-        if texts[:1] == ["<<<"] or "__shared__" in texts and macro.parameters is None and ";" not in texts:
-            plain[name] = macro
-    tokens, edits = cxx.tokens(source), []
-    for k, token in enumerate(tokens):
-        macro = plain.get(token.text)
-        if not macro or [t.text for t in tokens[k - 1 : k]] in (["define"], ["undef"], ["ifdef"], ["ifndef"]):
-            continue
-        end, given = k, {}
-        if macro.parameters is not None:
-            end = cxx.matching(tokens, k + 1) if cxx.text_at(tokens, k + 1) == "(" else None
-            if end is None:
-                continue
-            parts = [cxx.written(part) for part in cxx.at_commas(tokens[k + 2 : end])]
-            given = dict(zip(macro.parameters, parts, strict=False))
-            if macro.parameters[-1:] == ["..."]:
-                given["__VA_ARGS__"] = ", ".join(parts[len(macro.parameters) - 1 :])
-        text = " ".join(given.get(part.text, part.text) for part in macro.body)
-        edits.append((token.start, tokens[end].end, text + _lines(source[token.start : tokens[end].end], token)))
-    for name in plain:  # the definitions themselves, which no compiler needs any more
-        for line in cxx.directives(source):
-            if [t.text for t in line[1:3]] == ["define", name]:
-                edits.append((line[2].end, line[-1].end, _lines(source[line[2].end : line[-1].end], line[2])))
-    return _edited(source, edits)
-
-
-def _edited(source, edits):
-    """The source with each (start, end, replacement) of `edits`, none of which is inside another."""
-    pieces, at = [], 0
-    for start, end, replacement in sorted(edits):
-        if start >= at:
-            pieces += [source[at:start], replacement]
-            at = end
-    return "".join(pieces) + source[at:]

@@ -81,7 +81,7 @@ REFUSED = [
     ("add.s32.loud %0, %0, %0;", 3, "`add` has no modifier `.loud`", False),
     ("add.sat.u32 %0, %0, %0;", 3, "no such combination of modifiers", False),
     ("add.s32 %0, %0;", 3, "has 2 operands and takes 3", False),
-    ("mov.u32 %0, %%clusterid.x;", 3, "special register %clusterid.x", False),
+    ("mov.u32 %0, %%envreg3;", 3, "special register %envreg3", False),
     ("mov.u32 %0, nowhere;", 3, "`nowhere` is not declared", False),
     ("mov.u32 %0, %3;", 3, "has no operand %3", False),
     ("mov.u32 %1, %0;", 3, "%1 is an input of the asm statement", False),

@@ -57,6 +57,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     all.cooperativeLaunch = all.memoryPoolsSupported = all.streamPrioritiesSupported = 1;
     all.hostRegisterSupported = all.canUseHostPointerForRegisteredMem = all.hostNativeAtomicSupported = 1;
     all.directManagedMemAccessFromHost = all.pageableMemoryAccessUsesHostPageTables = 1;
+    all.clusterLaunch = p.capability >= 90;
     all.textureAlignment = 512;  // for sources that print it; there are no textures here
     all.texturePitchAlignment = 32;
     *properties = all;
@@ -104,6 +105,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
         case cudaDevAttrMaxBlocksPerMultiprocessor: *value = p.maxBlocksPerMultiProcessor; break;
         case cudaDevAttrReservedSharedMemoryPerBlock: *value = int(p.reservedSharedMemPerBlock); break;
         case cudaDevAttrMemoryPoolsSupported: *value = p.memoryPoolsSupported; break;
+        case cudaDevAttrClusterLaunch: *value = p.clusterLaunch; break;
         default: return answer(cudaErrorInvalidValue);
     }
     return cudaSuccess;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "cuda_runtime.h"
@@ -15,6 +16,8 @@ namespace cuda_on_cpu {
 
 static Mutex mutex;
 static std::map<const void*, size_t> shared_limits;  // of the kernels for which cudaFuncSetAttribute set one
+static std::set<const void*> with_large_clusters;     // likewise
+static std::map<const void*, KernelBounds> all_bounds;
 
 size_t dynamic_shared_limit(const void* kernel) {
     std::lock_guard lock(mutex);
@@ -25,6 +28,22 @@ size_t dynamic_shared_limit(const void* kernel) {
     size_t limit = profile.shared_bytes;
     for (const auto& [_, bytes] : shared_limits) limit = std::max(limit, bytes);
     return limit;
+}
+
+bool large_clusters(const void* kernel) {
+    std::lock_guard lock(mutex);
+    return with_large_clusters.count(kernel);
+}
+
+void remember(const void* kernel, const KernelBounds& bounds) {
+    std::lock_guard lock(mutex);
+    all_bounds[kernel] = bounds;
+}
+
+KernelBounds bounds_of(const void* kernel) {
+    std::lock_guard lock(mutex);
+    auto found = all_bounds.find(kernel);
+    return found == all_bounds.end() ? KernelBounds() : found->second;
 }
 
 // A function that the linker does not show to others (a static one) has no name here.
@@ -74,6 +93,7 @@ cudaError_t launch_untyped(const void* kernel, const Launch& how, void** args) {
 void forget_shared_limits() {
     std::lock_guard lock(mutex);
     shared_limits.clear();
+    with_large_clusters.clear();
 }
 
 }  // namespace cuda_on_cpu
@@ -84,6 +104,15 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
         return answer(value >= -1 && value <= 100 ? cudaSuccess : cudaErrorInvalidValue);
+    if (attribute == cudaFuncAttributeClusterSchedulingPolicyPreference)
+        return answer(value >= 0 && value <= 2 ? cudaSuccess : cudaErrorInvalidValue);
+    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
+        if (profile.capability < 90) return answer(cudaErrorInvalidValue);
+        std::lock_guard lock(mutex);
+        if (value) with_large_clusters.insert(kernel);
+        else with_large_clusters.erase(kernel);
+        return cudaSuccess;
+    }
     bool fits = value >= 0 && size_t(value) <= profile.shared_bytes_opt_in;
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || !fits) return answer(cudaErrorInvalidValue);
     std::lock_guard lock(mutex);
@@ -99,6 +128,12 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
     attributes->ptxVersion = attributes->binaryVersion = profile.capability;
     attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
+    const dim3 cluster = bounds_of(kernel).cluster;
+    attributes->clusterDimMustBeSet = cluster.x != 0;
+    attributes->requiredClusterWidth = int(cluster.x);
+    attributes->requiredClusterHeight = int(cluster.y);
+    attributes->requiredClusterDepth = int(cluster.z);
+    attributes->nonPortableClusterSizeAllowed = large_clusters(kernel);
     return cudaSuccess;
 }
 

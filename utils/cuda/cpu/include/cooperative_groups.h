@@ -1,10 +1,11 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU.
 //
-// A group is the grid, a block, or some lanes of one warp. Groups of lanes know their lanes as a mask, so that all they
+// A group is the grid, a cluster of blocks, a block, or some lanes of one warp. Groups of lanes know their lanes as a mask, so that all they
 // do together is one of the warp's functions with that mask.
 #pragma once
 
 #define _COOPERATIVE_GROUPS_H_  // by which sources ask whether this header was included
+#include "cuda_on_cpu/clusters.h"
 #include "cuda_on_cpu/device_functions.h"
 
 namespace cooperative_groups {
@@ -30,6 +31,7 @@ class thread_group {
     unsigned long long size() const {
         if (kind == Kind::lanes) return __builtin_popcount(mask);
         unsigned long long threads = detail::volume(detail::block_size());
+        if (kind == Kind::cluster) return threads * ::cuda_on_cpu::place_in_cluster().size;
         return kind == Kind::block ? threads : threads * detail::volume(detail::grid_size());
     }
     unsigned long long num_threads() const { return size(); }
@@ -37,16 +39,20 @@ class thread_group {
         if (kind == Kind::lanes) return detail::rank_of_lane(mask, detail::lane());
         unsigned long long in_block = detail::rank(dim3(threadIdx), detail::block_size());
         if (kind == Kind::block) return in_block;
+        if (kind == Kind::cluster)
+            return ::cuda_on_cpu::place_in_cluster().rank * detail::volume(detail::block_size()) + in_block;
         return detail::rank(dim3(blockIdx), detail::grid_size()) * detail::volume(detail::block_size()) + in_block;
     }
     __forceinline__ void sync() const {
         if (kind == Kind::lanes) return ::cuda_on_cpu::meet(mask, "sync of a group");
         if (kind == Kind::block) return ::cuda_on_cpu::barrier("sync of the block");
-        ::cuda_on_cpu::grid_barrier();
+        if (kind == Kind::grid) return ::cuda_on_cpu::grid_barrier();
+        ::cuda_on_cpu::cluster_arrive("cluster.sync");
+        ::cuda_on_cpu::cluster_wait("cluster.sync");
     }
 
   protected:
-    enum class Kind { grid, block, lanes };
+    enum class Kind { grid, cluster, block, lanes };
     explicit thread_group(Kind kind, unsigned int mask = 0) : kind(kind), mask(mask) {}
     Kind kind;
     unsigned int mask;  // of the warp's lanes, where it is a group of lanes
@@ -75,6 +81,50 @@ class grid_group : public thread_group {
     friend grid_group this_grid();
 };
 inline grid_group this_grid() { return {}; }
+
+class cluster_group : public thread_group {
+  public:
+    struct arrival_token {};
+    __forceinline__ static void sync() {
+        ::cuda_on_cpu::cluster_arrive("cluster.sync");
+        ::cuda_on_cpu::cluster_wait("cluster.sync");
+    }
+    __forceinline__ static arrival_token barrier_arrive() {
+        ::cuda_on_cpu::cluster_arrive("cluster.barrier_arrive");
+        return {};
+    }
+    __forceinline__ static void barrier_wait() { ::cuda_on_cpu::cluster_wait("cluster.barrier_wait"); }
+    __forceinline__ static void barrier_wait(arrival_token&&) { barrier_wait(); }
+    __forceinline__ static unsigned int query_shared_rank(const void* address) {
+        return ::cuda_on_cpu::query_shared_rank(address, "cluster.query_shared_rank");
+    }
+    template <class T>
+    __forceinline__ static T* map_shared_rank(T* address, int rank) {
+        return (T*)::cuda_on_cpu::map_shared_rank((const void*)address, rank, "cluster.map_shared_rank");
+    }
+    static dim3 block_index() { return ::cuda_on_cpu::place_in_cluster().block; }
+    static unsigned int block_rank() { return ::cuda_on_cpu::place_in_cluster().rank; }
+    static dim3 dim_blocks() { return ::cuda_on_cpu::place_in_cluster().dim; }
+    static unsigned int num_blocks() { return ::cuda_on_cpu::place_in_cluster().size; }
+    static dim3 thread_index() {
+        const dim3 b = block_index();
+        return {b.x * blockDim.x + threadIdx.x, b.y * blockDim.y + threadIdx.y, b.z * blockDim.z + threadIdx.z};
+    }
+    static dim3 dim_threads() {
+        const dim3 d = dim_blocks();
+        return {d.x * blockDim.x, d.y * blockDim.y, d.z * blockDim.z};
+    }
+    static unsigned int thread_rank() {
+        return block_rank() * detail::volume(detail::block_size()) + detail::rank(dim3(threadIdx), detail::block_size());
+    }
+    static unsigned int num_threads() { return num_blocks() * detail::volume(detail::block_size()); }
+    static unsigned int size() { return num_threads(); }
+
+  private:
+    cluster_group() : thread_group(Kind::cluster) {}
+    friend cluster_group this_cluster();
+};
+inline cluster_group this_cluster() { return {}; }
 
 class thread_block : public thread_group {
   public:

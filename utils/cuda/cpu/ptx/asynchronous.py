@@ -4,15 +4,14 @@
 from utils.cuda.cpu.ptx.parse import Immediate, Sink
 from utils.cuda.cpu.ptx.use import PTX
 
-__all__ = ["ROWS"]
+__all__ = ["OPERATIONS", "ROWS", "TYPES"]
 
 _OWN = "ss=shared|shared::cta?"
 _ANY = "ss=shared|shared::cta|shared::cluster?"
 _SCOPE = "scope=cta|cluster?"
 _BYTES = "mbarrier::complete_tx::bytes"
-_OPERATIONS = {"and": "bit_and", "or": "bit_or", "xor": "bit_xor"}
-_TYPES = ["u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64", "b32", "b64"]  # as in BulkType
-_OPS = ["add", "min", "max", "inc", "dec", "and", "or", "xor"]  # as in BulkOp
+TYPES = ["u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64", "b32", "b64"]  # as in BulkType
+OPERATIONS = ["add", "min", "max", "inc", "dec", "and", "or", "xor"]  # as in BulkOp
 
 
 def _name(use):
@@ -78,9 +77,9 @@ def _bulk_load(use):
     """To shared memory; the barrier counts the bytes."""
     hinted, several = bool(use["hint"]), bool(use["several"])
     use.count(4 + hinted + several)
-    to, source = use.address(0, "shared"), use.address(1, "shared" if use["from"] == "shared::cta" else "global")
+    to, source = use.address(0, use["to"]), use.address(1, use["from"])
     mask = use.read(4, "b16") if several else "0u"
-    barrier = use.address(3, "shared")
+    barrier = use.address(3, use["to"])
     return f"{PTX}bulk_load({to}, {source}, {use.read(2, 'u32')}, {barrier}, {mask}, {_name(use)});"
 
 
@@ -94,9 +93,9 @@ def _bulk_reduce(use):
     """To global memory, where the thread's group counts it, or to shared memory, where a barrier does."""
     to_shared = use["to"] == "shared::cluster"
     use.count(4 if to_shared else 3 + bool(use["hint"]))
-    to, source = use.address(0, "shared" if to_shared else "global"), use.address(1, "shared")
-    barrier = use.address(3, "shared") if to_shared else "nullptr"
-    op, kind = _OPS.index(use["op"]), _TYPES.index(use["t"])
+    to, source = use.address(0, use["to"]), use.address(1, "shared::cta")
+    barrier = use.address(3, use["to"]) if to_shared else "nullptr"
+    op, kind = OPERATIONS.index(use["op"]), TYPES.index(use["t"])
     return f"{PTX}bulk_reduce({to}, {source}, {use.read(2, 'u32')}, {barrier}, {op}, {kind}, {_name(use)});"
 
 

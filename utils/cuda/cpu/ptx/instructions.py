@@ -8,7 +8,17 @@ that returns the C++ of the whole instruction. Of the operands, the first is wha
 
 from collections import defaultdict
 
-from utils.cuda.cpu.ptx import arithmetic, asynchronous, conversions, logic, matrices, memory, tensors, warps
+from utils.cuda.cpu.ptx import (
+    arithmetic,
+    asynchronous,
+    clusters,
+    conversions,
+    logic,
+    matrices,
+    memory,
+    tensors,
+    warps,
+)
 from utils.cuda.cpu.ptx.parse import Instruction, Refused
 from utils.cuda.cpu.ptx.use import WIDE, Use
 
@@ -41,7 +51,8 @@ def _matched(slots, modifiers):
 
 def _table():
     table = defaultdict(list)
-    for family in (arithmetic, asynchronous, logic, conversions, matrices, memory, tensors, warps):
+    families = (arithmetic, asynchronous, clusters, logic, conversions, matrices, memory, tensors, warps)
+    for family in families:
         for pattern, call, types in family.ROWS:
             table[pattern.split()[0]].append((_parsed(pattern), call, types))
     return table
@@ -50,9 +61,8 @@ def _table():
 _TABLE = _table()
 
 # What exists, but not here: the word that begins its name, and what it needs.
-_ON_HOPPER = """wgmma mapa getctarank multimem tensormap barrier.cluster discard applypriority tex tld4 txq suq sust
-suld red.async st.async st.bulk wmma mma.sp prefetchu pmevent stacksave stackrestore alloca call ret cvta.param
-ld.param""".split()
+_ON_HOPPER = """wgmma multimem tensormap discard applypriority tex tld4 txq suq sust suld st.bulk wmma mma.sp
+prefetchu pmevent stacksave stackrestore alloca call ret cvta.param ld.param""".split()
 _ON_BLACKWELL = """tcgen05 clusterlaunchcontrol add.f32x2 mul.f32x2 fma.rn.f32x2 ld.global.v8 st.global.v8""".split()
 
 

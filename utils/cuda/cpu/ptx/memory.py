@@ -6,7 +6,7 @@ from utils.cuda.cpu.ptx.use import BITS, PTX
 __all__ = ["ROWS"]
 
 _TYPES = "b8|u8|s8|b16|u16|s16|b32|u32|s32|b64|u64|s64|f32|f64|b128"
-_SPACE = "ss=global|shared|shared::cta|local"
+_SPACE = "ss=global|shared|shared::cta|shared::cluster|local"
 _EVICT = "L1=L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate?"
 _L2 = "L2=L2::evict_normal|L2::evict_first|L2::evict_last?"
 _HINT = "hint=L2::cache_hint?"
@@ -95,13 +95,14 @@ def _to_generic(use):
     use.count(2)
     if not use["ss"].startswith("shared"):
         return use.set(use.read(1, use["t"]))
-    way = "to_shared" if use["to"] else "from_shared"
+    to, of = ("to", "from"), "cluster" if use["ss"] == "shared::cluster" else "shared"
+    way = f"{to[not use['to']]}_{of}"
     return use.set(f"{PTX}{way}({use.read(1, use['t'])})")
 
 
 def _isspacep(use):
     use.count(2)
-    space = use["ss"].partition("::")[0]
+    space = "cluster_shared" if use["ss"] == "shared::cluster" else use["ss"].partition("::")[0]
     return use.set(f"{PTX}is_{space}({use.read(1, 'b64')})")
 
 
@@ -135,7 +136,7 @@ _LOADS = f"{_EVICT} {_L2} {_HINT} {_AHEAD} v=v2|v4? t={_TYPES}"
 _STORES = f"{_EVICT} {_L2} {_HINT} v=v2|v4? t={_TYPES}"
 _SEM = "sem=relaxed|acquire|release|acq_rel?"
 _HALVES = "f16|f16x2|bf16|bf16x2"
-_PLACE = f"{_SEM} {_SCOPE}? ss=global|shared|shared::cta?"
+_PLACE = f"{_SEM} {_SCOPE}? ss=global|shared|shared::cta|shared::cluster?"
 
 
 def _atomics(name):
@@ -164,7 +165,7 @@ ROWS = [
     (f"atom {_PLACE} op=exch|cas {_HINT} t=b32|b64", _atomic, ""),
     (f"atom {_PLACE} op=cas {_HINT} t=b16", _atomic, ""),
     (f"cvta to? {_SPACE}|const t=u32|u64", _to_generic, ""),
-    ("isspacep ss=global|shared|shared::cta|local", _isspacep, ""),
+    ("isspacep ss=global|shared|shared::cta|shared::cluster|local", _isspacep, ""),
     (f"cp async cop=ca|cg ss=shared|shared::cta global {_HINT} {_AHEAD}", _cp_async, ""),
     ("cp async commit_group", "cp_async_commit_group", "-"),
     ("cp async wait_group", "cp_async_wait_group", "- u32"),

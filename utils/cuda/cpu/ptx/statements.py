@@ -40,6 +40,19 @@ _SPECIAL = {
     "%clock_hi": "(uint32_t)(::cuda_on_cpu::device_clock() >> 32)",
     "%dynamic_smem_size": "(uint32_t)::cuda_on_cpu::dynamic_shared_bytes()",
     **{f"%lanemask_{which}": f"{PTX}lanemask_{which}()" for which in ("eq", "lt", "le", "gt", "ge")},
+    **{
+        f"%{name}.{axis}": f"::cuda_on_cpu::place_in_cluster().{part}.{axis}"
+        for axis in "xyz"
+        for name, part in (
+            ("cluster_ctaid", "block"),
+            ("cluster_nctaid", "dim"),
+            ("clusterid", "cluster"),
+            ("nclusterid", "grid"),
+        )
+    },
+    "%cluster_ctarank": "::cuda_on_cpu::place_in_cluster().rank",
+    "%cluster_nctarank": "::cuda_on_cpu::place_in_cluster().size",
+    "%is_explicit_cluster": "::cuda_on_cpu::place_in_cluster().is_explicit",
     "WARP_SZ": "32u",
 }
 

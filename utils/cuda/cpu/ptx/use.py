@@ -102,7 +102,8 @@ class Use:
             if not isinstance(term, Immediate | Place):
                 raise self.refused("the offset of an address is a constant")
             base += f" + {self.value(term, 'b64')}"
-        return f"{PTX}{'shared' if shared else 'generic'}_address({base})"
+        where = "cluster" if space == "shared::cluster" else "shared" if shared else "generic"
+        return f"{PTX}{where}_address({base})"
 
     def elements(self, operand, count) -> list:
         """The operands of a vector of `count`; of one, the operand itself."""

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdio>
 
-#include "runtime.h"
+#include "clusters.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
@@ -198,7 +198,7 @@ static void stand_aside(bool sleeps) {
     Block& b = block();
     const unsigned int polled = sleeps && b.watched ? b.running->polled : 0;
     if (b.watched) b.running->polled = polled;
-    if (!b.ready.first && !b.aside.first && b.started == b.threads) return;
+    if (!b.ready.first && !b.aside.first && b.started == b.threads && !(b.cluster && peers_may_help(b))) return;
     Fiber* me = arrive("step_aside", nullptr);
     me->polled = polled;
     b.aside.add(me);

@@ -8,7 +8,7 @@
 
 #include "cuda_on_cpu/phases.h"
 #include "profile.h"
-#include "runtime.h"
+#include "clusters.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
@@ -95,11 +95,16 @@ void bulk_begins(BulkTransfer&& transfer) {
 }
 
 void bulk_multicast(BulkTransfer&& transfer, uint32_t mask) {
-    block().worker->in_kernel = 0;
-    if (mask != 1)
-        fail(wrong_copy, std::string("calls ") + transfer.name + " for the blocks of the mask " + std::to_string(mask) +
-                             ", but its cluster has one block, of rank 0");
-    bulk_begins(std::move(transfer));
+    Block& mine = block();
+    mine.worker->in_kernel = 0;
+    for_each_cta(mask, transfer.name, [&](Block& b) {
+        BulkTransfer one = transfer;
+        for (BulkPiece& piece : one.pieces) piece.to = moved(piece.to, mine, b);
+        one.barrier = moved(one.barrier, mine, b);
+        bulk_begins(std::move(one));
+        mine.worker->in_kernel = 0;
+    });
+    enter_kernel(*mine.worker);
 }
 
 void bulk_commit() { block().running->bulk_group++; }
@@ -199,6 +204,38 @@ void bulk_reduce(void* to, const void* from, unsigned int bytes, const void* bar
     transfer.barrier = barrier;
     transfer.combine = bulk_combine(BulkOp(op), BulkType(type));
     bulk_begins(std::move(transfer));
+}
+
+// A store or a reduction of registers: its source has been read.
+static void store_async(void* to, const void* value, unsigned int bytes, BulkCombine combine, const void* barrier,
+                        const char* name, const void* code) {
+    Block& b = block();
+    b.worker->in_kernel = 0;
+    watch(b);
+    if (size_t(to) % bytes) {
+        if (b.worker->trace) trace_misaligned(*b.worker->trace, to, bytes, Access::store, code);
+        fail(wrong_copy, std::string("calls ") + name + " to an address that is not a multiple of " + std::to_string(bytes) +
+                             ": a trace of this launch shows which");
+    }
+    BulkTransfer transfer;
+    transfer.pieces.push_back({to, nullptr, bytes});
+    transfer.name = name;
+    transfer.code = code;
+    transfer.bytes = bytes;
+    transfer.barrier = barrier;
+    transfer.combine = combine;
+    transfer.read = transfer.of_registers = true;
+    transfer.data.assign(static_cast<const char*>(value), static_cast<const char*>(value) + bytes);
+    bulk_begins(std::move(transfer));
+}
+
+void async_store(void* to, const void* value, unsigned int bytes, const void* barrier, const char* name) {
+    store_async(to, value, bytes, nullptr, barrier, name, __builtin_return_address(0));
+}
+
+void async_reduce(void* to, const void* value, unsigned int bytes, int op, int type, const void* barrier,
+                  const char* name) {
+    store_async(to, value, bytes, bulk_combine(BulkOp(op), BulkType(type)), barrier, name, __builtin_return_address(0));
 }
 
 void bulk_prefetch(const void* from, unsigned int bytes, const char* name) {

@@ -43,6 +43,7 @@ struct BulkTransfer {
     unsigned int number = 0;  // the thread's place in its block,
     unsigned int group = 0;   // and its group
     bool read = false;        // the source has been read, into `data`
+    bool of_registers = false;  // it was there from the start: st.async, red.async
     std::vector<char> data;
     uint32_t begun = 0, writes = 0, reads = 0;  // of a trace: when, and by which of its agents (trace/async.h)
 };

@@ -300,6 +300,7 @@ std::string what_ended_it(const Worker& w) {
         case wrong_barrier:
         case wrong_registers:
         case lacks_arrivals:
+        case wrong_cluster:
         case wrong_mask: return w.fault_text;
         case assertion: return "fails the assertion `" + w.fault_text + "`";
         case trapped: return "calls __trap";
@@ -344,6 +345,7 @@ static const char* cuda_error(int fault) {
         case wrong_copy:
         case wrong_barrier:
         case wrong_registers:
+        case wrong_cluster:
         case wrong_mask:
         case thrown:
         case SIGABRT:

@@ -2,6 +2,7 @@
 //
 // Read `run_block` first, which launch.cpp calls, then `wait`, which barriers.cpp calls.
 #define CUDA_ON_CPU_LOCAL_ARRAYS  // for the declarations that only such sources use
+#include "clusters.h"
 #include "runtime.h"
 
 #include <sys/mman.h>
@@ -143,6 +144,7 @@ static Fiber* next_fiber(Block& b) {
     for (;;) {
         if (Fiber* fiber = b.ready.take()) return fiber;
         if (b.started < b.threads) return idle_fiber(*b.worker);
+        if (b.cluster && b.alive && peers_come_first(b)) _longjmp(b.worker->scheduler, int(End::waits));
         if (b.in_step && b.worker->trace && trace_release(*b.worker->trace, b)) continue;
         bool stepped = release_in_step(b);
         if (stepped || (b.aside.first && !polls_in_vain(b))) {
@@ -155,6 +157,7 @@ static Fiber* next_fiber(Block& b) {
         if (b.watched && release_polls(b)) continue;
         if (b.alive == 0 || !b.watched) _longjmp(b.worker->scheduler, int(End::done));
         if (b.at_grid.length == b.alive) _longjmp(b.worker->scheduler, int(End::at_grid));
+        if (b.cluster && peers_may_help(b)) _longjmp(b.worker->scheduler, int(End::in_vain));
         if (b.worker->trace) {
             trace_stuck(*b.worker->trace, b);
             leave_block(*b.worker);
@@ -163,6 +166,7 @@ static Fiber* next_fiber(Block& b) {
         for (const Warp& warp : b.warps)
             for (unsigned int i = 0; i < 32 && !waits; i++)
                 if (warp.waiting >> i & 1) waits = warp.lanes[i];
+        if (!waits) waits = b.at_cluster.first;
         if (!waits) waits = b.at_grid.first;
         std::string why;
         if (!waits) waits = one_that_waits_for_a_phase(b, why);
@@ -188,6 +192,7 @@ static void begin_thread(Block& b, Fiber* fiber) {
     fiber->thread = b.thread;
     fiber->number = i;
     fiber->has_thread = true;
+    fiber->at_cluster_phase = 0;
     fiber->walk.begin();
     if (b.worker->trace) trace_thread_begins(*b.worker->trace, b, *fiber);
 }
@@ -210,6 +215,7 @@ void begin_watching(Block& b) {
     Fiber* me = b.running;
     me->thread = b.thread;
     me->number = b.started - 1;
+    me->at_cluster_phase = 0;
     me->has_thread = true;
 }
 
@@ -224,6 +230,7 @@ static void thread_ended(Block& b, Fiber* fiber) {
     w.ended |= 1u << fiber->number % 32;
     if (w.waiting) check_meetings(b, fiber->number / 32);  // a thread that has ended is not waited for
     if (b.at_barrier.length && b.at_barrier.length == b.alive) open_barrier(b);
+    if (b.cluster) cluster_thread_ends(b, *fiber);
     if (b.alive == 0) bulk_block_ends(b);
 }
 
@@ -301,7 +308,11 @@ void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
     b.watched = false;
     b.done = false;
     b.alive = b.threads;
-    b.ready = b.aside = b.at_barrier = b.at_grid = b.at_trace = {};
+    b.ready = b.aside = b.at_barrier = b.at_grid = b.at_trace = b.at_cluster = {};
+    b.cluster = nullptr;
+    b.own_cluster.reset();
+    b.rank = 0;
+    b.its_turn = b.waits_for_grid = false;
     b.sum = 0;
     b.in_step = 0;
     b.phase_barriers.clear();

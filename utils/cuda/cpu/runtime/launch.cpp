@@ -1,5 +1,6 @@
-// Launches: what CUDA would refuse is refused, and the blocks of the rest are distributed over the cores. A launch in a
-// source calls `run_grid` (launch.h), which calls `run_block` (fibers.cpp) for each block.
+// Launches: what CUDA would refuse is refused (refusals.cpp), and the blocks of the rest are distributed over the cores.
+// A launch in a source calls `run_grid` (launch.h), which calls `run_block` (fibers.cpp) for each block, or
+// `run_cluster` (clusters.cpp) for those of a cluster.
 #include <cxxabi.h>
 
 #include <algorithm>
@@ -15,8 +16,7 @@
 #include "cuda_on_cpu/host.h"
 #include "cuda_on_cpu/kernel.h"
 #include "../guard/space.h"
-#include "profile.h"
-#include "runtime.h"
+#include "clusters.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
@@ -52,45 +52,6 @@ static uint64_t workers_for(uint64_t blocks, uint64_t block_threads) {
     constexpr uint64_t most_stacks = 16 * 1024;
     const uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
     return std::min({cores, blocks, std::max<uint64_t>(1, most_stacks / block_threads)});
-}
-
-static std::string text(dim3 d) {
-    return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
-}
-
-// Why CUDA refuses a launch, empty if it does not. CUDA 13 calls every reason an invalid argument (measured on an
-// H200, driver 580); CUDA 12 calls those that concern numbers of blocks and threads an invalid configuration argument.
-static std::string why_refused(const Launch& l) {
-    const Profile& p = profile;
-    uint64_t threads = uint64_t(l.block.x) * l.block.y * l.block.z;
-    if (threads == 0) return "a block of " + text(l.block) + " threads is empty";
-    if (l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0) return "a grid of " + text(l.grid) + " blocks is empty";
-    if (threads > p.block_threads)
-        return "a block of " + text(l.block) + " has " + std::to_string(threads) + " threads, and CUDA allows " +
-               std::to_string(p.block_threads);
-    if (l.most_threads && threads > l.most_threads)
-        return "a block of " + text(l.block) + " has " + std::to_string(threads) +
-               " threads, and the kernel's __launch_bounds__ allows " + std::to_string(l.most_threads);
-    if (l.block.z > p.block_dim[2])
-        return "a block has at most " + std::to_string(p.block_dim[2]) + " threads along z, not " +
-               std::to_string(l.block.z);
-    if (l.grid.x > p.grid_dim[0] || l.grid.y > p.grid_dim[1] || l.grid.z > p.grid_dim[2])
-        return "a grid has at most " + std::to_string(p.grid_dim[0]) + " blocks along x and " +
-               std::to_string(p.grid_dim[1]) + " along y and z, not " + text(l.grid);
-    size_t limit = l.any_shared_bytes ? p.shared_bytes_opt_in : dynamic_shared_limit(l.kernel);
-    if (l.shared_bytes > limit)
-        return std::to_string(l.shared_bytes) + " bytes of dynamic shared memory are more than the " +
-               std::to_string(limit) + " that this kernel may have" +
-               (limit < p.shared_bytes_opt_in ? ": cudaFuncSetAttribute allows up to " +
-                                                    std::to_string(p.shared_bytes_opt_in)
-                                              : "");
-    return "";
-}
-
-// Whether the blocks of a cooperative launch do not fit on the device at the same time.
-static bool too_large_together(const Launch& l, uint64_t blocks) {
-    uint64_t threads = uint64_t(l.block.x) * l.block.y * l.block.z;
-    return blocks > uint64_t(resident_blocks(threads, l.shared_bytes)) * profile.multiprocessors;
 }
 
 std::string demangled(const char* type) {
@@ -147,11 +108,11 @@ struct Grid {
     const Launch& launch;
     void (*run_threads)(void*);
     void* kernel;
-    uint64_t blocks;
+    uint64_t blocks, clusters;  // a block without a cluster counts as one
     Trace* trace;
     uint64_t workers;
 
-    std::atomic<uint64_t> next_block{0};
+    std::atomic<uint64_t> next_block{0};  // or cluster
     std::atomic<bool> over{false};  // no worker begins another block
     std::mutex output_mutex;
     std::vector<std::pair<uint64_t, std::string>> printed;  // by block
@@ -163,6 +124,9 @@ struct Grid {
     void serve(uint64_t index, std::barrier<>* meeting);
     void give_up(const std::exception& error);
     void run_in_turn(Worker& w);
+    void run_clusters(Worker& w);
+    void prepare(Worker& w, Block& b) const;
+    void set_up_cluster(Worker& w, Cluster& cluster, uint64_t i) const;
     void run_together(Worker& w, uint64_t index, std::barrier<>& meeting);
     void collect(Worker& w, const Block& b);
 };
@@ -183,14 +147,18 @@ void Grid::collect(Worker& w, const Block& b) {
     if (w.fault && fault.empty()) fault = fault_message(name, w);
 }
 
-void Grid::run_in_turn(Worker& w) {
-    if (w.blocks.empty()) w.blocks.push_back(std::make_unique<Block>());
-    Block& b = *w.blocks[0];
+void Grid::prepare(Worker& w, Block& b) const {
     b.arena.make(dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
     b.variables.clear();
     b.dynamic = {};
     b.static_bytes = b.static_end = 0;
     b.dynamic_bytes = launch.shared_bytes;
+}
+
+void Grid::run_in_turn(Worker& w) {
+    if (w.blocks.empty()) w.blocks.push_back(std::make_unique<Block>());
+    Block& b = *w.blocks[0];
+    prepare(w, b);
     for (uint64_t i; !interrupted && !over && (i = next_block.fetch_add(1, std::memory_order_relaxed)) < blocks;) {
         set_up_block(w, b, trace ? trace_block(*trace, i, blocks) : i, launch);
         End end = run_block(w, b);
@@ -206,29 +174,75 @@ void Grid::run_in_turn(Worker& w) {
     }
 }
 
+// The blocks of cluster number `i`, which `cluster.blocks` points to.
+void Grid::set_up_cluster(Worker& w, Cluster& cluster, uint64_t i) const {
+    const dim3 grid = launch.grid, dim = launch.cluster.x ? launch.cluster : dim3(1, 1, 1);
+    const uint64_t number = trace ? trace_block(*trace, i, clusters) : i, along = grid.x / dim.x, up = grid.y / dim.y;
+    const uint64_t x = number % along * dim.x, y = number / along % up * dim.y, z = number / along / up * dim.z;
+    cluster.dim = dim;
+    cluster.phase = cluster.arrived = 0;
+    cluster.stuck = false;
+    for (unsigned int rank = 0; rank < cluster.blocks.size(); rank++) {
+        Block& b = *cluster.blocks[rank];
+        const uint64_t at_z = z + rank / dim.x / dim.y, at_y = y + rank / dim.x % dim.y, at_x = x + rank % dim.x;
+        set_up_block(w, b, (at_z * grid.y + at_y) * grid.x + at_x, launch);
+        if (!launch.cluster.x) continue;
+        b.cluster = &cluster;
+        b.rank = rank;
+        watch(b);
+    }
+    if (trace && launch.cluster.x) trace_cluster_begins(*trace, cluster);
+}
+
+void Grid::run_clusters(Worker& w) {
+    Cluster cluster;
+    while (w.blocks.size() < blocks / clusters) w.blocks.push_back(std::make_unique<Block>());
+    for (uint64_t rank = 0; rank < blocks / clusters; rank++) {
+        cluster.blocks.push_back(w.blocks[rank].get());
+        prepare(w, *w.blocks[rank]);
+    }
+    for (uint64_t i; !interrupted && !over && (i = next_block.fetch_add(1, std::memory_order_relaxed)) < clusters;) {
+        set_up_cluster(w, cluster, i);
+        const Block* left = run_cluster(w, cluster);
+        if (trace && left && w.fault && !interrupted) {
+            trace_fault(*trace, w);
+            w.fault = no_fault;
+        }
+        for (Block* b : cluster.blocks)
+            if (trace) trace_block_ends(*trace, *b);
+        if (trace && trace_is_full(*trace)) over = true;
+        collect(w, *cluster.blocks[0]);
+    }
+}
+
 void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
     std::vector<std::unique_ptr<Block>> mine;
-    for (uint64_t i = index; i < blocks; i += workers) {
-        mine.push_back(std::make_unique<Block>());
-        Block& b = *mine.back();
-        b.arena.make(dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
-        b.dynamic_bytes = launch.shared_bytes;
-        set_up_block(w, b, trace ? trace_block(*trace, i, blocks) : i, launch);
+    std::vector<std::unique_ptr<Cluster>> groups;
+    for (uint64_t i = index; i < clusters; i += workers) {
+        groups.push_back(std::make_unique<Cluster>());
+        for (uint64_t rank = 0; rank < blocks / clusters; rank++) {
+            mine.push_back(std::make_unique<Block>());
+            prepare(w, *mine.back());
+            groups.back()->blocks.push_back(mine.back().get());
+        }
+        set_up_cluster(w, *groups.back(), i);
     }
     for (;;) {
-        for (auto& block : mine) {
-            if (block->done || interrupted || over) continue;
-            End end = run_block(w, *block);
-            if (end == End::left && trace && w.fault && !interrupted) {
+        for (auto& group : groups) {
+            if (group->blocks[0]->done || interrupted || over) continue;
+            const Block* left = run_cluster(w, *group);
+            if (left && trace && w.fault && !interrupted) {
                 trace_fault(*trace, w);
                 w.fault = no_fault;
                 over = true;
             }
-            block->done = end != End::at_grid;
-            if (!block->done && trace) trace_block_waits_for_grid(*trace, *block);
-            if (block->done && trace) trace_block_ends(*trace, *block);
-            (block->done ? ended : at_grid)++;
-            collect(w, *block);
+            for (Block* block : group->blocks) {
+                block->done = left || block->done;
+                if (!block->done && trace) trace_block_waits_for_grid(*trace, *block);
+                if (block->done && trace) trace_block_ends(*trace, *block);
+                (block->done ? ended : at_grid)++;
+            }
+            collect(w, *group->blocks[0]);
         }
         meeting.arrive_and_wait();
         bool on = !interrupted && !over && at_grid && !ended;
@@ -289,12 +303,15 @@ void Grid::serve(uint64_t index, std::barrier<>* meeting) {
     w->trace = trace;
     w->flow = launch.in_step ? std::make_unique<Flow>(true) : nullptr;
     w->cooperative = meeting;
+    w->launch = &launch;
     w->fault = no_fault;
     w->cpu_thread = pthread_self();
     {
         AtWork registered(*w);
         if (meeting)
             run_together(*w, index, *meeting);
+        else if (launch.cluster.x)
+            run_clusters(*w);
         else
             run_in_turn(*w);
     }
@@ -302,7 +319,10 @@ void Grid::serve(uint64_t index, std::barrier<>* meeting) {
     give_back(std::move(w));
 }
 
-void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*), void* kernel) {
+void run_grid(const char* name, const Launch& given, void (*run_threads)(void*), void* kernel) {
+    Launch launch = given;
+    if (!launch.cluster.x && !launch.cluster.y && !launch.cluster.z) launch.cluster = launch.cluster_of_kernel;
+    if (launch.cluster.x) launch.large_clusters = large_clusters(launch.kernel);
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     refusal = why_refused(launch);
     if (!refusal.empty()) {
@@ -310,13 +330,14 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
         if (tracing) trace_refused(*tracing, name, refusal);
         return;
     }
-    if (launch.cooperative && too_large_together(launch, blocks)) {
-        refusal = std::to_string(blocks) + " blocks of " + text(launch.block) + " threads do not run side by side";
+    if (launch.cooperative && !(refusal = why_not_together(launch)).empty()) {
         last_error() = cudaErrorCooperativeLaunchTooLarge;
         return;
     }
-    const uint64_t workers = tracing ? 1 : workers_for(blocks, uint64_t(launch.block.x) * launch.block.y * launch.block.z);
-    Grid grid{name, launch, run_threads, kernel, blocks, tracing, workers};
+    const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
+    const uint64_t clusters = blocks / together, threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;
+    const uint64_t workers = tracing ? 1 : workers_for(clusters, threads * together);
+    Grid grid{name, launch, run_threads, kernel, blocks, clusters, tracing, workers};
     {
         Handlers handlers;
         std::unique_ptr<Watch> watch;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime.h"
+#include "clusters.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
@@ -21,13 +21,17 @@ static constexpr uint64_t seal = 0x7265697272616d;  // what the 8 bytes hold as 
 
 // The one place where an address becomes a barrier.
 PhaseBarrier* barrier_at(const void* address) {
-    auto& barriers = block().phase_barriers;
+    Block* of = block_with(address);
+    auto& barriers = (of ? *of : block()).phase_barriers;
     auto found = barriers.find(address);
     return found == barriers.end() ? nullptr : &found->second;
 }
 
 // 'full[1]'; an empty one has no name.
-static std::string name_of(const void* barrier) { return name_in_shared(block(), barrier); }
+static std::string name_of(const void* barrier) {
+    const Block* of = block_with(barrier);
+    return name_in_shared(of ? *of : block(), barrier);
+}
 
 // The running thread enters the runtime at `code`.
 static PhaseBarrier& enter(const void* barrier, const char* function, const void* code) {

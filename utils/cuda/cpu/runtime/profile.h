@@ -26,6 +26,7 @@ struct Profile {
     static constexpr unsigned int warp_size = 32;
     static constexpr unsigned int block_threads = 1024;               // in one block
     static constexpr unsigned int block_dim[3] = {1024, 1024, 64};    // and along x, y, z
+    static constexpr unsigned int cluster = 8, most_cluster = 16;     // blocks, and for a kernel that has opted in to more
     static constexpr unsigned int grid_dim[3] = {0x7fffffff, 65535, 65535};
     static constexpr size_t shared_bytes = 48 * 1024;                 // of a block that has not opted in to more
     static constexpr size_t constant_bytes = 64 * 1024;

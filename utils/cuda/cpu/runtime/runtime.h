@@ -30,6 +30,7 @@ namespace cuda_on_cpu {
 
 class Trace;         // trace/state.h
 struct TracedBlock;
+struct Cluster;      // clusters.h
 
 struct Worker;
 
@@ -57,7 +58,7 @@ struct Block : Position {
     Worker* worker;
     uint64_t number;  // in the grid, x first
     Fiber* running = nullptr;
-    Queue ready, aside, at_barrier, at_grid, at_trace;  // aside: go on when no other can
+    Queue ready, aside, at_barrier, at_grid, at_trace, at_cluster;  // aside: go on when no other can
     unsigned int alive = 0;           // threads that have not ended, begun or not
     unsigned int in_step = 0;         // threads that wait for their warp to make an access in step
     std::map<const void*, PhaseBarrier> phase_barriers;  // by address
@@ -69,6 +70,11 @@ struct Block : Position {
     std::vector<Warp> warps;          // once the block is watched
     bool done = false;
     TracedBlock* traced = nullptr;    // what the trace keeps of it
+    Cluster* cluster = nullptr;       // it runs together with the others of this,
+    unsigned int rank = 0;            // among which it has this place
+    std::shared_ptr<Cluster> own_cluster;  // in a launch without clusters
+    bool its_turn = false;            // of the cluster's blocks: see peers_come_first
+    bool waits_for_grid = false;
 
     struct Variable { const SharedVariable* variable; size_t offset; };
     std::vector<Variable> variables;  // the shared memory
@@ -79,13 +85,14 @@ struct Block : Position {
     Warp& warp_of(unsigned int thread) { return warps[thread / 32]; }
 };
 
-enum class End { none, done, at_grid, left };
+// waits: others of its cluster come first; in_vain: and this one cannot go on at all.
+enum class End { none, done, at_grid, left, waits, in_vain };
 
 // Why a launch ended early: a signal's number, or one of these.
 enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
              host_function = -7, endless = -8, wrong_copy = -9, smashed = -10, thrown = -11, wrong_free = -12,
              no_room = -13, wrong_barrier = -14,
-             lacks_arrivals = -15, wrong_registers = -16 };
+             lacks_arrivals = -15, wrong_registers = -16, wrong_cluster = -17 };
 
 // What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
 struct Worker {
@@ -98,6 +105,7 @@ struct Worker {
     Trace* trace = nullptr;
     std::unique_ptr<Flow> flow;  // of a kernel whose warps run in step
     bool cooperative = false;
+    const Launch* launch = nullptr;
     std::string printed;  // by the block that runs
     size_t left_out = 0;  // bytes of what it printed
 
@@ -174,6 +182,10 @@ bool release_in_step(Block& b);  // lets each warp make its next access; false i
 void step_in_step(const void* code);  // the running thread begins a basic block,
 void call_in_step(int deeper);        // calls a function (1) or returns from it (-1),
 void wait_in_step(const void* address, const void* code, bool reads);  // or is about to touch volatile memory
+
+// ---- refusals.cpp
+std::string why_refused(const Launch& launch);  // empty if it is not
+std::string why_not_together(const Launch& launch);  // its blocks, of a cooperative launch; empty if they fit
 
 // ---- launch.cpp
 constexpr size_t most_printed = 16 << 20;  // bytes of a launch's output; CUDA keeps 1 MB of it

@@ -7,7 +7,7 @@
 
 #include "profile.h"
 #include "../guard/space.h"
-#include "runtime.h"
+#include "clusters.h"
 
 namespace cuda_on_cpu {
 
@@ -50,10 +50,15 @@ void* static_shared(const SharedVariable* variable) {
         (b.dynamic_bytes <= profile.shared_bytes && b.static_bytes + b.dynamic_bytes > profile.shared_bytes))
         fail(too_much_shared);
     if (w.trace) alignment = std::max<size_t>(alignment, 1024);
-    size_t offset = (b.static_end + (w.trace ? traced_gap : 0) + alignment - 1) / alignment * alignment;
-    b.static_end = offset + variable->bytes;
-    b.variables.push_back({variable, offset});
-    fill_with_poison(b.arena.get() + offset, variable->bytes);
+    const size_t offset = (b.static_end + (w.trace ? traced_gap : 0) + alignment - 1) / alignment * alignment;
+    // At the same place in all blocks of a cluster, so that an address in one of them leads to that in another.
+    for (unsigned int rank = 0; rank < cluster_size(b); rank++) {
+        Block& peer = cluster_block(b, rank);
+        peer.static_bytes = b.static_bytes;
+        peer.static_end = offset + variable->bytes;
+        peer.variables.push_back({variable, offset});
+        fill_with_poison(peer.arena.get() + offset, variable->bytes);
+    }
     if (in_kernel) enter_kernel(w);
     return b.arena.get() + offset;
 }
@@ -61,10 +66,12 @@ void* static_shared(const SharedVariable* variable) {
 void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alignment) {
     Block& b = block();
     size_t offset = dynamic_offset(*b.worker);
-    if (b.worker->trace && !b.dynamic.name) {
-        b.dynamic = {name, 0, 16, element_bytes, element_alignment, nullptr};
-        b.variables.push_back({&b.dynamic, offset});
-    }
+    if (b.worker->trace && !b.dynamic.name)
+        for (unsigned int rank = 0; rank < cluster_size(b); rank++) {
+            Block& peer = cluster_block(b, rank);
+            peer.dynamic = {name, 0, 16, element_bytes, element_alignment, nullptr};
+            peer.variables.push_back({&peer.dynamic, offset});
+        }
     return b.arena.get() + offset;
 }
 

@@ -18,7 +18,7 @@ namespace cuda_on_cpu {
 struct Block;
 
 // What a fiber waits for.
-enum class Waiting { nothing, barrier, warp, active, grid, trace, step, phase, registers };
+enum class Waiting { nothing, barrier, warp, active, grid, trace, step, phase, registers, cluster };
 
 // Where a lane is on its way through a kernel that is run in step (in_step.cpp).
 struct Walk {
@@ -69,6 +69,9 @@ struct Fiber {
     uint64_t* values;      // afterwards: what the others brought
     const char* function;  // where it waits: the function's name
     const void* code;      // and the place it was called from
+    // The cluster's barrier: the phase at which it has arrived without waiting yet, plus 1, and where; 0: none.
+    uint64_t at_cluster_phase = 0;
+    const void* arrived_code = nullptr;
 
     struct Copy {  // asynchronous, not yet done
         void* to;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../runtime/clusters.h"
 #include "recorder.h"
 
 namespace cuda_on_cpu {
@@ -100,18 +101,21 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
 
     Record me{order.now, uint32_t(b.number), uint16_t(number), place};
     bool shared = region->space == Space::shared;
-    uint32_t since = shared ? tb.order.begun : order.since;
+    Block* peer = shared && b.cluster && !b.arena.around(reinterpret_cast<void*>(a)) ? block_with(reinterpret_cast<void*>(a)) : nullptr;
+    Block& owner = peer ? *peer : b;  // of shared memory
+    if (peer) reaches(b, owner, a, bytes, party(b, *b.running, code, op), number, *region);
+    uint32_t since = shared ? owner.traced->order.begun : order.since;
     bool as_atomic = op == Op::atomic || (is_volatile && !shared);
     if (as_atomic) order.acquire(tb.order, a);
     bool unwritten = false;
     Record before = memory.shadow.note(a - memory.begin, bytes, me, op, as_atomic, since, shared, unwritten,
                                        [&](const Record& x) { return ordered(x, me, tb.order, copy); });
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
-    bool flies = shared && tb.in_flight && !ends && in_flight(b, a, bytes, op, code, region, unwritten);
+    bool flies = shared && !peer && tb.in_flight && !ends && in_flight(b, a, bytes, op, code, region, unwritten);
     const bool by_agent = before.time && tb.order.is_agent(before.thread);
     if (by_agent) against_agent(b, a, bytes, op, code, region, before, unwritten);
     else if (before.time && !flies) race(b, a, bytes, op, code, region, before, ends, is_volatile);
-    if (shared && !tb.barriers.empty()) touches_barrier(b, a, bytes, op, code);
+    if (shared && !owner.traced->barriers.empty()) touches_barrier(owner, a, bytes, op, code);
     if (!shared && op != Op::store) unwritten = is_poison(*region, a, bytes);
     if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region);
     if (!shared && op == Op::store && bytes >= 4) t.stored = {a, bytes, code, region};

@@ -13,8 +13,13 @@ static const char* const fences[] = {"fence.proxy.async", "fence.proxy.async", "
 // One agent for each of these per thread, and one for each barrier.
 static const char reads_of_groups = 0, writes_of_groups = 0, reads_of_products = 0;
 
+// What stores and reductions of registers are called. They belong to no proxy, so they need no fence.
+static const char st_async[] = "st.async", red_async[] = "red.async";
+static bool is_of_registers(const char* by) { return by == st_async || by == red_async; }
+
 static Party issuer(const BulkTransfer& transfer) {
-    return {reinterpret_cast<uintptr_t>(transfer.code), Op::store, transfer.block, transfer.thread, false, "bulk copy"};
+    const char* by = !transfer.of_registers ? "bulk copy" : transfer.combine ? red_async : st_async;
+    return {reinterpret_cast<uintptr_t>(transfer.code), Op::store, transfer.block, transfer.thread, false, by};
 }
 
 // ---- one access of an agent -----------------------------------------------------------------------------------------
@@ -34,7 +39,7 @@ struct Asynchronous {
 
 static Asynchronous agent(Trace& t, Block& b, const void* of, unsigned int thread, unsigned int knows, Party who) {
     const uint16_t number = b.traced->order.agent_of(of, thread);
-    t.agents[b.number << 16 | number] = {uint16_t(thread), who.by};
+    t.agents[b.number << 16 | number] = {uint16_t(thread), who.by, who.block};
     return {t, b, number, knows, who};
 }
 
@@ -56,7 +61,7 @@ void Asynchronous::access(const void* address, size_t bytes, Op op) {
     const uintptr_t a = reinterpret_cast<uintptr_t>(address);
     who.op = op;
     bool ignore;
-    Region* region = t.find(b, a, bytes, ignore);
+    Region* region = t.find(block(), a, bytes, ignore);
     if (ignore) return;
     if (region && region->holds(a, bytes)) return note(a, bytes, op, *region);
     if (!region) region = t.nearest(a, who.code * 4 + uintptr_t(op));
@@ -71,11 +76,13 @@ void Asynchronous::note(uintptr_t a, size_t bytes, Op op, Region& region) {
     const void* code = reinterpret_cast<void*>(who.code);
     const bool shared = region.space == Space::shared, atomic = op == Op::atomic;
     const Record me{t.order.now, uint32_t(b.number), agent, t.site(16, op, code, region, nullptr)};
-    const Record issues{t.order.now, uint32_t(b.number), uint16_t(knows), 0};
+    Block& by = block();  // that issues
+    const Record issues{t.order.now, uint32_t(by.number), uint16_t(knows), 0};
     const uint32_t since = shared ? tb.order.begun : t.order.since;
+    if (shared && &by != &b) t.reaches(by, b, a, bytes, who, knows, region);
     const size_t offset = a - region.memory->begin;
     Shadow& shadow = region.memory->shadow;
-    auto ordered = [&](const Record& x) { return t.order.ordered(x, issues, tb.order); };
+    auto ordered = [&](const Record& x) { return t.order.ordered(x, issues, by.traced->order); };
     bool unwritten = false;
     Record before = shadow.note(offset, bytes, me, op, atomic, since, shared && op == Op::load, unwritten, ordered);
     if (before.time && tb.order.is_agent(before.thread) && op != Op::load) {  // a thread that still reads says more
@@ -89,10 +96,10 @@ void Asynchronous::note(uintptr_t a, size_t bytes, Op op, Region& region) {
         return report("race", a, bytes, region, &other);
     }
     if (unwritten && !tb.stopped) report("uninitialized", a, bytes, region);
-    if (op == Op::store) return;
+    if (op == Op::store || is_of_registers(who.by)) return;
     const Proxy proxy = shared ? Proxy::shared : Proxy::global;
     const Record unfenced = shadow.wrong_write(offset, bytes, since, [&](const Record& x) {
-        return x.block == b.number && !tb.order.is_agent(x.thread) && !t.order.fenced(x, issues, tb.order, proxy);
+        return x.block == by.number && !tb.order.is_agent(x.thread) && !t.order.fenced(x, by.traced->order, issues, by.traced->order, proxy);
     });
     if (!unfenced.time || tb.stopped) return;
     Party other = t.agent_party(b, unfenced);
@@ -106,8 +113,9 @@ Party Trace::agent_party(const Block& b, const Record& record) const {
     unsigned int thread = record.thread;
     if (b.traced->order.is_agent(thread)) {
         auto known = agents.find(uint64_t(record.block) << 16 | thread);
-        thread = known == agents.end() ? 0 : known->second.first;
-        found.by = known == agents.end() ? "bulk copy" : known->second.second;
+        thread = known == agents.end() ? 0 : known->second.thread;
+        found.by = known == agents.end() ? "bulk copy" : known->second.by;
+        if (known != agents.end()) found.block = known->second.block;
     }
     found.thread = thread_place(b, thread);
     return found;
@@ -123,7 +131,9 @@ void Trace::against_agent(Block& b, uintptr_t a, size_t bytes, Op op, const void
     p.under_way = before.block != b.number || before.time >= b.traced->order.agent(before.thread).done;
     const bool early = p.under_way && op == Op::load && p.other.op != Op::load;
     const uint3 mine = b.running->thread, its = p.other.thread;
-    const bool own = before.block == b.number && mine.x == its.x && mine.y == its.y && mine.z == its.z;
+    const uint3 here = b.block, there = p.other.block;
+    const bool same_block = here.x == there.x && here.y == there.y && here.z == there.z;
+    const bool own = same_block && mine.x == its.x && mine.y == its.y && mine.z == its.z;
     p.kind = early && (unwritten || own) ? "uninitialized" : "race";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
@@ -159,10 +169,10 @@ static Party initialises(const Block& b, const TracedBlock::Barrier& known) {
 // The copy engine sees a new barrier only behind a fence.
 static void counted_by(Trace& t, Block& b, const BulkTransfer& transfer) {
     TracedBlock::Barrier* known = known_barrier(b, transfer.barrier);
-    if (!known || known->reported) return;
+    if (!known || known->reported || transfer.of_registers) return;
     const Record issues{t.order.now, uint32_t(block().number), uint16_t(transfer.number), 0};
     for (Proxy proxy : {Proxy::shared, Proxy::init})
-        if (t.order.fenced(known->init, issues, b.traced->order, proxy)) return;
+        if (t.order.fenced(known->init, b.traced->order, issues, block().traced->order, proxy)) return;
     known->reported = true;
     const Party other = initialises(b, *known);
     misused(t, b, issuer(transfer), "no fence after init of " + name_in_shared(b, transfer.barrier), &other);
@@ -203,7 +213,7 @@ void trace_bulk_lands(Trace& t, Block& b, const BulkTransfer& transfer) {
     for (const BulkPiece& piece : transfer.pieces) {
         const uintptr_t a = reinterpret_cast<uintptr_t>(piece.to);
         bool ignore;
-        Region* region = piece.bytes ? t.find(b, a, piece.bytes, ignore) : nullptr;
+        Region* region = piece.bytes ? t.find(block(), a, piece.bytes, ignore) : nullptr;
         if (!region || !region->holds(a, piece.bytes) || !region->memory) continue;
         Memory& memory = *region->memory;
         if (region->space == Space::shared)
@@ -280,7 +290,7 @@ void trace_barrier_used(Trace& t, Block& b, const void* barrier, const char* fun
     TracedBlock::Barrier* known = known_barrier(b, barrier);
     if (!known || known->reported) return;
     const Record me{t.order.now, uint32_t(block().number), uint16_t(block().running->number), 0};
-    if (t.order.ordered(known->init, me, b.traced->order)) return;
+    if (t.order.ordered(known->init, me, block().traced->order)) return;
     known->reported = true;
     const Party other = initialises(b, *known);
     misused(t, b, party(block(), *block().running, code), std::string("calls ") + function + " of " + name_in_shared(b, barrier),
@@ -308,7 +318,7 @@ void Trace::touches_barrier(Block& b, uintptr_t a, size_t bytes, Op op, const vo
     auto next = b.traced->barriers.lower_bound(a - 7);
     if (next == b.traced->barriers.end() || next->first >= a + bytes) return;
     const Party other = initialises(b, next->second);
-    misused(*this, b, party(b, *b.running, code, op),
+    misused(*this, b, party(block(), *block().running, code, op),
             std::string(op == Op::load ? "reads" : "writes to") + " the 8 bytes of " +
                 name_in_shared(b, reinterpret_cast<void*>(next->first)), &other);
 }

@@ -29,7 +29,7 @@ def _begun(side):
 def _touched_too_early(p):
     """A thread touches what an agent touches, and has not waited for it."""
     writes = p.other.op != "load"
-    if p.other.by != "bulk copy":
+    if p.other.by not in ("bulk copy", "st.async", "red.async"):
         message = f"{thread_of(p)} {does_to(p.op, element(p))}{in_line(p)}, which {_begun(p.other)} may still read"
         return (
             message,
@@ -62,7 +62,9 @@ def _begun_too_early(p):
         message = f"{what}, which {_begun(other)} may still {'read' if other.op == 'load' else 'write'}"
     else:
         message = f"{what}, and {thread_of(other)} {does_to(other.op, 'it')}{in_line(other)}: nothing orders the two"
-    if p.op == "load":
+    if p.by in ("st.async", "red.async"):
+        hint = "Put `cluster.sync();` between the two, or an mbarrier at which the other thread has arrived."
+    elif p.op == "load":
         hint = "Between them come a `fence.proxy.async` by the thread that writes, and a barrier."
     elif other.by and other.op == "load":
         hint = "Wait for the one that reads before the copy begins: with its wait_group, then a barrier."
@@ -100,6 +102,7 @@ def _misused(p):
         return f"{thread_of(p)} {text}{at(p)}", "Let one thread initialise it, then all meet at `__syncthreads();`."
     if text.startswith("calls"):
         message = f"{thread_of(p)} {text}{in_line(p)}, which {initialised}, with no barrier between them"
-        return message, "Let all threads meet at `__syncthreads();` after init, before they use the barrier."
+        meet = "`cluster.sync();`" if other.block != p.block else "`__syncthreads();`"
+        return message, f"Let all threads meet at {meet} after init, before they use the barrier."
     hint = "Only mbarrier instructions may touch it until `mbarrier.inval`: give it memory of its own."
     return f"{thread_of(p)} {text}{at(p)}, a barrier in use that {initialised}", hint

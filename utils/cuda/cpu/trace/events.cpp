@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "../runtime/clusters.h"
 #include "recorder.h"
 
 namespace cuda_on_cpu {
@@ -18,7 +19,8 @@ void trace_launch_begins(Trace& t, const char* kernel, const Launch& launch, voi
     if (t.seed >= 0) {
         std::mt19937_64 random(t.seed);
         t.thread_order.resize(launch.block.x * launch.block.y * launch.block.z);
-        t.block_order.resize(uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z);
+        const dim3 c = launch.cluster.x ? launch.cluster : dim3(1, 1, 1);
+        t.block_order.resize(uint64_t(launch.grid.x / c.x) * (launch.grid.y / c.y) * (launch.grid.z / c.z));
         for (size_t i = 0; i < t.thread_order.size(); i++) t.thread_order[i] = i;
         for (size_t i = 0; i < t.block_order.size(); i++) t.block_order[i] = i;
         std::shuffle(t.thread_order.begin(), t.thread_order.end(), random);
@@ -61,6 +63,7 @@ void trace_block_begins(Trace& t, Block& b) {
     if (tb->in_flight) tb->flights.clear();
     tb->in_flight = 0;
     tb->barriers.clear();
+    tb->reached.clear();
     if (b.variables.empty()) tb->shared.clear();
     t.order.begin_block(tb->order, b.threads);
     if (t.recorder) t.recorder->block_begins(b);
@@ -165,7 +168,14 @@ void trace_grid_barrier_opens(Trace& t) {
 void trace_fence(Trace& t, Block& b) { t.order.fence(b.traced->order, b.running->number); }
 
 void trace_phase_arrives(Trace& t, Block& b, const void* barrier) {
-    t.order.phase_arrives(b.traced->order, b.running->number, barrier);
+    Block& mine = block();
+    const unsigned int thread = mine.running->number;
+    if (&mine == &b) return t.order.phase_arrives(b.traced->order, thread, barrier);
+    bool ignore;
+    const Region* region = t.find(mine, reinterpret_cast<uintptr_t>(barrier), 8, ignore);
+    const Party who = party(mine, *mine.running, mine.running->code, Op::atomic);
+    if (region) t.reaches(mine, b, reinterpret_cast<uintptr_t>(barrier), 8, who, thread, *region);
+    t.order.peer_arrives(b.traced->order, barrier, mine.traced->order, uint32_t(mine.number), thread);
 }
 
 void trace_phase_waited(Trace& t, Block& b, const void* barrier) {
@@ -182,18 +192,24 @@ void trace_landed(Trace& t, uint32_t now) { t.order.now = now; }
 
 void trace_stuck(Trace& t, Block& b) {
     const Fiber *waits = nullptr, *elsewhere = nullptr;
-    auto look = [&](const Fiber* f) {
+    const Block* where = &b;  // `elsewhere` is
+    auto look = [&](const Block& of, const Fiber* f) {
         if (!waits)
             waits = f;
         else if (!elsewhere && (f->code != waits->code || f->waiting != waits->waiting ||
                                 (f->waiting == Waiting::warp && f->mask != waits->mask)))
-            elsewhere = f;
+            elsewhere = f, where = &of;
     };
-    for (unsigned int warp = 0; warp * 32 < b.threads; warp++)
-        for (unsigned int rest = b.warps[warp].waiting; rest; rest &= rest - 1)
-            look(b.warps[warp].lanes[__builtin_ctz(rest)]);
-    for (const Fiber* f = b.at_barrier.first; f; f = f->next) look(f);
-    for (const Fiber* f = b.at_grid.first; f; f = f->next) look(f);
+    auto look_at = [&](const Block& of) {
+        for (unsigned int warp = 0; warp * 32 < of.threads; warp++)
+            for (unsigned int rest = of.warps[warp].waiting; rest; rest &= rest - 1)
+                look(of, of.warps[warp].lanes[__builtin_ctz(rest)]);
+        for (const Queue* queue : {&of.at_barrier, &of.at_cluster, &of.at_grid})
+            for (const Fiber* f = queue->first; f; f = f->next) look(of, f);
+    };
+    look_at(b);
+    for (unsigned int rank = 0; rank < cluster_size(b); rank++)
+        if (rank != b.rank) look_at(cluster_block(b, rank));
     std::string why;
     Fiber* f = one_that_waits_for_a_phase(b, why);
     if (!f) f = one_that_waits_for_registers(b, why);
@@ -210,7 +226,7 @@ void trace_stuck(Trace& t, Block& b) {
     if (!waits || b.traced->stopped) return;
     int64_t left = one_that_left(b, 0, b.threads);
     if (elsewhere)
-        divergence(t, b, *waits, party(b, *elsewhere, elsewhere->code), true);
+        divergence(t, b, *waits, party(*where, *elsewhere, elsewhere->code), true);
     else if (left >= 0)
         divergence(t, b, *waits, gone(b, left));
     else
@@ -219,7 +235,8 @@ void trace_stuck(Trace& t, Block& b) {
 
 // Where in the code a fault is; behind the instruction, like a return address.
 static const void* place_of_fault(const Trace& trace, const Worker& w, const TracedThread* thread) {
-    if (w.fault == wrong_mask || w.fault == wrong_barrier || w.fault == wrong_copy) return block().running->code;
+    if (w.fault == wrong_mask || w.fault == wrong_barrier || w.fault == wrong_copy || w.fault == wrong_cluster)
+        return block().running->code;
     if (w.fault == endless) return w.fault_address;
     if (w.fault == assertion) return nullptr;  // it has its line
     if (thread) return thread->array_code;

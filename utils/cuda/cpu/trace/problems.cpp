@@ -5,6 +5,7 @@
 #include <utility>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include "../runtime/clusters.h"
 #include "recorder.h"
 
 namespace cuda_on_cpu {
@@ -40,6 +41,10 @@ void Trace::stop_thread(Block& b) {
 
 void place_in(Problem& p, const Region* r, uintptr_t a) {
     if (r) p.space = r->space;
+    if (const Block* of = r && p.space == Space::shared && block().cluster ? block_with(reinterpret_cast<void*>(a)) : nullptr) {
+        p.in_cluster = true;
+        p.owner = of->block;
+    }
     if (!r || r->name.empty()) {
         p.offset = int64_t(a);
         return;

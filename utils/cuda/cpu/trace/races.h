@@ -8,25 +8,18 @@
 // fence is visible to a thread that then reads, atomically, what that thread wrote atomically after the fence.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "requests.h"
+#include "cluster_order.h"
+#include "shadow.h"
 
 namespace cuda_on_cpu {
-
-struct Record {  // of one access; time 0: none
-    uint32_t time = 0, block = 0;
-    uint16_t thread = 0, site = 0;
-};
 
 // What a block can rely on of another: all before its last barrier, and more of single threads.
 struct Known {
@@ -47,6 +40,8 @@ inline void merge(Knowledge& into, const Knowledge& from) {
 struct Phases {
     std::vector<uint32_t> arrived, over;              // so far, and at the end of the last phase
     std::vector<uint32_t> agents_done, agents_known;  // the same of what agents did
+    Knowledge peers_arrived, peers_over;              // and of other blocks of the cluster,
+    uint32_t cluster_arrived = 0, cluster_over = 0;   // with phases of the cluster's barrier
 };
 
 // What acts on its own, on behalf of a thread: the copies that a barrier counts, what a thread's bulk groups read and
@@ -76,6 +71,18 @@ struct BlockOrder {
     std::vector<Agent> agents;
     std::map<std::pair<const void*, unsigned int>, uint16_t> agent_numbers;  // by what it acts for, and the thread
     std::vector<std::vector<uint32_t>> proxy_fences[3];                      // by Proxy and thread: when
+    std::shared_ptr<ClusterOrder> cluster;  // of its cluster, if it has one,
+    std::vector<uint32_t> cluster_phases;   // and by thread: how many phases of its barrier are known to be over
+    std::vector<Knowledge> of_peers;        // by thread: by barriers at which peers arrive; empty if there are none
+
+    void begin_cluster(std::shared_ptr<ClusterOrder> of) {
+        cluster = std::move(of);
+        cluster_phases.assign(fence.size(), 0);
+    }
+    // Whether a thread knows that another block has begun.
+    bool knows_of(unsigned int thread, uint32_t block) const {
+        return cluster_phases[thread] || knows.count(block) || (!of_peers.empty() && of_peers[thread].count(block));
+    }
 
     uint32_t* of(unsigned int thread) { return &seen[size_t(thread) * fence.size()]; }
     Phases& phases_of(const void* barrier) {
@@ -116,6 +123,16 @@ public:
         b.agents.clear();
         b.agent_numbers.clear();
         for (auto& fences : b.proxy_fences) fences.clear();
+        b.cluster.reset();
+        b.of_peers.clear();
+    }
+    void cluster_arrives(BlockOrder& b, unsigned int rank, unsigned int thread, bool releases) {
+        ClusterOrder::Times& times = b.cluster->arrived[rank][thread];
+        const auto& inits = b.proxy_fences[int(Proxy::init)];
+        const uint32_t fenced = inits.empty() || inits[thread].empty() ? 0 : inits[thread].back();
+        times.came = ++now;
+        times.released = releases ? now : std::max({times.released, b.fence[thread], fenced});
+        ++now;
     }
     void block_barrier(BlockOrder& b) {
         b.barrier = ++now;
@@ -123,6 +140,11 @@ public:
             if (!std::exchange(agent.news, false)) continue;
             std::fill(agent.seen.begin(), agent.seen.end(), *std::max_element(agent.seen.begin(), agent.seen.end()));
         }
+        if (!b.cluster) return;
+        std::fill(b.cluster_phases.begin(), b.cluster_phases.end(),
+                  *std::max_element(b.cluster_phases.begin(), b.cluster_phases.end()));
+        for (const Knowledge& mine : b.of_peers) merge(b.knows, mine);
+        b.of_peers.clear();
     }
     // Those that meet know from now on all that any of them knew of the warp.
     void warp_barrier(BlockOrder& b, unsigned int warp, unsigned int came) {
@@ -141,6 +163,7 @@ public:
                 most = std::max(most, agent.seen[warp * 32 + __builtin_ctz(rest)]);
             for (unsigned int rest = came; rest; rest &= rest - 1) agent.waited(warp * 32 + __builtin_ctz(rest), most);
         }
+        if (b.cluster) cluster_meets(b, warp, came);
         if (b.seen.empty()) return;
         std::vector<uint32_t> all(b.fence.size());
         for (unsigned int rest = came; rest; rest &= rest - 1) learn(all, b.of(warp * 32 + __builtin_ctz(rest)));
@@ -156,31 +179,55 @@ public:
         phases.arrived[thread] = ++now;
         for (size_t i = 0; i < b.agents.size(); i++)
             phases.agents_done[i] = std::max(phases.agents_done[i], b.agents[i].seen[thread]);
+        if (b.cluster) tells_of_peers(phases, b, thread);
+    }
+    // A thread of block number `block`, of which `mine` knows, arrives at a barrier in a peer's memory.
+    void peer_arrives(BlockOrder& b, const void* barrier, const BlockOrder& mine, uint32_t block, unsigned int thread) {
+        Phases& phases = b.phases_of(barrier);
+        Known& known = phases.peers_arrived[block];
+        known.barrier = std::max(known.barrier, mine.barrier);
+        for (unsigned int other = 0; other < mine.fence.size(); other++) {
+            uint32_t time = other / 32 == thread / 32 ? mine.met[size_t(thread) * 32 + other % 32] : 0;
+            if (!mine.seen.empty()) time = std::max(time, mine.seen[thread * mine.fence.size() + other]);
+            if (time) known.threads[other] = std::max(known.threads[other], time);
+        }
+        for (size_t i = 0; i < mine.agents.size(); i++)
+            if (const uint32_t seen = mine.agents[i].seen[thread]) known.threads[uint16_t(mine.fence.size() + i)] = seen;
+        known.threads[thread] = ++now;
+        tells_of_peers(phases, mine, thread);
+        ++now;
     }
     void phase_ends(BlockOrder& b, const void* barrier) {
         Phases& phases = b.phases_of(barrier);
         phases.over = phases.arrived;
         phases.agents_known = phases.agents_done;
+        phases.peers_over = phases.peers_arrived;
+        phases.cluster_over = phases.cluster_arrived;
     }
     void phase_waited(BlockOrder& b, unsigned int thread, const void* barrier) {
         const Phases& phases = b.phases_of(barrier);
         uint32_t* mine = b.of(thread);
         for (size_t i = 0; i < phases.over.size(); i++) mine[i] = std::max(mine[i], phases.over[i]);
         for (size_t i = 0; i < b.agents.size(); i++) b.agents[i].waited(thread, phases.agents_known[i]);
+        if (!b.cluster) return;
+        b.cluster_phases[thread] = std::max(b.cluster_phases[thread], phases.cluster_over);
+        if (phases.peers_over.empty()) return;
+        b.of_peers.resize(b.fence.size());
+        merge(b.of_peers[thread], phases.peers_over);
     }
     void proxy_fence(BlockOrder& b, unsigned int thread, Proxy proxy) {
         auto& fences = b.proxy_fences[int(proxy)];
         fences.resize(b.fence.size());
         fences[thread].push_back(++now);
     }
-    // Whether a proxy fence comes between `x`, of the same block, and what `me` does now: by the thread of `x`, and
-    // before what orders the two.
-    bool fenced(const Record& x, const Record& me, const BlockOrder& b, Proxy proxy) const {
-        const auto& fences = b.proxy_fences[int(proxy)];
+    // Whether a proxy fence comes between `x`, of the block of `other`, and what `me` does now in the block of `mine`: by
+    // the thread of `x`, and before what orders the two.
+    bool fenced(const Record& x, const BlockOrder& other, const Record& me, const BlockOrder& mine, Proxy proxy) const {
+        const auto& fences = other.proxy_fences[int(proxy)];
         if (fences.empty()) return false;
         const auto& own = fences[x.thread];
         auto first = std::upper_bound(own.begin(), own.end(), x.time);
-        return first != own.end() && ordered({*first, x.block, x.thread, 0}, me, b);
+        return first != own.end() && ordered({*first, x.block, x.thread, 0}, me, mine);
     }
     void fence(BlockOrder& b, unsigned int thread) { b.fence[thread] = ++now; }
     void release(BlockOrder& b, uint32_t block, unsigned int thread, uintptr_t address) {
@@ -192,6 +239,7 @@ public:
         for (size_t i = 0; i < b.agents.size(); i++)
             if (const uint32_t seen = b.agents[i].seen[thread]) mine.threads[uint16_t(b.fence.size() + i)] = seen;
         merge(all, b.knows);
+        if (!b.of_peers.empty()) merge(all, b.of_peers[thread]);
         ++now;
     }
     void acquire(BlockOrder& b, uintptr_t address) {
@@ -207,139 +255,49 @@ public:
             if (x.thread / 32 == me.thread / 32 && x.time < b.met[me.thread * 32 + x.thread % 32]) return true;
             if (!b.seen.empty() && x.time < b.seen[me.thread * b.fence.size() + x.thread]) return true;
         }
-        if (b.knows.empty()) return false;
-        auto known = b.knows.find(x.block);
-        if (known == b.knows.end()) return false;
+        if (b.cluster) {
+            if (b.cluster->ordered(x.block, x.thread, x.time, b.cluster_phases[me.thread])) return true;
+            if (!b.of_peers.empty() && knows(b.of_peers[me.thread], x, agent)) return true;
+        }
+        return !b.knows.empty() && knows(b.knows, x, agent);
+    }
+    // Whether thread `thread` of the block of `b` goes on only after `x`, whether or not it sees what `x` wrote.
+    bool knows_that(const Record& x, const BlockOrder& b, unsigned int thread) const {
+        if (b.cluster->ordered(x.block, x.thread, x.time, b.cluster_phases[thread], false)) return true;
+        if (!b.of_peers.empty() && knows(b.of_peers[thread], x, false)) return true;
+        return knows(b.knows, x, false);
+    }
+
+private:
+    static bool knows(const Knowledge& all, const Record& x, bool agent) {
+        auto known = all.find(x.block);
+        if (known == all.end()) return false;
         if (!agent && x.time < known->second.barrier) return true;
         auto thread = known->second.threads.find(x.thread);
         return thread != known->second.threads.end() && x.time < thread->second;
     }
-
-private:
+    static void tells_of_peers(Phases& phases, const BlockOrder& b, unsigned int thread) {
+        phases.cluster_arrived = std::max(phases.cluster_arrived, b.cluster_phases[thread]);
+        merge(phases.peers_arrived, b.knows);
+        if (!b.of_peers.empty()) merge(phases.peers_arrived, b.of_peers[thread]);
+    }
+    static void cluster_meets(BlockOrder& b, unsigned int warp, unsigned int came) {
+        uint32_t most = 0;
+        Knowledge all;
+        for (unsigned int rest = came; rest; rest &= rest - 1) {
+            const unsigned int thread = warp * 32 + __builtin_ctz(rest);
+            most = std::max(most, b.cluster_phases[thread]);
+            if (!b.of_peers.empty()) merge(all, b.of_peers[thread]);
+        }
+        for (unsigned int rest = came; rest; rest &= rest - 1) {
+            b.cluster_phases[warp * 32 + __builtin_ctz(rest)] = most;
+            if (!all.empty()) b.of_peers[warp * 32 + __builtin_ctz(rest)] = all;
+        }
+    }
     static void learn(std::vector<uint32_t>& all, const uint32_t* more) {
         for (size_t i = 0; i < all.size(); i++) all[i] = std::max(all[i], more[i]);
     }
     std::unordered_map<uintptr_t, Knowledge> published;  // by the address of the atomic
-};
-
-// The last accesses of every few bytes: the last write, the last atomic and two reads, by different threads where there
-// were two.
-class Shadow {
-public:
-    Shadow() = default;
-    Shadow(Shadow&& other) noexcept { *this = std::move(other); }
-    Shadow& operator=(Shadow&& other) noexcept {
-        std::swap(cells, other.cells);
-        std::swap(count, other.count);
-        std::swap(granule, other.granule);
-        return *this;
-    }
-    ~Shadow() {
-        if (cells) munmap(cells, count * sizeof(Cell));
-    }
-    // For `bytes` bytes of elements this large. Pages are taken from the system when touched.
-    void make(size_t bytes, size_t element) {
-        granule = element % 4 == 0 ? 4 : element % 2 == 0 ? 2 : 1;
-        count = bytes / granule + 1;
-        void* pages = mmap(nullptr, count * sizeof(Cell), PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        cells = pages == MAP_FAILED ? nullptr : static_cast<Cell*>(pages);
-    }
-
-    bool made() const { return cells; }
-
-    // An access, a read or a write, with which a plain write of these bytes races.
-    template <class Ordered>
-    Record against_write(size_t offset, size_t bytes, uint32_t since, Ordered ordered) const {
-        for (size_t at = offset; cells && at < offset + bytes; at++) {
-            const Cell& c = cells[at / granule];
-            const unsigned char mask = 1u << at % granule;
-            for (int i = 0; i < 2; i++) {
-                if (c.write[i].time >= since && c.write_mask[i] & mask && !ordered(c.write[i])) return c.write[i];
-                if (c.read[i].time >= since && c.read_mask[i] & mask && !ordered(c.read[i])) return c.read[i];
-            }
-        }
-        return {};
-    }
-
-    // A write of these bytes that is `wrong`.
-    template <class Wrong>
-    Record wrong_write(size_t offset, size_t bytes, uint32_t since, Wrong wrong) const {
-        for (size_t at = offset; cells && at < offset + bytes; at++) {
-            const Cell& c = cells[at / granule];
-            for (int i = 0; i < 2; i++)
-                if (c.write[i].time >= since && c.write_mask[i] & 1u << at % granule && wrong(c.write[i])) return c.write[i];
-        }
-        return {};
-    }
-
-    // An asynchronous copy has written these bytes of shared memory.
-    void set_initialized(size_t offset, size_t bytes, uint32_t since) {
-        for (size_t at = offset; cells && at < offset + bytes; at++) {
-            Cell& c = cells[at / granule];
-            if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
-            c.initialized |= 1u << at % granule;
-        }
-    }
-
-    // Notes an access and returns an earlier one that it races with, if there is one. What was noted before `since`
-    // does not count. `uninitialized` is set where shared memory is read that no thread has written.
-    template <class Ordered>
-    Record note(size_t offset, size_t bytes, const Record& me, Op op, bool atomic, uint32_t since, bool shared,
-                bool& uninitialized, Ordered ordered) {
-        Record other;
-        if (!cells) return other;
-        for (size_t at = offset; at < offset + bytes;) {
-            Cell& c = cells[at / granule];
-            size_t from = at % granule, to = std::min(granule, offset + bytes - (at - from));
-            unsigned char mask = (1u << to) - (1u << from);
-            at += to - from;
-            auto races = [&](const Record& x, unsigned char x_mask, bool x_atomic) {
-                return x.time >= since && (x_mask & mask) && !(x_atomic && atomic) && !ordered(x);
-            };
-            for (int plain_or_atomic = 0; plain_or_atomic < 2; plain_or_atomic++)
-                if (!other.time && races(c.write[plain_or_atomic], c.write_mask[plain_or_atomic], plain_or_atomic))
-                    other = c.write[plain_or_atomic];
-            if (op != Op::load) {
-                if (!other.time && races(c.read[0], c.read_mask[0], c.read_atomic[0])) other = c.read[0];
-                if (!other.time && races(c.read[1], c.read_mask[1], c.read_atomic[1])) other = c.read[1];
-            }
-            if (shared) {
-                if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
-                if (op != Op::store && mask & ~c.initialized) uninitialized = true;
-                c.initialized |= mask;  // reported once
-            }
-            if (op == Op::load) {
-                // Keep the first reader and one other: a later writer is neither or not both.
-                Record& first = c.read[0];
-                bool first_is_old = first.time < since || (first.thread == me.thread && first.block == me.block) ||
-                                    (first.block == me.block && ordered(first));
-                int slot = first_is_old ? 0 : 1;
-                c.read_mask[slot] = c.read[slot].thread == me.thread && c.read[slot].block == me.block &&
-                                            c.read[slot].time >= since
-                                        ? c.read_mask[slot] | mask
-                                        : mask;
-                c.read[slot] = me;
-                c.read_atomic[slot] = atomic;
-            } else {
-                Record& last = c.write[atomic];
-                bool mine = last.thread == me.thread && last.block == me.block && last.time >= since;
-                c.write_mask[atomic] = mine ? c.write_mask[atomic] | mask : mask;
-                last = me;
-            }
-        }
-        return other;
-    }
-
-private:
-    struct Cell {
-        Record write[2], read[2];  // a plain write and an atomic one
-        unsigned char write_mask[2], read_mask[2], initialized;
-        bool read_atomic[2];
-        uint32_t initialized_since;
-    };
-    Cell* cells = nullptr;
-    size_t count = 0, granule = 4;
 };
 
 }  // namespace cuda_on_cpu

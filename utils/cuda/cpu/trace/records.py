@@ -58,6 +58,7 @@ class Record(Side):
     region: str | None = None  # the tensor or the array
     region_bytes: int = 0
     element: int = 0  # bytes per element of the region
+    owner: tuple | None = None  # the block whose shared memory it is, in a cluster
     shape: tuple = ()  # of the region, if it is an array with dimensions
     offset: int | None = None  # in bytes from the region's first byte; from address 0 if there is no region
     type: str = ""  # 'float [16]': the array that an index has left, here a row of `float tile[16][16]`

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include "../runtime/clusters.h"
 #include "state.h"
 
 namespace cuda_on_cpu {
@@ -90,6 +91,8 @@ Region* Trace::find(Block& b, uintptr_t a, size_t bytes, bool& ignore) {
     if ((a >= block_begin && a < block_begin + sizeof(Block)) || a == reinterpret_cast<uintptr_t>(&here)) return nullptr;
     ignore = false;
     if (b.arena.around(reinterpret_cast<void*>(a))) return find_shared(b, a, bytes);
+    if (b.cluster)
+        if (Block* peer = block_with(reinterpret_cast<void*>(a))) return find_shared(*peer, a, bytes);
     for (auto& r : regions)
         if (r->holds(a, bytes)) return r.get();
     if (Region* r = variable_at(a, bytes)) return r;

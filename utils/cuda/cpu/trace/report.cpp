@@ -82,6 +82,7 @@ std::string Trace::json() const {
                ",\"region_bytes\":" + std::to_string(p.region_bytes) + ",\"element\":" + std::to_string(p.element) +
                ",\"offset\":" + std::to_string(p.offset) + ",\"count\":" + std::to_string(p.count) +
                ",\"text\":" + quoted(p.text) + acted(p.who);
+        if (p.in_cluster) out += ",\"owner\":" + triple(p.owner);
         if (!p.ended.empty()) out += ",\"ended\":" + quoted(p.ended);
         if (p.line) out += ",\"line\":" + std::to_string(p.line);
         if (p.has_index) out += ",\"index\":" + std::to_string(p.index);

@@ -4,6 +4,7 @@ import math
 
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
+from utils.cuda.cpu.trace.clusters import about_cluster
 from utils.cuda.cpu.trace.source import array_dimensions
 from utils.cuda.cpu.trace.words import (
     at,
@@ -29,6 +30,8 @@ def sentence(p):
     """What went wrong according to a `Record`, and a hint or ""."""
     if p.ended:
         return _ended(p)
+    if p.kind == "cluster":
+        return about_cluster(p)
     if p.by or p.other.by or (p.text and p.kind in ("asynchronous", "race", "uninitialized") and not p.unset):
         return about_asynchronous(p)
     return _SENTENCES.get(p.kind, _of_another_kind)(p)
@@ -128,6 +131,8 @@ def _race(p):
             why = "with no barrier between this and the wait for that copy"
     else:
         who, why = f"{thread_of(p)} and {thread_of(other)}", "and nothing orders blocks within a launch"
+        if p.space == "shared":
+            why = "with no barrier of the cluster between them"
     if ops == ["store", "store"]:
         each = in_line(p) if one_line else f": one{in_line(p)}, the other{in_line(other)}"
         what = f"both write {name}{each}"
@@ -143,6 +148,10 @@ def _race(p):
             "They are lanes of one warp. `volatile` keeps those in step here, and nearly always on a GPU, but since "
             "Volta CUDA does not promise it: read into a variable, `__syncwarp();`, write, `__syncwarp();`."
         )
+    elif p.space == "shared" and not same_block:
+        hint = "Put `cluster.sync();` between the two: `__syncthreads();` waits for the threads of one block only."
+        if "load" not in ops:
+            hint = "Use an atomic such as `atomicAdd`, or put `cluster.sync();` between the two."
     elif missing := _missing_coordinate(p):
         hint = missing
     elif not same_block:
@@ -183,13 +192,17 @@ def _missing_coordinate(p):
 
 
 def _divergent_barrier(p):
-    other, barrier = p.other, p.text if p.text in _PTX else f"{p.text or '__syncthreads'}()"
+    plain = p.text in _PTX or (p.text or "").startswith("barrier.cluster")
+    other, barrier = p.other, p.text if plain else f"{p.text or '__syncthreads'}()"
+    of_cluster = "cluster" in barrier
     of_warp = p.text in _PTX or (p.text or "").startswith("wmma::")
     if of_warp and p.index is not None:
         message = f"{thread_of(p)} calls {barrier}, but its warp has only {counted(p.index, 'lane')}{at(p)}"
         return message, "It takes all 32 lanes: launch blocks whose number of threads is a multiple of 32."
     where = in_line(p, unless=f"{barrier};")
     someone = f"thread {triple(other.thread)}" if other.thread else "another thread"
+    if other.thread and other.block != p.block:
+        someone = thread_of(other)
     if other.left:
         does = f"{someone} has left the kernel{in_line(other)}"
     elif other.thread and thread_of(other) != thread_of(p):
@@ -197,6 +210,7 @@ def _divergent_barrier(p):
     else:
         does = "not every thread reaches it"
     everyone = "All 32 lanes of a warp" if of_warp else "Every thread"
+    everyone += " of every block of the cluster" if of_cluster else ""
     hint = f"{everyone} must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
     return f"{thread_of(p)} waits at {barrier}{where}, but {does}", hint
 
@@ -219,6 +233,10 @@ def _uninitialized(p):
         message = f"{thread_of(p)} {does_to(p.op, element(p))} before anything has been written to it{at(p)}"
         return message, f"torch.empty leaves memory as it was: make {p.region} with torch.zeros, or write it first."
     message = f"{thread_of(p)} {does_to(p.op, element(p))} before any thread of its block has written it{at(p)}"
+    if p.owner and p.owner != p.block:
+        message = f"{thread_of(p)} {does_to(p.op, element(p))} before any thread has written it{at(p)}"
+        hint = "Shared memory does not begin with zeros: let that block write it first, then `cluster.sync();`."
+        return message, hint
     return message, "Shared memory does not begin with zeros: write it first, then `__syncthreads();`."
 
 
@@ -287,6 +305,8 @@ def _ended(p):
         hint = "The number given to `init` is how many arrivals end a phase: let as many threads arrive in each."
         if "parity" in p.ended:
             hint += " Is it the parity of the phase that this thread waits for?"
+    elif "but its cluster has" in p.ended:
+        hint = "Ranks count from 0: for the next block, is it `(rank + 1) % cluster.num_blocks()`?"
     return f"{thread_of(p)} {p.ended}{at(p)}", hint
 
 

@@ -65,6 +65,8 @@ struct Problem {
     bool copied = false;     // by one that has finished
     bool in_step = false;    // both accesses are volatile and by one warp
     bool unset = false;      // the value is of a variable that has none
+    bool in_cluster = false; // it is about shared memory of this block of a cluster
+    uint3 owner{};
     Space space = Space::global;
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
     int64_t offset = 0, index = 0;
@@ -129,6 +131,15 @@ struct TracedBlock {
         bool reported = false;  // that a thread uses it too early
     };
     std::map<uintptr_t, Barrier> barriers;
+
+    // The last that each thread of a peer has touched of its memory, by rank and thread.
+    struct Reach {
+        Record record;
+        Party who;
+        uintptr_t address;
+        size_t bytes;
+    };
+    std::map<uint32_t, Reach> reached;
 };
 
 // An asynchronous copy, as the access at one of its ends sees it.
@@ -155,7 +166,12 @@ public:
     Requests requests;
     Order order;
     std::unordered_map<Block*, std::unique_ptr<TracedBlock>> blocks;
-    std::unordered_map<uint64_t, std::pair<uint16_t, const char*>> agents;  // by block and number: for whom, and what
+    struct Issuer {
+        uint16_t thread;
+        const char* by;
+        uint3 block;
+    };
+    std::unordered_map<uint64_t, Issuer> agents;  // by block and number: for whom, and what
     std::vector<unsigned int> thread_order;
     std::vector<uint64_t> block_order;
     bool stopped = false;  // a thread was
@@ -185,6 +201,9 @@ public:
     Party agent_party(const Block& b, const Record& record) const;  // of what an agent did
     void against_agent(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const Record& before, bool unwritten);
+    // A thread of block `b`, or what acts for it, touches the shared memory of a peer.
+    void reaches(Block& b, Block& peer, uintptr_t a, size_t bytes, const Party& who, unsigned int thread,
+                 const Region& region);
     void touches_barrier(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     bool in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool uninitialized);
     void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);

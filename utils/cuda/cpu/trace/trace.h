@@ -75,6 +75,13 @@ uint32_t trace_copy_begins(Trace&, Block&, const void* to, const void* from, siz
 void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
 // A shuffle reads a lane that has not come, of the mask or not. What the trace gives it.
 uint64_t trace_absent_lane(Trace&, Block&, unsigned int lane, bool in_mask, const char* function, const void* code);
+// Of clusters: their blocks begin, the running thread arrives at the barrier, it opens, the running thread has waited; and
+// a thread ends, after it has waited for what it has arrived at.
+void trace_cluster_begins(Trace&, Cluster&);
+void trace_cluster_arrives(Trace&, Block&, bool releases);
+void trace_cluster_barrier_opens(Trace&, Cluster&);
+void trace_cluster_waited(Trace&, Block&);
+void trace_cluster_thread_ends(Trace&, Block&, Fiber&, bool waited);
 bool trace_is_silent(const Trace&);  // what its kernels print is not shown
 void trace_access(Trace&, const void* address, size_t bytes, Access, const void* code);  // that no hook sees
 // A row of 16 bytes of shared memory, which ldmatrix or stmatrix moves.

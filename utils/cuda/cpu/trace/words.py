@@ -34,11 +34,16 @@ def in_line(place, unless=None):
     return f" in line {place.line}{quote}" if place.line else ""
 
 
-def element(p, offset=None, size=None):
-    """What is touched: 'x[3]', 'tile[0][3]', 'x[4] to x[7]', '2 bytes at byte 6 of x'.
+def element(p, size=None):
+    """What is touched: 'x[3]', 'tile[0][3]', 'x[4] to x[7]', '2 bytes at byte 6 of x', 's[3] of block (1,0,0)'.
 
-    `offset` and `size` take the place of the record's own.
+    `size` takes the place of the record's own.
     """
+    blocks = {p.block, p.other.block or p.block, p.owner or p.block}
+    return _element(p, size=size) + (f" of block {triple(p.owner)}" if p.owner and len(blocks) > 1 else "")
+
+
+def _element(p, offset=None, size=None):
     region, width = p.region, p.element
     offset = p.offset or 0 if offset is None else offset
     size = p.bytes if size is None else size
@@ -48,7 +53,7 @@ def element(p, offset=None, size=None):
         return region
     start = offset % width if width else offset
     if width and 0 < start <= width - size:  # a member of a struct
-        return f"{counted(size, 'byte')} at byte {start} of {element(p, offset - start, width)}"
+        return f"{counted(size, 'byte')} at byte {start} of {_element(p, offset - start, width)}"
     if start or not width:
         return f"{counted(size, 'byte')} at byte {offset} of {region}"
     if not region.isidentifier():  # a parameter without a name

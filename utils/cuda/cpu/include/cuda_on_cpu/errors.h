@@ -54,6 +54,7 @@
     error(cudaErrorStreamCaptureWrongThread, 908, "attempt to terminate a thread-local capture sequence from another thread") \
     error(cudaErrorTimeout, 909, "wait operation timed out")                                 \
     error(cudaErrorGraphExecUpdateFailure, 910, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update") \
+    error(cudaErrorInvalidClusterSize, 912, "a kernel launch error has occurred due to cluster misconfiguration") \
     error(cudaErrorUnknown, 999, "unknown error")
 
 enum cudaError {

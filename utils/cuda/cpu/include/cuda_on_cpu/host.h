@@ -26,5 +26,6 @@ const char* cudaGetErrorString(cudaError_t error);
 #include "host/device.h"
 #include "host/graphs.h"
 #include "host/kernels.h"
+#include "host/launches.h"
 #include "host/memory.h"
 #include "host/streams.h"

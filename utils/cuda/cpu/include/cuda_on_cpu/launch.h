@@ -100,11 +100,29 @@ struct Launch {
     const void* kernel = nullptr;   // whose limit of dynamic shared memory holds (cudaFuncSetAttribute), where known
     bool any_shared_bytes = false;  // the launch itself asks for that limit
     bool in_step = false;           // the lanes of a warp touch volatile memory in step
-    unsigned int most_threads = 0;  // per block, by the kernel's __launch_bounds__; 0 if it has none
+    dim3 cluster{0, 0, 0};            // blocks in a cluster; 0 without clusters
+    dim3 cluster_of_kernel{0, 0, 0};  // by its __cluster_dims__, where it has them
+    bool large_clusters = false;      // of up to 16 blocks (cudaFuncSetAttribute)
+    unsigned int most_threads = 0, most_cluster = 0;  // per block, and blocks, by its __launch_bounds__; 0 if it has none
     Launch(dim3 grid, dim3 block = {}, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
         : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {}
 };
 using Configuration = Launch;
+
+// What a kernel's __launch_bounds__ and __cluster_dims__ say (launch_bounds.py); 0: nothing.
+struct KernelBounds {
+    unsigned int most_threads = 0, most_cluster = 0;
+    dim3 cluster{0, 0, 0};
+    void limit(Launch& launch) const {
+        launch.most_threads = most_threads;
+        launch.most_cluster = most_cluster;
+        launch.cluster_of_kernel = cluster;
+    }
+};
+template <unsigned int threads, unsigned int blocks, unsigned int x, unsigned int y, unsigned int z>
+struct BoundsOf {
+    static KernelBounds value() { return {threads, blocks, dim3(x, y, z)}; }
+};
 
 // In launch.cpp: checks the launch as CUDA would, then runs every block. If it is refused, cudaGetLastError says so.
 // Throws std::runtime_error, which becomes Python's, where a thread touches memory that is not there.
@@ -164,7 +182,7 @@ __attribute__((constructor)) static void guard_own_variables() {
 // ::cuda_on_cpu::start_kernel("kernel", ::cuda_on_cpu::Configuration(grid, block), CUDA_ON_CPU_CALL(kernel))(args)
 // so that the compiler picks the overload or the template instance, and converts the arguments, as for any call. The
 // second function of CUDA_ON_CPU_CALL gives the kernel's address, where it has one without its arguments. If the kernel
-// has __launch_bounds__, CUDA_ON_CPU_BOUNDS of its companion follows (launch_bounds.py).
+// has __launch_bounds__ or __cluster_dims__, CUDA_ON_CPU_BOUNDS of its companion follows (launch_bounds.py).
 #define CUDA_ON_CPU_CALL(...)                                  \
     [=](auto... cuda_on_cpu_a) { __VA_ARGS__(cuda_on_cpu_a...); }, \
         [=](auto cuda_on_cpu_a) -> decltype(cuda_on_cpu_a(__VA_ARGS__)) { return cuda_on_cpu_a(__VA_ARGS__); }
@@ -198,7 +216,7 @@ struct Start {
     void operator()(Args&&... args) const {
         Launch launch = configuration;
         if constexpr (std::is_invocable_v<Bounds, std::decay_t<Args>...>)
-            launch.most_threads = std::invoke_result_t<Bounds, std::decay_t<Args>...>::value;
+            std::invoke_result_t<Bounds, std::decay_t<Args>...>::value().limit(launch);
         using Thread = Call<Kernel, std::tuple<std::decay_t<Args>...>>;
         Thread thread{kernel, {std::forward<Args>(args)...}};
 #ifdef CUDA_ON_CPU_TRACE
@@ -255,6 +273,8 @@ unsigned int match(unsigned int mask, uint64_t value, const char* name);  // the
 unsigned int active_lanes();                                          // __activemask
 bool cooperative();                                                   // whether grid_barrier may be called
 void grid_barrier();                                                  // waits for every thread of the grid
+// At the start of a kernel with __cluster_dims__: a launch through a pointer may not know them.
+void needs_cluster(unsigned int x, unsigned int y, unsigned int z);
 void fence();                                                         // __threadfence and the like
 // Lets other threads go on where one asks again and again for what another must do first.
 void step_aside();

@@ -39,6 +39,10 @@ void bulk_store(void* to, const void* from, unsigned int bytes, const char* name
 void bulk_reduce(void* to, const void* from, unsigned int bytes, const void* barrier, int op, int type,
                  const char* name);  // a BulkOp and a BulkType (runtime/bulk.h); without a barrier by the thread's group
 void bulk_prefetch(const void* from, unsigned int bytes, const char* name);
+// st.async and red.async: `value` is written, or added, when the barrier's phase is asked for.
+void async_store(void* to, const void* value, unsigned int bytes, const void* barrier, const char* name);
+void async_reduce(void* to, const void* value, unsigned int bytes, int op, int type, const void* barrier,
+                  const char* name);
 void bulk_commit();
 void bulk_wait(unsigned int prior, bool reads);  // all but so many groups; `reads`: until their sources have been read
 

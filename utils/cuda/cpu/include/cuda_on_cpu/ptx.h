@@ -4,6 +4,7 @@
 
 #include "ptx/arithmetic.h"
 #include "ptx/asynchronous.h"
+#include "ptx/clusters.h"
 #include "ptx/conversions.h"
 #include "ptx/logic.h"
 #include "ptx/matrices.h"

@@ -13,12 +13,29 @@ namespace cuda_on_cpu {
 // `kernel` is the address of the function; of nullptr, where it is not known, the most that any kernel was allowed.
 size_t dynamic_shared_limit(const void* kernel);
 const char* kernel_name(const void* kernel);  // valid until this CPU thread asks again
+bool large_clusters(const void* kernel);      // whether cudaFuncSetAttribute allows it clusters of more than 8 blocks
+
+// A kernel's address alone does not lead to its bounds. So where a source names a kernel that has some, as an argument of
+// a function of the host, it is translated to bounded(name, CUDA_ON_CPU_BOUNDS(...)), which remembers them.
+void remember(const void* kernel, const KernelBounds& bounds);
+KernelBounds bounds_of(const void* kernel);
+template <class Bounds, class... A>
+auto bounded(void (*kernel)(A...), Bounds) {
+    remember((const void*)kernel, std::invoke_result_t<Bounds, A...>::value());
+    return kernel;
+}
 
 }  // namespace cuda_on_cpu
 
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+    cudaFuncAttributeClusterDimMustBeSet = 10,
+    cudaFuncAttributeRequiredClusterWidth = 11,
+    cudaFuncAttributeRequiredClusterHeight = 12,
+    cudaFuncAttributeRequiredClusterDepth = 13,
+    cudaFuncAttributeNonPortableClusterSizeAllowed = 14,
+    cudaFuncAttributeClusterSchedulingPolicyPreference = 15
 };
 enum cudaSharedCarveout {
     cudaSharedmemCarveoutDefault = -1,
@@ -40,6 +57,8 @@ enum cudaSharedMemConfig {
 struct cudaFuncAttributes {
     size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
     int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes, preferredShmemCarveout;
+    int clusterDimMustBeSet, requiredClusterWidth, requiredClusterHeight, requiredClusterDepth;
+    int clusterSchedulingPolicyPreference, nonPortableClusterSizeAllowed;
 };
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
@@ -91,6 +110,7 @@ cudaError_t launch(void (*kernel)(A...), Launch how, void** args, std::index_seq
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     cudaError_t before = std::exchange(last_error(), cudaSuccess);
     how.kernel = (const void*)kernel;
+    bounds_of(how.kernel).limit(how);
     start_kernel(kernel_name(how.kernel), how, CUDA_ON_CPU_CALL(kernel))(*static_cast<std::remove_reference_t<A>*>(args[I])...);
     cudaError_t error = last_error();
     if (!error) last_error() = before;

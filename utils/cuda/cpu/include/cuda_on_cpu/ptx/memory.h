@@ -1,19 +1,25 @@
 // Loads, stores, atomics and asynchronous copies of inline PTX ("PTX ISA": Data Movement and Conversion Instructions).
 //
 // They are accesses like those of C++, so a trace sees them. A shared address counts from where the block's shared
-// memory begins, as __cvta_generic_to_shared gives it; all other spaces have the CPU's own addresses.
+// memory begins, as __cvta_generic_to_shared gives it; one in a peer of the cluster has the peer's rank plus 1 in its upper
+// byte. All other spaces have the CPU's own addresses.
 #pragma once
 
 #include "../../cuda_pipeline.h"
+#include "../clusters.h"
 #include "arithmetic.h"
 
 namespace cuda_on_cpu::ptx {
 
 __forceinline__ char* shared_address(uint64_t at) { return (char*)shared_memory() + (uint32_t)at; }
 __forceinline__ char* generic_address(uint64_t at) { return (char*)at; }
+__forceinline__ char* cluster_address(uint64_t at) { return at_cluster_number((uint32_t)at); }
 __forceinline__ uint64_t to_shared(uint64_t p) { return __cvta_generic_to_shared((void*)p); }
 __forceinline__ uint64_t from_shared(uint64_t at) { return (uint64_t)shared_memory() + (uint32_t)at; }
 __forceinline__ bool is_shared(uint64_t p) { return __isShared((void*)p); }
+__forceinline__ uint64_t to_cluster(uint64_t p) { return cluster_number((void*)p); }
+__forceinline__ uint64_t from_cluster(uint64_t at) { return (uint64_t)at_cluster_number((uint32_t)at); }
+__forceinline__ bool is_cluster_shared(uint64_t p) { return ::cuda_on_cpu::is_cluster_shared((void*)p); }
 __forceinline__ bool is_local(uint64_t p) { return __isLocal((void*)p); }
 __forceinline__ bool is_global(uint64_t p) { return __isGlobal((void*)p); }
 

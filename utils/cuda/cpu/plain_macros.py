@@ -1,0 +1,59 @@
+"""Macros for parts of a launch or of a declaration are replaced before anything else of a source is read."""
+
+from utils.cuda.common import cxx
+
+__all__ = ["edited", "lines_of", "with_plain_macros"]
+
+_IN_MACROS = ("<<<", "__shared__", "__cluster_dims__")
+
+
+def with_plain_macros(source):
+    """The source without macros for parts of a launch or of a declaration: `#define ON(grid, block) <<<grid, block>>>`.
+
+    Such a macro is replaced where it is used, before anything else is read.
+    """
+    if not any(token.directive and token.text in _IN_MACROS for token in cxx.tokens(source)):
+        return source
+    plain = {}
+    for name, macro in cxx.macros(source).items():
+        texts = [token.text for token in macro.body]
+        if texts[:1] == ["<<<"] or "__shared__" in texts and macro.parameters is None and ";" not in texts:
+            plain[name] = macro
+        if "__cluster_dims__" in texts and not {";", "{"} & set(texts):
+            plain[name] = macro
+    tokens, edits = cxx.tokens(source), []
+    for k, token in enumerate(tokens):
+        macro = plain.get(token.text)
+        if not macro or [t.text for t in tokens[k - 1 : k]] in (["define"], ["undef"], ["ifdef"], ["ifndef"]):
+            continue
+        end, given = k, {}
+        if macro.parameters is not None:
+            end = cxx.matching(tokens, k + 1) if cxx.text_at(tokens, k + 1) == "(" else None
+            if end is None:
+                continue
+            parts = [cxx.written(part) for part in cxx.at_commas(tokens[k + 2 : end])]
+            given = dict(zip(macro.parameters, parts, strict=False))
+            if macro.parameters[-1:] == ["..."]:
+                given["__VA_ARGS__"] = ", ".join(parts[len(macro.parameters) - 1 :])
+        text = " ".join(given.get(part.text, part.text) for part in macro.body)
+        edits.append((token.start, tokens[end].end, text + lines_of(source[token.start : tokens[end].end], token)))
+    for name in plain:  # the definitions themselves, which no compiler needs any more
+        for line in cxx.directives(source):
+            if [t.text for t in line[1:3]] == ["define", name]:
+                edits.append((line[2].end, line[-1].end, lines_of(source[line[2].end : line[-1].end], line[2])))
+    return edited(source, edits)
+
+
+def lines_of(text, token):
+    """The line ends in a text around a token, each after a backslash inside a macro."""
+    return ("\\\n" if token.directive else "\n") * text.count("\n")
+
+
+def edited(source, edits):
+    """The source with each (start, end, replacement) of `edits`, none of which is inside another."""
+    pieces, at = [], 0
+    for start, end, replacement in sorted(edits):
+        if start >= at:
+            pieces += [source[at:start], replacement]
+            at = end
+    return "".join(pieces) + source[at:]

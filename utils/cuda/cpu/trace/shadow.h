@@ -1,0 +1,140 @@
+// The last accesses of every few bytes, among which races are found (races.h).
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "requests.h"
+
+namespace cuda_on_cpu {
+
+struct Record {  // of one access; time 0: none
+    uint32_t time = 0, block = 0;
+    uint16_t thread = 0, site = 0;
+};
+
+// The last accesses of every few bytes: the last write, the last atomic and two reads, by different threads where there
+// were two.
+class Shadow {
+public:
+    Shadow() = default;
+    Shadow(Shadow&& other) noexcept { *this = std::move(other); }
+    Shadow& operator=(Shadow&& other) noexcept {
+        std::swap(cells, other.cells);
+        std::swap(count, other.count);
+        std::swap(granule, other.granule);
+        return *this;
+    }
+    ~Shadow() {
+        if (cells) munmap(cells, count * sizeof(Cell));
+    }
+    // For `bytes` bytes of elements this large. Pages are taken from the system when touched.
+    void make(size_t bytes, size_t element) {
+        granule = element % 4 == 0 ? 4 : element % 2 == 0 ? 2 : 1;
+        count = bytes / granule + 1;
+        void* pages = mmap(nullptr, count * sizeof(Cell), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        cells = pages == MAP_FAILED ? nullptr : static_cast<Cell*>(pages);
+    }
+
+    bool made() const { return cells; }
+
+    // An access, a read or a write, with which a plain write of these bytes races.
+    template <class Ordered>
+    Record against_write(size_t offset, size_t bytes, uint32_t since, Ordered ordered) const {
+        for (size_t at = offset; cells && at < offset + bytes; at++) {
+            const Cell& c = cells[at / granule];
+            const unsigned char mask = 1u << at % granule;
+            for (int i = 0; i < 2; i++) {
+                if (c.write[i].time >= since && c.write_mask[i] & mask && !ordered(c.write[i])) return c.write[i];
+                if (c.read[i].time >= since && c.read_mask[i] & mask && !ordered(c.read[i])) return c.read[i];
+            }
+        }
+        return {};
+    }
+
+    // A write of these bytes that is `wrong`.
+    template <class Wrong>
+    Record wrong_write(size_t offset, size_t bytes, uint32_t since, Wrong wrong) const {
+        for (size_t at = offset; cells && at < offset + bytes; at++) {
+            const Cell& c = cells[at / granule];
+            for (int i = 0; i < 2; i++)
+                if (c.write[i].time >= since && c.write_mask[i] & 1u << at % granule && wrong(c.write[i])) return c.write[i];
+        }
+        return {};
+    }
+
+    // An asynchronous copy has written these bytes of shared memory.
+    void set_initialized(size_t offset, size_t bytes, uint32_t since) {
+        for (size_t at = offset; cells && at < offset + bytes; at++) {
+            Cell& c = cells[at / granule];
+            if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
+            c.initialized |= 1u << at % granule;
+        }
+    }
+
+    // Notes an access and returns an earlier one that it races with, if there is one. What was noted before `since`
+    // does not count. `uninitialized` is set where shared memory is read that no thread has written.
+    template <class Ordered>
+    Record note(size_t offset, size_t bytes, const Record& me, Op op, bool atomic, uint32_t since, bool shared,
+                bool& uninitialized, Ordered ordered) {
+        Record other;
+        if (!cells) return other;
+        for (size_t at = offset; at < offset + bytes;) {
+            Cell& c = cells[at / granule];
+            size_t from = at % granule, to = std::min(granule, offset + bytes - (at - from));
+            unsigned char mask = (1u << to) - (1u << from);
+            at += to - from;
+            auto races = [&](const Record& x, unsigned char x_mask, bool x_atomic) {
+                return x.time >= since && (x_mask & mask) && !(x_atomic && atomic) && !ordered(x);
+            };
+            for (int plain_or_atomic = 0; plain_or_atomic < 2; plain_or_atomic++)
+                if (!other.time && races(c.write[plain_or_atomic], c.write_mask[plain_or_atomic], plain_or_atomic))
+                    other = c.write[plain_or_atomic];
+            if (op != Op::load) {
+                if (!other.time && races(c.read[0], c.read_mask[0], c.read_atomic[0])) other = c.read[0];
+                if (!other.time && races(c.read[1], c.read_mask[1], c.read_atomic[1])) other = c.read[1];
+            }
+            if (shared) {
+                if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
+                if (op != Op::store && mask & ~c.initialized) uninitialized = true;
+                c.initialized |= mask;  // reported once
+            }
+            if (op == Op::load) {
+                // Keep the first reader and one other: a later writer is neither or not both.
+                Record& first = c.read[0];
+                bool first_is_old = first.time < since || (first.thread == me.thread && first.block == me.block) ||
+                                    (first.block == me.block && ordered(first));
+                int slot = first_is_old ? 0 : 1;
+                c.read_mask[slot] = c.read[slot].thread == me.thread && c.read[slot].block == me.block &&
+                                            c.read[slot].time >= since
+                                        ? c.read_mask[slot] | mask
+                                        : mask;
+                c.read[slot] = me;
+                c.read_atomic[slot] = atomic;
+            } else {
+                Record& last = c.write[atomic];
+                bool mine = last.thread == me.thread && last.block == me.block && last.time >= since;
+                c.write_mask[atomic] = mine ? c.write_mask[atomic] | mask : mask;
+                last = me;
+            }
+        }
+        return other;
+    }
+
+private:
+    struct Cell {
+        Record write[2], read[2];  // a plain write and an atomic one
+        unsigned char write_mask[2], read_mask[2], initialized;
+        bool read_atomic[2];
+        uint32_t initialized_since;
+    };
+    Cell* cells = nullptr;
+    size_t count = 0, granule = 4;
+};
+
+}  // namespace cuda_on_cpu
