@@ -178,7 +178,7 @@ def test_a_kernel_that_is_right(kernel, order):
         ("ring", "one_barrier", "race", "with no barrier of the cluster between them", "s[i] = mine"),
         ("split_k", "unannounced", "asynchronous", "is still on its way when the block ends", "add.s32"),
         ("split_k", "no_wait", "race", "the red.async that", "add.s32"),
-        ("split_k", "unready", "race", "which thread (0,0,0) of block (0,0,0) initialises", "add.s32"),
+        ("split_k", "unready", "uninitialized", "which thread (0,0,0) of block (0,0,0) initialises", "add.s32"),
         ("multicast", "overwritten", "race", "the bulk copy that", "bulk.shared::cluster"),
         (
             "meeting",
