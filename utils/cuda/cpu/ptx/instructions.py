@@ -17,6 +17,7 @@ from utils.cuda.cpu.ptx import (
     matrices,
     memory,
     tensors,
+    warpgroups,
     warps,
 )
 from utils.cuda.cpu.ptx.parse import Instruction, Refused
@@ -51,7 +52,18 @@ def _matched(slots, modifiers):
 
 def _table():
     table = defaultdict(list)
-    families = (arithmetic, asynchronous, clusters, logic, conversions, matrices, memory, tensors, warps)
+    families = (
+        arithmetic,
+        asynchronous,
+        clusters,
+        logic,
+        conversions,
+        matrices,
+        memory,
+        tensors,
+        warpgroups,
+        warps,
+    )
     for family in families:
         for pattern, call, types in family.ROWS:
             table[pattern.split()[0]].append((_parsed(pattern), call, types))
@@ -61,7 +73,7 @@ def _table():
 _TABLE = _table()
 
 # What exists, but not here: the word that begins its name, and what it needs.
-_ON_HOPPER = """wgmma multimem tensormap discard applypriority tex tld4 txq suq sust suld st.bulk wmma mma.sp
+_ON_HOPPER = """wgmma.mma_async.sp multimem tensormap discard applypriority tex tld4 txq suq sust suld st.bulk wmma mma.sp
 prefetchu pmevent stacksave stackrestore alloca call ret cvta.param ld.param""".split()
 _ON_BLACKWELL = """tcgen05 clusterlaunchcontrol add.f32x2 mul.f32x2 fma.rn.f32x2 ld.global.v8 st.global.v8""".split()
 

@@ -110,6 +110,7 @@ class _Operand(NamedTuple):
     variable: str  # of C++; of a constant, its expression
     letter: str
     written: bool
+    expression: str
 
 
 class _Register(NamedTuple):
@@ -181,7 +182,8 @@ class _Statement:
     def __init__(self, parts, line):
         self._line = line
         self._places, self._names = [], {}
-        self._head, self._reads, self._writes = [], [], []
+        self._head, self._reads, self._writes = [], {}, {}  # the last two by variable
+        self._used, self._in_place = set(), set()  # variables of operands
         self._scopes, self._labels, self._carry = [{}], {}, False
         outputs = parts[0] if parts else ()
         inputs = parts[1] if len(parts) > 1 else ()
@@ -209,10 +211,10 @@ class _Statement:
             kind = _C_TYPES[_BITS_OF[letter]]
             self._head.append(f"{kind} {variable};")
             if given or "+" in letters:
-                self._reads.append(f"{variable} = {PTX}take<{kind}>({expression});")
+                self._reads[variable] = f"{variable} = {PTX}take<{kind}>({expression});"
             if not given:
-                self._writes.append(f"{PTX}give({expression}, {variable});")
-        self._places.append(_Operand(variable, letter, not given))
+                self._writes[variable] = f"{PTX}give({expression}, {variable});"
+        self._places.append(_Operand(variable, letter, not given, expression))
         if name:
             self._names[name] = len(self._places) - 1
 
@@ -238,12 +240,12 @@ class _Statement:
             raise Refused("this PTX has a `{` without its `}`", parts[-1].line)
         labels = f"__label__ {', '.join(self._labels.values())}; " if self._labels else ""
         head = labels + " ".join(
-            [*self._head, *(["bool cuda_on_cpu_carry = false;"] if self._carry else []), *self._reads]
+            [*self._head, *(["bool cuda_on_cpu_carry = false;"] if self._carry else []), *self._reads.values()]
         )
         return [(0, head), *body]
 
     def ends(self):
-        return " ".join(self._writes)
+        return " ".join(self._writes.values())
 
     def _declare(self, declaration, count):
         kind = declaration.type
@@ -285,6 +287,7 @@ class _Statement:
             found = self._place(operand, use)
             if kind == "pred" and found.letter != "n":
                 raise use.refused(f"%{operand.name} is a number where a predicate belongs")
+            self._use(found, use)
             return found.variable
         register = self._register(operand, use)
         if register:
@@ -304,11 +307,37 @@ class _Statement:
             found = self._place(operand, use)
             if not found.written:
                 raise use.refused(f"%{operand.name} is an input of the asm statement, and is written")
+            self._use(found, use)
             return found.variable
         register = self._register(operand, use)
         if not register:
             raise use.refused(f"`{operand.name}` is not a register of this asm statement")
         return register.variable
+
+    def _use(self, place, use, in_place=False):
+        """An operand is a variable that is read before the statement and written after it, or changes in place."""
+        mine, other = (self._in_place, self._used) if in_place else (self._used, self._in_place)
+        mine.add(place.variable)
+        if place.variable in other:
+            raise use.refused(f"`{place.expression}` is an accumulator, and another instruction of this asm uses it")
+
+    def place_of(self, operand, use) -> str:
+        """The C++ for the address of a register, or of the operand itself, which changes while the kernel goes on."""
+        if not isinstance(operand, Place):
+            return f"{PTX}place_of({self.written(operand, use)})"
+        found = self._place(operand, use)
+        if not found.written:
+            raise use.refused(f"%{operand.name} is an input of the asm statement, and is written")
+        self._use(found, use, in_place=True)
+        self._reads.pop(found.variable, None)
+        self._writes.pop(found.variable, None)
+        return f"{PTX}place_of({found.expression})"
+
+    def source_of(self, operand, use) -> str:
+        """The C++ for the address of the variable that an input is read from; a null pointer if it is none."""
+        if not isinstance(operand, Place):
+            return "nullptr"
+        return f"{PTX}place_if_any({self._place(operand, use).expression})"
 
     def is_predicate(self, operand, use) -> bool:
         register = self._register(operand, use) if isinstance(operand, Register) else None

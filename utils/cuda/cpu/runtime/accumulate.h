@@ -25,6 +25,9 @@ constexpr Accumulation accumulations[] = {{75, 24, 16}, {90, 25, 32}};
 // the same with the upper two. (Ada, which can do it, adds 16 at once and keeps 13 bits.)
 // mma.m8n8k4 of f16 is Volta's and Turing's: from this capability on nvcc makes instructions for float of it.
 constexpr int quads_by_fma = 80;
+// wgmma has numbers of 8 bits: it adds all 32 products of an instruction at once, and cuts what it keeps in a float.
+constexpr Accumulation warpgroup_fp8{90, 13, 32};
+constexpr int warpgroup_fp8_mantissa = 13;
 
 // What a number is for a sum: its value, and its exponent, that of the smallest normal number for those below.
 struct Term {
@@ -71,6 +74,7 @@ inline uint32_t cut_to_float(double x) {
 struct Sums {
     int fraction;  // as in Accumulation
     bool half;     // the result is of f16, and rounded to nearest
+    int mantissa = 23;  // bits of a float that the result keeps
 
     // The bits of the sum; a and b are `count` values, ea and eb their exponents.
     template <int count>
@@ -87,7 +91,9 @@ struct Sums {
             sum = c.value;
             for (int i = 0; i < count; i++) sum += a[i] * b[i];
         }
-        return half ? Format<5, 10>::from<Rounding::nearest>(sum) : cut_to_float(sum);
+        if (half) return Format<5, 10>::from<Rounding::nearest>(sum);
+        const uint32_t bits = cut_to_float(sum);
+        return sum != sum ? bits : bits & ~0u << (23 - mantissa);
     }
 };
 

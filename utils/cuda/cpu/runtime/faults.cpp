@@ -261,7 +261,7 @@ std::string damage_message(const char* kernel) {
 
 // Where an address around a block's shared memory is, and what to do.
 static std::string beside_shared(const Block& b, const char* address) {
-    const char* begin = reinterpret_cast<char*>(b.arena.get()) + dynamic_offset(*b.worker);
+    const char* begin = reinterpret_cast<char*>(b.arena.get()) + dynamic_offset(*b.worker, b.dynamic_bytes);
     const std::string bytes = std::to_string(b.dynamic_bytes), ask = ": a trace of this launch shows the line";
     if (address < begin) return "before the start of shared memory" + ask;
     if (!b.dynamic_bytes)
@@ -299,6 +299,7 @@ std::string what_ended_it(const Worker& w) {
         case wrong_copy:
         case wrong_barrier:
         case wrong_registers:
+        case wrong_product:
         case lacks_arrivals:
         case wrong_cluster:
         case wrong_mask: return w.fault_text;
@@ -346,6 +347,7 @@ static const char* cuda_error(int fault) {
         case wrong_barrier:
         case wrong_registers:
         case wrong_cluster:
+        case wrong_product:
         case wrong_mask:
         case thrown:
         case SIGABRT:

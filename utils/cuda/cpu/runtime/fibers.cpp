@@ -162,13 +162,14 @@ static Fiber* next_fiber(Block& b) {
             trace_stuck(*b.worker->trace, b);
             leave_block(*b.worker);
         }
-        Fiber* waits = b.at_barrier.first;
+        std::string why;
+        Fiber* waits = one_that_waits_for_its_warpgroup(b, why);
+        if (!waits) waits = b.at_barrier.first;
         for (const Warp& warp : b.warps)
             for (unsigned int i = 0; i < 32 && !waits; i++)
                 if (warp.waiting >> i & 1) waits = warp.lanes[i];
         if (!waits) waits = b.at_cluster.first;
         if (!waits) waits = b.at_grid.first;
-        std::string why;
         if (!waits) waits = one_that_waits_for_a_phase(b, why);
         if (!waits) waits = one_that_waits_for_registers(b, why);
         b.thread = waits->thread;
@@ -317,6 +318,7 @@ void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
     b.in_step = 0;
     b.phase_barriers.clear();
     b.unread.clear();
+    b.warpgroups.clear();
     b.registers.clear();
     b.free_registers = 0;
     b.at_registers = {};

@@ -148,7 +148,7 @@ void Grid::collect(Worker& w, const Block& b) {
 }
 
 void Grid::prepare(Worker& w, Block& b) const {
-    b.arena.make(dynamic_offset(w) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
+    b.arena.make(dynamic_offset(w, launch.shared_bytes) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
     b.variables.clear();
     b.dynamic = {};
     b.static_bytes = b.static_end = 0;

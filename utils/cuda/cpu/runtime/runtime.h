@@ -23,6 +23,7 @@
 
 #include "cuda_runtime.h"
 #include "threads.h"
+#include "warpgroups.h"
 #include "../guard/guard.h"
 #include "../trace/flow.h"
 
@@ -68,6 +69,7 @@ struct Block : Position {
     std::vector<BulkTransfer> unread;  // stores of threads that have ended without waiting until their source was read
     size_t sum = 0, last_sum = 0;     // of barrier_sum: of those that have arrived, and of the barrier before
     std::vector<Warp> warps;          // once the block is watched
+    std::vector<std::unique_ptr<Warpgroup>> warpgroups;  // those that have begun products; none as a rule
     bool done = false;
     TracedBlock* traced = nullptr;    // what the trace keeps of it
     Cluster* cluster = nullptr;       // it runs together with the others of this,
@@ -92,7 +94,7 @@ enum class End { none, done, at_grid, left, waits, in_vain };
 enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
              host_function = -7, endless = -8, wrong_copy = -9, smashed = -10, thrown = -11, wrong_free = -12,
              no_room = -13, wrong_barrier = -14,
-             lacks_arrivals = -15, wrong_registers = -16, wrong_cluster = -17 };
+             lacks_arrivals = -15, wrong_registers = -16, wrong_cluster = -17, wrong_product = -18 };
 
 // What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
 struct Worker {
@@ -124,9 +126,13 @@ struct Worker {
 };
 
 // Where dynamic shared memory begins in a block's arena. In a trace there is room between all shared variables, so
-// that a step outside of one is seen.
-constexpr size_t traced_gap = 1024;
-inline size_t dynamic_offset(const Worker& w) { return w.trace ? 512 * 1024 : 48 * 1024; }
+// that a step outside of one is seen. A matrix descriptor has 18 bits for an address, a window of 256 KB: dynamic memory
+// ends where a window does, and static memory is in the rest of the first one.
+constexpr size_t traced_gap = 1024, shared_window = 256 * 1024;
+inline size_t dynamic_offset(const Worker& w, size_t dynamic_bytes) {
+    const size_t rest = shared_window - (dynamic_bytes + 1023) / 1024 * 1024;
+    return w.trace ? 2 * shared_window + rest : rest < 48 * 1024 ? rest : 48 * 1024;
+}
 
 inline Block& block() { return *static_cast<Block*>(here); }
 
@@ -172,6 +178,9 @@ PhaseBarrier* barrier_at(const void* address);
 void phase_counts(BulkTransfer&& transfer);  // at its barrier
 bool release_polls(Block& b);  // lets threads go on that ask for the end of a phase; false where they do so in vain
 bool polls_in_vain(Block& b);  // those that have stepped aside only sleep before they ask again
+
+// ---- warpgroups.cpp
+Fiber* one_that_waits_for_its_warpgroup(const Block& b, std::string& why);  // where none can go on
 
 // ---- proxies.cpp
 Fiber* one_that_waits_for_registers(const Block& b, std::string& why);  // where none can go on

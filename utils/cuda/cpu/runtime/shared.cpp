@@ -65,7 +65,7 @@ void* static_shared(const SharedVariable* variable) {
 
 void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alignment) {
     Block& b = block();
-    size_t offset = dynamic_offset(*b.worker);
+    size_t offset = dynamic_offset(*b.worker, b.dynamic_bytes);
     if (b.worker->trace && !b.dynamic.name)
         for (unsigned int rank = 0; rank < cluster_size(b); rank++) {
             Block& peer = cluster_block(b, rank);
@@ -87,7 +87,7 @@ std::string name_in_shared(const Block& b, const void* address) {
         if (element != 8) return "byte " + std::to_string(inside) + " of " + variable->name;
         return std::string(variable->name) + "[" + std::to_string(inside / 8) + "]";
     }
-    const unsigned char* dynamic = b.arena.get() + dynamic_offset(*b.worker);
+    const unsigned char* dynamic = b.arena.get() + dynamic_offset(*b.worker, b.dynamic_bytes);
     if (at < dynamic) return "byte " + std::to_string(at - b.arena.get()) + " of shared memory";
     return "byte " + std::to_string(at - dynamic) + " of dynamic shared memory";
 }
@@ -98,7 +98,7 @@ unsigned char* shared_memory() { return block().arena.get(); }
 
 void poison_shared(Block& b) {
     for (const auto& [variable, offset] : b.variables) fill_with_poison(b.arena.get() + offset, variable->bytes);
-    fill_with_poison(b.arena.get() + dynamic_offset(*b.worker), b.dynamic_bytes);
+    fill_with_poison(b.arena.get() + dynamic_offset(*b.worker, b.dynamic_bytes), b.dynamic_bytes);
 }
 
 size_t dynamic_shared_bytes() { return block().dynamic_bytes; }

@@ -18,7 +18,7 @@ namespace cuda_on_cpu {
 struct Block;
 
 // What a fiber waits for.
-enum class Waiting { nothing, barrier, warp, active, grid, trace, step, phase, registers, cluster };
+enum class Waiting { nothing, barrier, warp, active, grid, trace, step, phase, registers, cluster, warpgroup };
 
 // Where a lane is on its way through a kernel that is run in step (in_step.cpp).
 struct Walk {

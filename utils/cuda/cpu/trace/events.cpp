@@ -211,7 +211,8 @@ void trace_stuck(Trace& t, Block& b) {
     for (unsigned int rank = 0; rank < cluster_size(b); rank++)
         if (rank != b.rank) look_at(cluster_block(b, rank));
     std::string why;
-    Fiber* f = one_that_waits_for_a_phase(b, why);
+    Fiber* f = one_that_waits_for_its_warpgroup(b, why);
+    if (!f) f = one_that_waits_for_a_phase(b, why);
     if (!f) f = one_that_waits_for_registers(b, why);
     if (f) {
         if (b.traced->stopped) return;
@@ -235,7 +236,8 @@ void trace_stuck(Trace& t, Block& b) {
 
 // Where in the code a fault is; behind the instruction, like a return address.
 static const void* place_of_fault(const Trace& trace, const Worker& w, const TracedThread* thread) {
-    if (w.fault == wrong_mask || w.fault == wrong_barrier || w.fault == wrong_copy || w.fault == wrong_cluster)
+    if (w.fault == wrong_mask || w.fault == wrong_barrier || w.fault == wrong_copy || w.fault == wrong_cluster ||
+        w.fault == wrong_product)
         return block().running->code;
     if (w.fault == endless) return w.fault_address;
     if (w.fault == assertion) return nullptr;  // it has its line

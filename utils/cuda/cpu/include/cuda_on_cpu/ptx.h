@@ -12,3 +12,4 @@
 #include "ptx/mma.h"
 #include "ptx/tensors.h"
 #include "ptx/warps.h"
+#include "ptx/wgmma.h"
