@@ -38,9 +38,7 @@ def _wgmma(use):
     places = ", ".join(use.statement.place_of(element, use) for element in to.elements)
     first = use.read(1, "b64") if not in_registers else _registers(use, a)
     last = f"{use.read(2, 'b64')}, {use.read(3, 'pred')}"
-    return (
-        f"{{ void* const cuda_on_cpu_d[] = {{{places}}}; {PTX}wgmma<{types}>(cuda_on_cpu_d, {first}, {last}); }}"
-    )
+    return f"{{ void* const cuda_on_cpu_d[] = {{{places}}}; {PTX}wgmma<{types}>(cuda_on_cpu_d, {first}, {last}); }}"
 
 
 def _registers(use, vector):

@@ -10,12 +10,12 @@
 
 namespace cuda_on_cpu {
 
-struct Tile {
+struct SharedTile {
     uint32_t start, leading, stride;  // in bytes, from where shared memory begins
     unsigned int width, base_offset;
 };
 
-constexpr Tile tile_of(uint64_t descriptor) {
+constexpr SharedTile tile_of(uint64_t descriptor) {
     constexpr unsigned int widths[] = {16, 128, 64, 32};
     auto bytes = [&](int from) { return uint32_t(descriptor >> from & 0x3fff) << 4; };
     return {bytes(0), bytes(16), bytes(32), widths[descriptor >> 62], unsigned(descriptor >> 49 & 7)};
@@ -26,7 +26,7 @@ constexpr uint32_t swizzled(uint32_t address, unsigned int width) { return addre
 // Calls `f(address, line, k)` for each piece: of `lines` rows of A or columns of B. `k` counts pieces of a line where it is
 // along k (`by_k`); otherwise elements, and the piece has eight lines from `line` on.
 template <class F>
-void each_piece(const Tile& tile, bool by_k, unsigned int lines, F f) {
+void each_piece(const SharedTile& tile, bool by_k, unsigned int lines, F f) {
     const unsigned int width = tile.width, across = width / 16;
     if (by_k) {
         for (unsigned int line = 0; line < lines; line++)

@@ -15,7 +15,23 @@ using ptx::Type;
 static constexpr unsigned int most_lines = 256, line_bytes = 32, rows = 64;
 using Lines = unsigned char[most_lines][line_bytes];
 
-static void gather(Lines& lines, const unsigned char* shared, const Tile& tile, bool by_k, unsigned int count) {
+static constexpr unsigned int most_k = 32;
+struct Values {
+    double values[most_lines][most_k];
+    int16_t exponents[most_lines][most_k];
+};
+
+struct Work {
+    Lines lines[2];
+    Values a, b;
+    int16_t wide[2][most_lines][line_bytes];
+};
+static Work& work_of_this_cpu_thread() {
+    static thread_local const std::unique_ptr<Work> work = std::make_unique<Work>();
+    return *work;
+}
+
+static void gather(Lines& lines, const unsigned char* shared, const SharedTile& tile, bool by_k, unsigned int count) {
     each_piece(tile, by_k, count, [&](uint32_t at, unsigned int line, unsigned int k) {
         if (by_k) memcpy(lines[line] + 16 * k, shared + at, 16);
         for (unsigned int i = 0; !by_k && i < 8; i++) memcpy(lines[line + i] + 2 * k, shared + at + 2 * i, 2);
@@ -33,12 +49,6 @@ static void gather(Lines& lines, const std::vector<RegistersOfA>& threads, const
 }
 
 // ---- floating point
-
-static constexpr unsigned int most_k = 32;
-struct Values {
-    double values[most_lines][most_k];
-    int16_t exponents[most_lines][most_k];
-};
 
 static void evaluate(Values& to, const Lines& lines, unsigned int count, Type type, unsigned int k, bool negates) {
     const unsigned int bytes = bits_of(type) / 8;
@@ -62,7 +72,7 @@ static void add_rows(const Values& a, const Values& b, const WarpgroupProduct& p
 }
 
 static void multiply_floats(const WarpgroupProduct& p, const Lines& a, const Lines& b, uint32_t* sums) {
-    static thread_local Values va, vb;
+    Values &va = work_of_this_cpu_thread().a, &vb = work_of_this_cpu_thread().b;
     evaluate(va, a, rows, p.a, p.k, p.negate_a);
     evaluate(vb, b, p.n, p.b, p.k, p.negate_b);
     const bool is_fp8 = bits_of(p.a) == 8;
@@ -76,7 +86,7 @@ static void multiply_floats(const WarpgroupProduct& p, const Lines& a, const Lin
 // ---- whole numbers: exact, and what does not fit wraps around or saturates
 
 static void multiply_integers(const WarpgroupProduct& p, const Lines& a, const Lines& b, uint32_t* sums) {
-    static thread_local int16_t wide[2][most_lines][line_bytes];
+    auto& wide = work_of_this_cpu_thread().wide;
     auto widen = [](const Lines& lines, unsigned int count, Type type, int16_t (&to)[most_lines][line_bytes]) {
         for (unsigned int line = 0; line < count; line++)
             for (unsigned int i = 0; i < line_bytes; i++)
@@ -106,8 +116,8 @@ static void multiply_bits(const WarpgroupProduct& p, const Lines& a, const Lines
                 sums[i * p.n + j] += std::popcount(word(a[i], k) & word(b[j], k));
 }
 
-void multiply(const WarpgroupOperation& operation, const unsigned char* shared, const Tile& a, const Tile& b) {
-    static thread_local Lines lines_of_a, lines_of_b;
+void multiply(const WarpgroupOperation& operation, const unsigned char* shared, const SharedTile& a, const SharedTile& b) {
+    auto& [lines_of_a, lines_of_b] = work_of_this_cpu_thread().lines;
     const WarpgroupProduct& p = *operation.product;
     if (p.a_in_registers) gather(lines_of_a, operation.registers, p);
     else gather(lines_of_a, shared, a, !p.a_columns, rows);

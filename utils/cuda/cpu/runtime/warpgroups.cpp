@@ -12,6 +12,7 @@
 #include "descriptors.h"
 #include "runtime.h"
 #include "../trace/trace.h"
+#include "../trace/warpgroups.h"
 
 namespace cuda_on_cpu {
 
@@ -35,14 +36,14 @@ static Warpgroup& group_of(Block& b, unsigned int thread) {
 // ---- descriptors ----------------------------------------------------------------------------------------------------
 
 // A descriptor has 18 bits for an address. In a trace, dynamic shared memory is higher up.
-static Tile tile_in(const Block& b, uint64_t descriptor) {
-    Tile tile = tile_of(descriptor);
+static SharedTile tile_in(const Block& b, uint64_t descriptor) {
+    SharedTile tile = tile_of(descriptor);
     const uint32_t dynamic = dynamic_offset(*b.worker, b.dynamic_bytes), low = dynamic % shared_window;
     if (b.dynamic_bytes && tile.start >= low) tile.start += dynamic - low;
     return tile;
 }
 
-static void check_tile(const Block& b, const Tile& tile, bool by_k, unsigned int lines, const char* which) {
+static void check_tile(const Block& b, const SharedTile& tile, bool by_k, unsigned int lines, const char* which) {
     const std::string calls = std::string("calls ") + instruction + " with a descriptor of " + which;
     if (tile.base_offset)
         fail(wrong_product, calls + " whose base offset is " + std::to_string(tile.base_offset) +
@@ -134,6 +135,7 @@ static void begin(Block& b, Warpgroup& group, const void* code) {
 
     const unsigned int registers = p.n * bits_of(p.d) / 64;
     std::shared_ptr<Accumulators> into = continued(group, p, registers);
+    const bool continues = into != nullptr;
     if (!into) {
         into = fresh(group, p, registers, one.adds);
         group.unwaited.push_back(into);
@@ -147,6 +149,8 @@ static void begin(Block& b, Warpgroup& group, const void* code) {
     WarpgroupOperation operation{&p, one.a, one.b, one.adds, into, {}, code};
     if (p.a_in_registers)
         for (const Warpgroup::Call& call : group.calls) operation.registers.push_back(*call.registers);
+    if (Trace* trace = b.worker->trace)
+        trace_product(*trace, b, group, one.fiber->number, operation, tile_in(b, one.a), tile_in(b, one.b), continues);
     group.pending.push_back(std::move(operation));
     group.issued++;
     if (group.pending.size() > most_pending) compute_until(b, group, group.computed + 1);
@@ -184,7 +188,10 @@ void warpgroup_multiply(const WarpgroupProduct& product, void* const* d, uint64_
 
 // ---- groups, and waiting for them -----------------------------------------------------------------------------------
 
-void warpgroup_fence() {}
+void warpgroup_fence() {
+    Block& b = block();
+    if (b.worker->trace) trace_warpgroup_fence(*b.worker->trace, b);
+}
 
 void warpgroup_commit() {
     Block& b = block();
@@ -218,11 +225,14 @@ void warpgroup_wait(uint32_t prior) {
     if (b.warpgroups.empty()) return;
     Worker& w = *b.worker;
     w.in_kernel = 0;
+    b.running->code = __builtin_return_address(0);
     Warpgroup& group = group_of(b, b.running->number);
     const unsigned int thread = b.running->number % warpgroup_threads;
     auto& ends = group.groups[thread].ends;
+    const bool waits = !ends.empty();
     uint64_t until = 0;
     for (; ends.size() > prior; ends.pop_front()) until = ends.front();
+    if (w.trace) trace_warpgroup_waits(*w.trace, b, group, until, waits, prior);
     compute_until(b, group, until);
     for (const auto& sums : group.unwaited)
         if (sums->latest < until && !sums->given[thread]) give(*sums, thread);

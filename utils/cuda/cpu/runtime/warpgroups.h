@@ -67,7 +67,7 @@ constexpr uint32_t pending_pattern(ptx::Type type, uint64_t product, unsigned in
 }
 
 // Adds a product to its accumulators (warpgroup_products.cpp). `shared` is where the block's shared memory begins.
-void multiply(const WarpgroupOperation& operation, const unsigned char* shared, const struct Tile& a,
-              const struct Tile& b);
+void multiply(const WarpgroupOperation& operation, const unsigned char* shared, const struct SharedTile& a,
+              const struct SharedTile& b);
 
 }  // namespace cuda_on_cpu

@@ -25,6 +25,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     Block& b = block();
     if (TracedThread& t = b.traced->threads[b.running->number]; t.stored.address) look_at_stored(b, t);
     uintptr_t a = reinterpret_cast<uintptr_t>(address);
+    if (!b.traced->products.threads.empty()) touches_register(b, a, bytes, op, code);
     const uintptr_t place = reinterpret_cast<uintptr_t>(code) * 4 + uintptr_t(op);
     // A struct takes as many accesses as its alignment makes necessary.
     auto width = [&](const Region& r) {

@@ -64,6 +64,7 @@ void trace_block_begins(Trace& t, Block& b) {
     tb->in_flight = 0;
     tb->barriers.clear();
     tb->reached.clear();
+    tb->products = {};
     if (b.variables.empty()) tb->shared.clear();
     t.order.begin_block(tb->order, b.threads);
     if (t.recorder) t.recorder->block_begins(b);

@@ -6,6 +6,7 @@ from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
 from utils.cuda.cpu.trace.source import array_dimensions
+from utils.cuda.cpu.trace.warpgroups import about_warpgroup
 from utils.cuda.cpu.trace.words import (
     at,
     counted,
@@ -326,4 +327,5 @@ _SENTENCES = {
     "refused_launch": _refused_launch,
     "box": about_box,
     "map_fence": about_map,
+    "warpgroup": about_warpgroup,
 }

@@ -11,6 +11,7 @@
 #include "races.h"
 #include "requests.h"
 #include "trace.h"
+#include "warpgroups.h"
 #include "../guard/space.h"
 
 namespace cuda_on_cpu {
@@ -140,6 +141,7 @@ struct TracedBlock {
         size_t bytes;
     };
     std::map<uint32_t, Reach> reached;
+    TracedProducts products;
 };
 
 // An asynchronous copy, as the access at one of its ends sees it.
@@ -204,6 +206,7 @@ public:
     // A thread of block `b`, or what acts for it, touches the shared memory of a peer.
     void reaches(Block& b, Block& peer, uintptr_t a, size_t bytes, const Party& who, unsigned int thread,
                  const Region& region);
+    void touches_register(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     void touches_barrier(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     bool in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool uninitialized);
     void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "../launch.h"
 #include "fragments.h"
 
 namespace cuda_on_cpu {
