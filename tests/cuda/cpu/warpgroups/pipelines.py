@@ -11,7 +11,8 @@ template <int left>
 __device__ void wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(left) : "memory"); }
 __device__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ unsigned long long tile(const void* p, int stride = 1024) {
-    return (unsigned long long)((at(p) & 0x3ffff) >> 4) | 1ull << 16 | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
+    unsigned long long start = (at(p) & 0x3ffff) >> 4, rows = stride >> 4;
+    return start | 1ull << 16 | rows << 32 | 1ull << 62;
 }
 template <int adds>
 __device__ void multiply(float (&d)[4], unsigned long long a, unsigned long long b) {
@@ -29,8 +30,8 @@ __device__ void put(float* d, const float (&s)[4]) {
     int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
     for (int e = 0; e < 4; e++) d[(warp * 16 + lane / 4 + e / 2 * 8) * 8 + lane % 4 * 2 + e % 2] = s[e];
 }
-enum { right, no_fence, fence_too_early, no_proxy_fence, no_barrier, no_wait, too_lax, no_commit, read_early, moved_early,
-       overwritten, wrong_stride, misaligned, strays, part_filled, other_shape };
+enum { right, no_fence, fence_too_early, no_proxy_fence, no_barrier, no_wait, too_lax, no_commit, read_early,
+       moved_early, overwritten, wrong_stride, misaligned, strays, part_filled };
 """
 
 # One group is in flight while the next stage is filled.

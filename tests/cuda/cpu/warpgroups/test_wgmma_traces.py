@@ -1,4 +1,4 @@
-"""What a launch and a trace say of kernels that use wgmma against its rules, and that they say nothing of right ones."""
+"""What a launch and a trace say of kernels that use wgmma against its rules; they say nothing of right ones."""
 
 import pytest
 import torch
