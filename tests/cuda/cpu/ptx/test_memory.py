@@ -65,6 +65,15 @@ __global__ void atomics(unsigned int* x, float* f, unsigned int* out, __half2* h
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1]; nanosleep.u32 20;" : "=r"(old) : "l"(x + 4) : "memory");
     out[64 + i] = old;
 }
+__global__ void hints(float* x, int* out) {  // 2 rows of 32, of which one loses its values
+    unsigned long long policy;
+    asm volatile("createpolicy.range.global.L2::evict_last.L2::evict_first.b64 %0, [%1], 128, 256;"
+                 : "=l"(policy) : "l"(x));
+    asm volatile("ld.global.L2::cache_hint.b32 %0, [%1], %2;" : "=r"(out[0]) : "l"(x), "l"(policy));
+    asm volatile("prefetchu.L1 [%0]; applypriority.global.L2::evict_normal [%0], 128; pmevent 3;" :: "l"(x));
+    asm volatile("discard.global.L2 [%0], 128;" :: "l"(x + 32) : "memory");
+    x[33] = 2;
+}
 __global__ void copies(const float4* x, float4* y) {
     __shared__ float4 s[4][32];
     int i = threadIdx.x;
@@ -88,7 +97,7 @@ __global__ void copies(const float4* x, float4* y) {
 
 @pytest.fixture(scope="module")
 def kernels():
-    names = ["spaces", "together", "atomics", "copies"]
+    names = ["spaces", "together", "atomics", "hints", "copies"]
     return dict(zip(names, compile_kernels(SOURCE, names), strict=True))
 
 
@@ -123,6 +132,15 @@ def test_atomics(kernels):
     assert x[:3].tolist() == [64, 189, 64 % 7] and x[3] != 5 and x[4] == 9
     assert f.tolist() == [32, 0, 64, 128] and h.tolist() == [64, 128]
     assert out.tolist() == [1] * 64 + [9] * 64
+
+
+def test_hints_change_nothing_and_discarded_bytes_are_lost(kernels):
+    x, out = torch.ones(3, 32), torch.zeros(1, dtype=torch.int32)
+    kernels["hints"][1, 1](x, out)
+    lost = torch.full((32,), float("nan"))
+    lost[1] = 2
+    torch.testing.assert_close(x, torch.stack([torch.ones(32), lost, torch.ones(32)]), equal_nan=True)
+    assert out.item() == 0x3F800000
 
 
 def test_asynchronous_copies(kernels):

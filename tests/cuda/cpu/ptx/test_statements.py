@@ -93,7 +93,7 @@ REFUSED = [
     ('mov.u32 %0, 1;"\n"nothing.u32 %0, 1;', 4, "`nothing`", False),
     ("cp.async.cg.shared.global [%0], [%1], 8;", 3, "copies 16 bytes, not 8", False),
     ("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%0}, 0, 0, 0, 0, 1, 1, 1, 0, 0;", 3, "needs a GPU", True),
-    ("prefetchu.L1 [%0];", 3, "needs a GPU", True),
+    ("discard.global.L2 [%1], 64;", 3, "takes 128 bytes", False),
     ("tcgen05.wait::ld.sync.aligned;", 3, "needs an sm_100", True),
     ("bar.sync 1, 64;", 3, "takes 1", False),
     ("bar.sync 1;", 3, "barrier 0 of the whole block", True),

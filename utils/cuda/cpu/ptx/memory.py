@@ -128,7 +128,31 @@ def _prefetch(use):
     return ";"
 
 
+def _line_of_cache(use):
+    """The address of discard and applypriority, which concern 128 bytes each."""
+    use.count(2)
+    size = use.operands[1]
+    if not isinstance(size, Immediate) or size.value != 128:
+        raise use.refused("takes 128 bytes, as a constant")
+    return use.address(0, use["ss"])
+
+
+def _discard(use):
+    return f"{PTX}discard({_line_of_cache(use)});"
+
+
+def _applypriority(use):
+    _line_of_cache(use)
+    return ";"
+
+
 def _createpolicy(use):
+    return use.set("0ull")
+
+
+def _createpolicy_of_range(use):
+    use.count(4)
+    use.address(1, "global")
     return use.set("0ull")
 
 
@@ -178,5 +202,14 @@ ROWS = [
         _createpolicy,
         "",
     ),
+    (
+        "createpolicy range ss=global? first=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged "
+        "second=L2::evict_first|L2::evict_unchanged? b64",
+        _createpolicy_of_range,
+        "",
+    ),
     ("createpolicy cvt L2 b64", _createpolicy, ""),
+    ("prefetchu level=L1", _prefetch, ""),
+    ("applypriority ss=global? level=L2::evict_normal", _applypriority, ""),
+    ("discard ss=global? level=L2", _discard, ""),
 ]

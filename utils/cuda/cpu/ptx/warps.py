@@ -57,6 +57,14 @@ def _bar(use):
     )
 
 
+def _pmevent(use):
+    """Counters of a profiler, which is not there."""
+    use.count(1)
+    if not isinstance(use.operands[0], Immediate):
+        raise use.refused("takes a constant")
+    return ";"
+
+
 ROWS = [
     ("shfl sync mode=up|down|bfly|idx b32", _shfl, ""),
     ("vote sync op=all|any|uni pred", "vote_{op}", "pred pred b32"),
@@ -79,4 +87,5 @@ ROWS = [
     ("nanosleep u32", "nanosleep", "- u32"),
     ("trap", "trap", "-"),
     ("brkpt", "trap", "-"),
+    ("pmevent mask?", _pmevent, ""),
 ]

@@ -39,6 +39,13 @@ __forceinline__ void store(char* p, Elements<T, count> x) {
     else *(Elements<T, count>*)p = x;
 }
 
+// Whoever reads these bytes before something else is written finds anything: here NaN.
+__forceinline__ void discard(char* p) {
+    Elements<uint64_t, 16> anything;
+    for (uint64_t& word : anything.of) word = ~0ull;
+    store<uint64_t, 16>(p, anything);
+}
+
 // Accesses by which threads wait for each other: whoever asks again and again lets the others go on.
 template <class T, int count>
 CUDA_ON_CPU_OPAQUE Elements<T, count> load_strong(const char* p) {
