@@ -43,7 +43,7 @@ def compile_kernels(source, names, options=(), verbose=False):
         from utils.cuda.cpu.module import modules
     compiled = modules(source, names, options, verbose=verbose, judge=judge)
     session.begin()
-    return [Kernel(source, *which, options, on) for which in zip(names, chosen, compiled, strict=True)]
+    return [Kernel(source, *which, options, on, names) for which in zip(names, chosen, compiled, strict=True)]
 
 
 class Kernel:
@@ -59,9 +59,10 @@ class Kernel:
     and RuntimeError for what the GPU or the CPU engine refuses, or for a fault on the CPU.
     """
 
-    def __init__(self, source, name, chosen, module, options, device):
+    def __init__(self, source, name, chosen, module, options, device, together=()):
         __tracebackhide__ = True
         self.source, self.name, self.options, self.device = source, name, options, device
+        self._together = together
         self.cooperative, self._module = chosen.cooperative, module
         self.parameters = parameters(module.signature, module.sizes, chosen.names)
 
@@ -96,7 +97,7 @@ class Kernel:
         `max_problems` problems, and gives up on a thread after `max_steps` steps (basic blocks of the compiled code).
         Returns a `utils.cuda.cpu.trace.trace.Trace`.
         """
-        return Tracer(self.source, self.name, self.options)
+        return Tracer(self.source, self.name, self.options, self._together)
 
     @property
     def ptx(self):
@@ -139,17 +140,19 @@ class Kernel:
 
 
 class Tracer:
-    """`Kernel.trace` without a compiled kernel: only the traced one is built, when it is first launched."""
+    """`Kernel.trace` without a compiled kernel: only the traced one is built, when it is first launched, with the
+    kernels of `together`, of which it is one."""
 
-    def __init__(self, source, name, options=()):
+    def __init__(self, source, name, options=(), together=()):
         __tracebackhide__ = True
         self.source, self.name, self.options = plain("cuda_src", source), name, options
         self.chosen = chosen_kernel(self.source, name)
+        self.together = list(together) or [name]
 
     @property
     def judge(self):
         """What has NVIDIA's compiler judge the text, for the GPU that the engine behaves like now (verdict.py)."""
-        return verdict.on_kernels(self.source, [self.name], self.options)
+        return verdict.on_kernels(self.source, self.together, self.options)
 
     def __repr__(self):
         return f"<trace of {self.name}: call it as a launch, {self.name}.trace[blocks, threads](...)>"

@@ -178,16 +178,14 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
 
 
 def _translated(which, source, traced=False, **options):
-    """C++ for the CPU, in a trace with marks around local arrays. `which` names the source in messages.
-
-    Raises CompileError for a source that cannot be translated for the CPU.
-    """
+    """C++ for the CPU; `which` names the source in messages. Raises CompileError for one that cannot be translated."""
     __tracebackhide__ = True
     from utils.cuda.cpu.local_arrays import with_marks  # here: loading an earlier build needs none of it
     from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
+    from utils.cuda.cpu.wrappers import with_wrappers_inlined
 
     try:
-        return translate(with_marks(source) if traced else source, **options)
+        return translate(with_wrappers_inlined(with_marks(source)) if traced else source, **options)
     except TranslationError as error:
         raise refused(which, source, error.line, str(error), needs_gpu=isinstance(error, NeedsGPU)) from None
 

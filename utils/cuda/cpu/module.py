@@ -18,10 +18,12 @@ from utils.cuda.cpu.profile import behave_like_chosen
 __all__ = ["Module", "module", "modules"]
 
 
-def module(source, name, options=(), traced=False, verbose=False, judge=None, recorded=False) -> "Module":
-    """The kernel `name` of CUDA C++ text, built now or earlier. Raises CompileError, ToolchainError."""
+def module(source, name, options=(), traced=False, verbose=False, judge=None, recorded=False, together=()) -> "Module":
+    """The kernel `name` of CUDA C++ text, built now or earlier, with those of `together`, of which it is one. Raises
+    CompileError, ToolchainError."""
     __tracebackhide__ = True
-    return modules(source, [name], options, traced, verbose, judge, recorded)[0]
+    names = list(together) or [name]
+    return modules(source, names, options, traced, verbose, judge, recorded)[names.index(name)]
 
 
 def modules(source, names, options=(), traced=False, verbose=False, judge=None, recorded=False) -> "list[Module]":

@@ -35,4 +35,4 @@ WRAPS = [f"-Wl,--wrap={name}" for name in (*_ACCESSES, *_PLACES, *(f"_ZN11cuda_o
 def recorded_flags(traced) -> list[str]:
     """The compiler's flags, from those for a trace: no optimization, debug information, a hook at each comparison."""
     kept = [flag for flag in traced if flag not in ("-O2", "-g1")]
-    return ["-O0", "-g", *kept, "-fno-omit-frame-pointer", "-fsanitize-coverage=trace-cmp"]
+    return ["-O0", "-g", "-DCUDA_ON_CPU_RECORDED", *kept, "-fno-omit-frame-pointer", "-fsanitize-coverage=trace-cmp"]

@@ -194,8 +194,9 @@ __global__ void beyond(const float* x) {{
 }}
 """
     trace = compile_kernel(source, "beyond").trace[1, 64](torch.randn(64))
-    (problem,) = trace.problems
+    problem, *left = trace.problems
     assert problem.kind == "out_of_bounds" and problem.line == 5 and "writes s[64]" in problem.message
+    assert [other.kind for other in left] == ([] if wait else ["asynchronous"])
     assert problem.count == 1
     assert trace.requests.requests.tolist() == [2, 2]  # the load and the store of two warps
 
@@ -344,7 +345,7 @@ def test_a_copy_that_nobody_has_waited_for_is_not_there_and_a_trace_reports_it(m
         for problem in trace.problems:
             assert problem.kind == "uninitialized" and problem.source.endswith("// own")
             assert problem.thread == problem.other_thread and "before the asynchronous copy to it" in problem.message
-            assert "__pipeline_wait_prior(0);" in problem.hint
+            assert "__pipeline_wait_prior(0)" in problem.hint
     others[1, 64](x, out)
     assert torch.equal(out[0], x[:32].flip(0)) and out[1].isnan().all()
     problem = others.trace[1, 64](x, out).problems[0]

@@ -162,7 +162,11 @@ def test_loads_are_those_that_nvcc_makes(tiles):
         ),
         ("race", r"both write c\[1\]: one in .*c\[lane\] = 1.*, the other in .*store_matrix_sync", {"which": 8}),
         ("out_of_bounds", r"\(12,0,0\) .* reads a\[264\] to a\[265\], but a has 256 elements", {"stride": 24}),
-        ("trap", r"\(0,0,0\) .* wmma::load_matrix_sync with a stride of 20 elements: .* multiple of 8", {"stride": 20}),
+        (
+            "misaligned",
+            r"\(0,0,0\) .* wmma::load_matrix_sync with a stride of 20 elements: .* multiple of 8",
+            {"stride": 20},
+        ),
         ("divergent_barrier", r"load_matrix_sync\(\), but its warp has only 16 lanes", {"threads": 16}),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_trace_of_the_kernel_with_ldmatrix_and_mma(unjudged):
     a, b, c = torch.randn(n, depth).bfloat16(), torch.randn(depth, n).bfloat16(), torch.zeros(n, n)
     trace = Tracer(BENCH.read_text(), "matmul_mma")[1, 128](a, b, c, n, depth, outputs=[c])
     assert trace.problems == []
-    rows = trace.requests[trace.requests["source"].str.contains("ldmatrix")]
+    rows = trace.requests[trace.requests["source"].str.contains("load_4")]
     # 4 warps, 6 steps of 16, 2 instructions each of either form; 4 passes each, thanks to the swizzle.
     assert list(zip(rows["requests"], rows["wavefronts"], rows["bank_conflicts"], strict=True)) == [(48, 192, 0)] * 2
 
@@ -102,7 +102,7 @@ WRONG = {
     "overwritten": (
         "}\n        __syncthreads();  // without it, the next",
         "}\n        // without it, the next",
-        "ldmatrix",
+        "load_4",
     ),
     "without_swizzle": ("(piece ^ row % 8) * 8", "piece * 8", None),
 }
@@ -117,7 +117,7 @@ def test_traces_of_kernels_with_a_mistake(mistake, unjudged):
     a, b, c = torch.randn(n, depth).bfloat16(), torch.randn(depth, n).bfloat16(), torch.zeros(n, n)
     trace = Tracer(source.replace(right, wrong), "matmul_mma")[1, 128](a, b, c, n, depth)
     if message is None:
-        rows = trace.requests[trace.requests["source"].str.contains("trans")]
+        rows = trace.requests[trace.requests["source"].str.contains("load_4_transposed")]
         assert trace.problems == [] and rows["bank_conflicts"].sum() == 7 * rows["wavefronts"].sum() / 8
     else:
         assert any(message in problem.message for problem in trace.problems), trace.problems

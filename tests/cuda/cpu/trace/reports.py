@@ -29,7 +29,7 @@ def at(line, n=0):
 def lines(positions):
     """The line of each position from `at`; those below 100 have none."""
     assert len(set(positions)) == len(positions) and all(type(position) is int for position in positions)
-    return [position // 100 or None for position in positions]
+    return [[position // 100] if position >= 100 else [] for position in positions]
 
 
 def traced(*problems, sites=(), source=SOURCE, kernel="kernel", **report):

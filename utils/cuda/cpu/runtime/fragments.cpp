@@ -94,9 +94,12 @@ static Part begin(const Tile& tile, const void* memory, unsigned int stride, boo
     const unsigned int bits = bits_of(tile.type);
     // The guide says 16 bytes, but nothing of whole numbers of 8 and 32 bits and of double: what nvcc's loads need.
     const unsigned int step = bits == 8 ? 32 : bits == 64 || tile.type == ptx::Type::s32 ? 64 : 128;
-    if (stride * bits % step)
-        fail(wrong_copy, std::string("calls ") + name + " with a stride of " + std::to_string(stride) +
-                             " elements: it must be a multiple of " + std::to_string(step / bits));
+    if (stride * bits % step) {
+        std::string why = std::string("calls ") + name + " with a stride of " + std::to_string(stride) +
+                          " elements: it must be a multiple of " + std::to_string(step / bits);
+        if (w.trace) trace_wrong_stride(*w.trace, memory, std::move(why), access, code);
+        fail(wrong_copy, std::move(why));
+    }
     // The guide says 32 bytes. nvcc relies on less, and so do NVIDIA's own samples for less than 16 bits.
     const size_t needed = bits < 16 ? 16 : 32;
     if (w.trace && reinterpret_cast<uintptr_t>(memory) % needed)

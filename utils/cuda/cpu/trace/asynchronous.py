@@ -84,6 +84,10 @@ def _unfenced(p):
 
 def _misused(p):
     text, other = p.text, p.other
+    if p.under_way and not text:
+        message = f"{thread_of(p)} leaves the kernel while its asynchronous copy to {element(p)} is under way{at(p)}"
+        hint = "Wait for all copies before the end, as with `cp.async.wait_all`, or do not begin what nobody uses."
+        return message, hint
     if text.startswith("ends before"):
         message = f"{thread_of(p)} ends while the {p.by} that it begins{in_line(p)} may still read shared memory"
         return message, "Commit it and wait with `cp.async.bulk.wait_group.read 0` before the thread ends."

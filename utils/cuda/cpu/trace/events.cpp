@@ -72,6 +72,7 @@ void trace_block_begins(Trace& t, Block& b) {
 
 void trace_block_ends(Trace& t, Block& b) {
     for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
+    if (b.traced->in_flight && !b.traced->stopped) t.left_in_flight(b);
     if (t.recorder) t.recorder->block_ends(b);
 }
 
@@ -223,6 +224,7 @@ void trace_stuck(Trace& t, Block& b) {
         p.text = f->function;
         p.ended = why;
         t.add(std::move(p));
+        b.traced->stopped = true;
         return;
     }
     if (!waits || b.traced->stopped) return;

@@ -28,32 +28,43 @@ def load_address(function) -> int:
     return found.base
 
 
-def source_lines(library, base, returns) -> list[int | None]:
-    """The line in 'cuda_src' of each return address, None if it has none. `library` begins at `base` in memory."""
-    return [place and place[1] for place in source_places(library, base, returns, {"cuda_src"})]
+def source_lines(library, base, returns) -> list[list[int]]:
+    """The lines in 'cuda_src' of each return address: the innermost, then those that call it. Empty if it has none.
+    `library` begins at `base` in memory."""
+    return [[line for _, line in places] for places in source_places(library, base, returns, {"cuda_src"})]
 
 
-def source_places(library, base, returns, names) -> list[tuple[str, int] | None]:
-    """The file and the line of each return address, None if it is in no file of `names`.
+def source_places(library, base, returns, names) -> list[list[tuple[str, int]]]:
+    """Where each return address is in the files of `names`, as (file, line), also in functions that were inlined into
+    one another: the innermost comes first. Empty if it is in none of them.
 
-    A return address is after the call it belongs to, so the byte before it is looked up. If functions were inlined into
-    one another, the learner's innermost one is taken.
+    A return address is after the call it belongs to, so the byte before it is looked up.
     """
     offsets = [max(0, pc - 1 - base) for pc in returns]
-    asked = [hex(offset) for offset in offsets]
+    known = _known.setdefault(library, {})
+    if asked := [offset for offset in dict.fromkeys(offsets) if offset not in known]:
+        known.update(_looked_up(library, asked))
+    return [[place for place in known.get(offset, ()) if place[0] in names] for offset in offsets]
+
+
+_known = {}  # by library and offset: builds are never changed, and every trace of one asks again
+
+
+def _looked_up(library, offsets) -> dict[int, list[tuple[str, int]]]:
+    """The places of each offset, innermost first; a path that is not a plain name is there under both."""
     if tool := shutil.which("addr2line"):
         command = [tool, "-a", "-i", "-e", library]
     elif tool := shutil.which("llvm-symbolizer"):
         command = [tool, "--print-address", "--inlines", "--functions=none", f"--obj={library}"]
     else:
-        return [None] * len(offsets)
-    printed = subprocess.run(command, input="\n".join(asked), capture_output=True, text=True).stdout
+        return {}
+    printed = subprocess.run(command, input="\n".join(map(hex, offsets)), capture_output=True, text=True).stdout
     places, at = {}, None
     for text in printed.splitlines():
         place = re.match(r"(?P<path>.*?(?P<name>[^/]*)):(?P<line>\d+)", text)
         if re.fullmatch(r"0x[0-9a-f]+", text):
             at = int(text, 16)
         elif place and at is not None:
-            for name in {place["path"], place["name"]} & names:
-                places.setdefault(at, (name, int(place["line"])))
-    return [places.get(offset) for offset in offsets]
+            for name in dict.fromkeys((place["path"], place["name"])):
+                places.setdefault(at, []).append((name, int(place["line"])))
+    return places

@@ -11,6 +11,7 @@
 namespace cuda_on_cpu {
 
 static constexpr unsigned char mark = 0xFF;  // NaN as floating point, -1 as an integer
+constexpr unsigned char unset_byte = 0xFE;  // in local variables that have no value (build.py)
 static void fill_marks(unsigned char* marks) { memset(marks, mark, local_marks); }
 static const unsigned char* changed_mark(const unsigned char* marks) {
     const unsigned char* end = marks + local_marks;
@@ -128,6 +129,10 @@ void local_begins(const char* name, void* front, size_t bytes, size_t element, s
     block().traced->threads[block().running->number].locals.push_back({name, begin, begin + bytes, element, alignment});
 }
 
+void local_is_unset(void* value, size_t bytes) {
+    if (tracing && in_thread()) memset(value, unset_byte, bytes);
+}
+
 void local_ends(void* front) {
     if (!tracing || !in_thread()) return;
     auto& locals = block().traced->threads[block().running->number].locals;
@@ -197,12 +202,32 @@ bool Trace::in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* co
     return true;
 }
 
-// A trace fills local variables that have no value with this byte (build.py).
-constexpr unsigned char unset_byte = 0xFE;
+// A block has ended, and copies have begun that nobody has waited for. One that was used too early has been reported.
+void Trace::left_in_flight(Block& b) {
+    TracedBlock& tb = *b.traced;
+    std::vector<uint32_t> told;
+    for (const Problem& p : problems)
+        if (p.under_way) told.push_back(uint32_t(p.other.code - module_begin));
+    for (size_t at = 0; at < tb.flights.size(); at++) {
+        const TracedBlock::Flight& flight = tb.flights[at];
+        if (!flight.count || std::find(told.begin(), told.end(), flight.code) != told.end()) continue;
+        told.push_back(flight.code);
+        const uintptr_t a = reinterpret_cast<uintptr_t>(b.arena.get()) + at;
+        Problem p;
+        p.kind = "asynchronous";
+        p.under_way = true;
+        p.who = {module_begin + flight.code, Op::store, b.block, thread_place(b, flight.thread), false};
+        place_in(p, find_shared(b, a, 1), a);
+        p.bytes = p.element;
+        add(std::move(p));
+    }
+}
 
 // Whether the last store of a thread has stored what a local variable holds that was never set.
 void Trace::look_at_stored(Block& b, TracedThread& t) {
     const auto stored = std::exchange(t.stored, {});
+    for (const Problem& p : problems)
+        if (p.unset && !p.text.empty()) return;  // it was multiplied, and has been reported there
     const auto* bytes = reinterpret_cast<const unsigned char*>(stored.address);
     for (size_t word = 0; word + 4 <= stored.bytes; word += 4) {
         if (!std::all_of(bytes + word, bytes + word + 4, [](unsigned char c) { return c == unset_byte; })) continue;
@@ -264,6 +289,18 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
 
 void trace_misaligned(Trace& t, const void* address, size_t needs, Access access, const void* code) {
     t.misaligned(address, needs, Op(int(access)), code);
+}
+
+void trace_wrong_stride(Trace& t, const void* tile, std::string text, Access access, const void* code) {
+    Block& b = block();
+    bool ignore;
+    Problem p;
+    p.kind = "misaligned";
+    p.text = std::move(text);
+    p.who = party(b, *b.running, code, Op(int(access)));
+    place_in(p, t.find(b, reinterpret_cast<uintptr_t>(tile), 1, ignore), reinterpret_cast<uintptr_t>(tile));
+    t.add(std::move(p));
+    t.stop_thread(b);
 }
 
 void trace_access(Trace& t, const void* address, size_t bytes, Access access, const void* code) {

@@ -30,7 +30,7 @@ def problems(report, executable, texts) -> list[tuple[str, Problem]]:
     for record in found.get("problems", ()):
         record["region"] = kernel_parameter(record["region"], kernels)
         sides = [int(side["pc"], 16) for side in (record, record.get("other") or record)]
-        places = [place for place in source_places(executable, 0, sides, names.keys()) if place]
+        places = [place for places in source_places(executable, 0, sides, names.keys()) for place in places[:1]]
         by_file.setdefault(places[0][0] if places else next(iter(names)), []).append(record)
     return [
         (name, problem)
@@ -43,6 +43,6 @@ def _recorded(records, report, executable, name, text):
     """The records of one source, with its lines."""
 
     def lines(positions):
-        return [place and place[1] for place in source_places(executable, 0, positions, {name})]
+        return [[line for _, line in places] for places in source_places(executable, 0, positions, {name})]
 
     return read({"problems": records, "shared": report.get("shared", ())}, text, lines)

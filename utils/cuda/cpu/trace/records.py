@@ -10,6 +10,8 @@ from utils.cuda.cpu.trace.source import (
     array_of_line,
     coordinates,
     guard,
+    line_of,
+    lines_of_asm,
     waits_between,
     where_to_wait,
 )
@@ -115,12 +117,15 @@ class Recorded:
 def read(report, source, lines) -> Recorded:
     """What `report` says, the dictionary from the runtime's JSON.
 
-    `lines` is called once, with a list of code positions; for each it returns a line number of `source`, or None.
+    `lines` is called once, with a list of code positions; for each it returns the line numbers of `source`, the
+    innermost first where functions were inlined into one another.
     """
     problems, sites = report.get("problems", ()), report.get("sites", ())
     places = [*sites, *problems, *(p["other"] for p in problems if p.get("other"))]
     positions = list(dict.fromkeys(filter(None, map(_position, places))))
-    line_at = dict(zip(positions, lines(positions), strict=True)) if positions else {}
+    asm = lines_of_asm(source)
+    found = lines(positions) if positions else ()
+    line_at = {position: line_of(at, asm) for position, at in zip(positions, found, strict=True)}
     texts = dict(enumerate((text.strip() for text in lines_of(source)), 1))
     shapes = {shared["name"]: array_dimensions(shared.get("type") or "") for shared in report.get("shared", ())}
 

@@ -77,7 +77,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     """Run `kernel.trace[blocks, threads, shared_bytes](*args, ...)`: a `Trace`. `kernel` is a Tracer (kernel.py)."""
     __tracebackhide__ = True
     order, limits = _seed(order), [_positive(max_problems, "max_problems"), _positive(max_steps, "max_steps")]
-    compiled = module(kernel.source, kernel.name, kernel.options, traced=True, judge=kernel.judge)
+    compiled = _compiled(kernel, judge=kernel.judge)
     wanted = parameters(compiled.signature, compiled.sizes, kernel.chosen.names)
     packed(kernel.name, wanted, args, None, compiled.encoded)  # only the checks
     tensors = {i: tensor.detach() for i, arg in enumerate(args) if (tensor := tensor_of(arg)) is not None}
@@ -96,6 +96,13 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     return Trace(kernel.name, kernel.source, read(report, kernel.source, lines), after, record)
 
 
+def _compiled(kernel, **how):
+    """The module of a kernel, built to be traced, with those that are built together with it."""
+    __tracebackhide__ = True
+    more = {"together": kernel.together} if len(kernel.together) > 1 else {}
+    return module(kernel.source, kernel.name, kernel.options, traced=True, **more, **how)
+
+
 def _record(launch, gpu, trace, blocks, steps):
     """Repeat a traced launch, built as written, and record it: `Trace.recording`."""
     __tracebackhide__ = True
@@ -103,7 +110,7 @@ def _record(launch, gpu, trace, blocks, steps):
 
     kernel = launch.kernel
     with behaving_like(gpu):
-        compiled = module(kernel.source, kernel.name, kernel.options, traced=True, recorded=True)
+        compiled = _compiled(kernel, recorded=True)
         address = compiled.library.cuda_on_cpu_launch_0
         recorder = Recorder(compiled.path, compiled.library, address, trace, blocks, steps)
         recorder.notes += _resized(launch)

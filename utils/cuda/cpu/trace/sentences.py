@@ -127,7 +127,7 @@ def _race(p):
         if p.in_step:
             why = "with no `__syncwarp()` between them"
         elif p.under_way:
-            why = "while that copy is under way: it may write at any time until `__pipeline_wait_prior`"
+            why = "while that copy is under way: it may write at any time until its thread has waited for it"
         elif p.copied:
             why = "with no barrier between this and the wait for that copy"
     else:
@@ -228,8 +228,8 @@ def _uninitialized(p):
             f"{thread_of(p)} {does_to(p.op, element(p))} before the asynchronous copy to it{in_line(p.other)} is done"
         )
         message += at(p)
-        hint = "Commit the copies, wait for them with `__pipeline_wait_prior(0);`, then `__syncthreads();`. "
-        return message, hint + "A number above 0 leaves out that many of the newest commits."
+        hint = "Commit the copies, wait for them, as with `cp.async.wait_group 0` or `__pipeline_wait_prior(0)`, then "
+        return message, hint + "`__syncthreads();`. A number above 0 leaves out that many of the newest commits."
     if p.space == "global":
         message = f"{thread_of(p)} {does_to(p.op, element(p))} before anything has been written to it{at(p)}"
         return message, f"torch.empty leaves memory as it was: make {p.region} with torch.zeros, or write it first."
@@ -262,6 +262,9 @@ def _unwritten(p):
 
 def _misaligned(p):
     if p.text:
+        if p.text.startswith("calls wmma::"):
+            hint = "Give the rows that much padding in memory, or copy the tile to such rows."
+            return f"{thread_of(p)} {p.text}{at(p)}", hint
         return about_box(p)
     size, needs, region = p.bytes, p.needs, p.region
     if region is None:

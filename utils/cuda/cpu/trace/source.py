@@ -1,14 +1,38 @@
 """What a trace reads from the learner's C++ text."""
 
+import functools
 import re
 from itertools import pairwise
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.ptx.headers import WORDS
 
 __all__ = ["Branch", "array_dimensions", "array_of_line", "branches", "coordinates", "guard", "kernel_parameter"]
-__all__ += ["parameter_type"]
+__all__ += ["line_of", "lines_of_asm", "parameter_type"]
 __all__ += ["waits_between", "where_to_wait", "without_comment"]
+
+
+@functools.lru_cache(maxsize=8)
+def lines_of_asm(source) -> set[int]:
+    """The lines of all `asm` statements."""
+    part = [token for token in cxx.tokens(source) if not token.directive]
+    found = set()
+    for k, token in enumerate(part):
+        if token.text in WORDS:
+            opens = next((i for i in range(k + 1, min(k + 4, len(part))) if part[i].text == "("), k)
+            found |= {*range(token.line, part[cxx.matching(part, opens) or opens].line + 1)}
+    return found
+
+
+def line_of(lines, asm):
+    """The line that a problem names: `lines` are those of functions inlined into one another, the innermost first.
+
+    That is the innermost, but a function that wraps an instruction, `copy_16(to, from)`, is named where it is called:
+    its `asm` statement, one of the lines `asm`, is the same for all. None if there is no line.
+    """
+    outside = [line for line in lines if line not in asm]
+    return (outside or lines or [None])[0]
 
 
 def array_dimensions(type_name) -> tuple[int, ...]:
@@ -95,6 +119,7 @@ class Branch(NamedTuple):
     returns: bool  # whether the statement leaves the kernel
 
 
+@functools.lru_cache(maxsize=8)  # asked several times about each problem
 def branches(source) -> list[Branch]:
     """Every branch and loop of a source, in text order: an inner one comes after the one around it."""
     part = [token for token in cxx.tokens(source) if not token.directive]
@@ -216,6 +241,11 @@ def _reached(source, line, expression) -> set[str]:
 
 def _function_around(source, line):
     """The tokens of the function that a line is in; all of them if there is none."""
-    defined = [d for d in (*cxx.functions(source), *cxx.declared_kernels(source)) if d.defined]
-    inside = [d.tokens for d in defined if d.tokens[0].line <= line <= d.tokens[-1].line]
+    inside = [tokens for tokens in _bodies(source) if tokens[0].line <= line <= tokens[-1].line]
     return inside[0] if inside else [token for token in cxx.tokens(source) if not token.directive]
+
+
+@functools.lru_cache(maxsize=8)
+def _bodies(source):
+    """The tokens of each function and of each kernel that the source defines."""
+    return [d.tokens for d in (*cxx.functions(source), *cxx.declared_kernels(source)) if d.defined]

@@ -211,6 +211,7 @@ public:
     bool in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool uninitialized);
     void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
     void look_at_stored(Block& b, TracedThread& t);
+    void left_in_flight(Block& b);
     void step(const void* code);
     void beat() { __atomic_store_n(&pulse, pulse + 1, __ATOMIC_RELAXED); }
     void call();

@@ -300,6 +300,12 @@ void touch(const void* address, size_t bytes, Access access, const void* code);
 #else  // g++ 11
 #define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread")))
 #endif
+// A function that only wraps an instruction (wrappers.py): its caller's line is named, too. A player shows its own.
+#ifdef CUDA_ON_CPU_RECORDED
+#define CUDA_ON_CPU_WRAPPER
+#else
+#define CUDA_ON_CPU_WRAPPER __attribute__((always_inline))
+#endif
 }  // namespace cuda_on_cpu
 #include "locals.h"
 namespace cuda_on_cpu {

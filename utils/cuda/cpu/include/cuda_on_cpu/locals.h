@@ -15,6 +15,7 @@ constexpr size_t local_marks = 1024;  // bytes on either side
 
 void local_begins(const char* name, void* front, size_t bytes, size_t element, size_t alignment);
 void local_ends(void* front);
+void local_is_unset(void* value, size_t bytes);
 
 template <class T>
 struct alignas(alignof(T) < 16 ? 16 : alignof(T)) LocalFront {
@@ -37,13 +38,16 @@ struct Local {
     LocalBack back;
 };
 
-// The same without an initial value.
+// The same without an initial value: as the compiler takes it for set by its constructor, that fills in the pattern by
+// which a trace recognises a value that was never set.
 template <class T>
 struct UnsetLocal {
     LocalFront<T> front;
     T value;
     LocalBack back;
-    UnsetLocal(const char* name) : front(name, sizeof(T)) {}
+    UnsetLocal(const char* name) : front(name, sizeof(T)) {
+        if (std::is_trivially_default_constructible_v<T>) local_is_unset(&value, sizeof(T));
+    }
 };
 
 }  // namespace cuda_on_cpu
