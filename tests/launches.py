@@ -62,7 +62,8 @@ _ALIGNMENT = 512  # what torch's allocator on the GPU gives every tensor; cudaMa
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of one kernel; the module's docstring shows how to write one. `shared_bytes` is dynamic memory."""
+    """One launch of one kernel; the module's docstring shows how to write one. `shared_bytes` is dynamic memory, and
+    `together` names kernels of the source that share one build on the engine, this one among them."""
 
     name: str
     source: str
@@ -72,6 +73,7 @@ class Launch:
     args: Callable[[], list]
     shared_bytes: int = 0
     outputs: tuple = ()
+    together: tuple = ()
 
     def __post_init__(self):
         if not re.fullmatch(r"[\w.-]+", self.name):
@@ -83,7 +85,7 @@ class Launch:
 
         args = self.args()
         outputs = [args[i] for i in self.outputs]
-        return Tracer(self.source, self.kernel)[self.grid, self.block, self.shared_bytes](
+        return Tracer(self.source, self.kernel, together=self.together)[self.grid, self.block, self.shared_bytes](
             *args, outputs=outputs, **options
         )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.recorded.corpus import FOUND, PAGE, page
-from tests.corpus.cases import CASES, KINDS, MAX_STEPS, ORDERS, answer, false_alarms
+from tests.corpus.cases import CASES, KINDS, MAX_STEPS, ORDERS, WAITING, answer, false_alarms
 from utils.cuda.cpu import module as engine
 
 BUGS = [case for case in CASES if case.twin]
@@ -21,10 +21,11 @@ SOUND = [case.twin for case in BUGS] + [case.launch for case in CLEAN]
 @pytest.fixture(scope="module")
 def built(unjudged):
     """Build what the tests trace, on all cores."""
-    traced = partial(engine.module, traced=True)
-    launches = {(launch.source, launch.kernel) for launch in [*(case.launch for case in BUGS), *SOUND]}
+    traced = partial(engine.modules, traced=True)
+    launches = [*(case.launch for case in BUGS), *SOUND]
+    builds = {(launch.source, launch.together or (launch.kernel,)) for launch in launches}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        wait([pool.submit(traced, *wanted) for wanted in launches])  # what does not build fails in its own test
+        wait([pool.submit(traced, source, list(names)) for source, names in builds])  # failures show in the tests
 
 
 @pytest.mark.usefixtures("built")
@@ -46,11 +47,15 @@ def test_nothing_is_said_of_a_sound_kernel(launch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_its_cases(kind):
-    assert sum(case.kind == kind for case in BUGS) >= (3 if kind in KINDS[4:] else 4)
+    assert sum(case.kind == kind for case in BUGS) >= (2 if kind in KINDS[7:] else 3 if kind in KINDS[4:] else 4)
 
 
-def test_every_file_is_a_case_and_marks_its_bug():
-    assert sorted(case.name for case in CASES) == sorted(path.stem for path in Path(__file__).parent.glob("*.cu"))
+def test_every_file_has_cases_which_mark_their_bugs():
+    assert {case.file for case in CASES} == {path.stem for path in Path(__file__).parent.glob("*.cu")}
+    assert len({case.name for case in CASES}) == len(CASES)
+    for case in CASES:
+        headings = re.findall(r"^// ---- (\w+):", case.launch.source, re.MULTILINE)
+        assert headings == [other.name for other in CASES if other.file == case.file] or not headings, case.file
     for case in BUGS:
         assert case.lines or case.kind == "unwritten", case.name
         by_launch = case.launch.shared_bytes != case.twin.shared_bytes
@@ -62,5 +67,6 @@ def test_the_page_is_the_one_that_the_program_writes():
     found = json.loads(FOUND.read_text())
     assert PAGE.read_text() == page(found)
     for case in CASES:  # measured on these very sources
-        assert found["cases"][case.name]["lines"] == list(case.lines), case.name
-    assert set(found["cases"]) == {case.name for case in CASES}
+        if case.name in found["cases"] or case.name not in WAITING:
+            assert found["cases"][case.name]["lines"] == list(case.lines), case.name
+    assert set(found["cases"]) | WAITING == {case.name for case in CASES}

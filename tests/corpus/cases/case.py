@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,6 +18,8 @@ KINDS = (
     "unwritten",
     "misaligned",
     "runaway",
+    "undefined_shuffle",
+    "asynchronous",
 )
 
 ORDERS = ("forward", "reversed", 1, 2)  # of blocks and threads; a bug is a bug in any of them
@@ -35,6 +38,7 @@ class Case:
     launch: Launch
     twin: Launch | None  # the mended one; None for a clean kernel
     who: Callable = field(default=lambda block, thread: True)
+    file: str = ""  # without '.cu'
 
     @property
     def name(self):
@@ -48,7 +52,7 @@ class Case:
     @property
     def lines(self):
         """The lines, counted from 1, on one of which the problem must be reported. None is marked for `unwritten`."""
-        marked = _marks(self.launch.source, self.kind)
+        marked = self._marks(self.kind)
         if self.kind == "runaway":  # a loop is left anywhere between its head and its end
             marked = [line for head in marked for line in _loop(self.launch.source, head)]
         return marked
@@ -56,12 +60,18 @@ class Case:
     @property
     def other_lines(self):
         """Where the other thread of a race or of a divergent barrier may be."""
-        return _marks(self.launch.source, "the other")
+        return self._marks("the other")
 
     @property
     def marked_lines(self):
         """All lines that have to do with the bug."""
-        return sorted({*_marks(self.launch.source, ""), *self.lines})
+        return sorted({*self._marks(""), *self.lines})
+
+    def _marks(self, text):
+        lines = _section(self.launch.source, self.name)
+        return [
+            number for number, line in lines if (mark := re.search(r"// BUG: (.*)$", line)) and text in ("", mark[1])
+        ]
 
 
 def answer(case, problems):
@@ -93,9 +103,17 @@ def _right_lines(case, problem):
     return problem.line in case.lines
 
 
-def _marks(source, text):
-    lines = enumerate(source.splitlines(), 1)
-    return [number for number, line in lines if (mark := re.search(r"// BUG: (.*)$", line)) and text in ("", mark[1])]
+def _section(source, name):
+    """The numbered lines of a case: the whole file, or what follows its heading, '// ---- name: ...'."""
+    lines, headings = [*enumerate(source.splitlines(), 1)], re.findall(r"^// ---- (\w+):", source, re.MULTILINE)
+    if not headings:
+        return lines
+    parts, heading = {}, None
+    for number, line in lines:
+        if found := re.match(r"// ---- (\w+):", line):
+            heading = found[1]
+        parts.setdefault(heading, []).append((number, line))
+    return parts[name]
 
 
 def _loop(source, head):
@@ -114,16 +132,30 @@ def _loop(source, head):
     return range(head, last + 1)
 
 
-def case(name, kernel, grid, block, args, shared_bytes=0, outputs=(), who=None, mended_shared_bytes=None):
+def case(name, kernel, grid, block, args, shared_bytes=0, outputs=(), who=None, mended_shared_bytes=None, file=None):
     """A case from its file. `outputs` is asked of the mended twin; of the bug only where it is left unwritten."""
-    source = (_FOLDER / f"{name}.cu").read_text()
+    source = (_FOLDER / f"{file or name}.cu").read_text()
     complete = Launch(name, source, kernel, grid, block, args, shared_bytes, tuple(outputs))
     if name.startswith("clean"):
-        return Case(complete, None)
+        return Case(complete, None, file=file or name)
     bug = complete if name.startswith("unwritten") else replace(complete, outputs=())
     shared = shared_bytes if mended_shared_bytes is None else mended_shared_bytes
     twin = replace(complete, name=f"{name}.mended", source=f"#define MENDED\n{source}", shared_bytes=shared)
-    return Case(bug, twin, who or (lambda block, thread: True))
+    return Case(bug, twin, who or (lambda block, thread: True), file or name)
+
+
+def case_in(file):
+    """`case` for a file that holds several."""
+    return partial(case, file=file)
+
+
+def together(*cases):
+    """Cases of one file: their kernels are built together."""
+    kernels = tuple(one.launch.kernel for one in cases)
+    return [
+        replace(one, launch=replace(one.launch, together=kernels), twin=replace(one.twin, together=kernels))
+        for one in cases
+    ]
 
 
 def zeros(*shape, dtype=torch.int32):
