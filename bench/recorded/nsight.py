@@ -33,9 +33,9 @@ class Count(NamedTuple):
     """One figure of a launch, as Nsight Compute and as the engine call it."""
 
     metrics: tuple  # of ncu: added up
-    space: str
-    op: str
-    column: str  # of Trace.requests
+    space: str | None  # None: the engine does not count it
+    op: str | None
+    column: str | None  # of Trace.requests
     compared: bool = True  # whether the engine promises this figure
 
 
@@ -50,6 +50,8 @@ COUNTS = {
 for op, part in {"load": "ld", "store": "st", "atomic": "atom"}.items():
     promised = op != "atomic"
     instructions = (f"smsp__inst_executed_op_shared_{part}.sum",)
+    if op == "load":  # ldmatrix is counted apart
+        instructions += ("smsp__inst_executed_op_ldsm.sum",)
     if op == "atomic":  # counted apart by how the hardware does them
         instructions += tuple(f"smsp__inst_executed_op_shared_atom_dot_{how}.sum" for how in ("alu", "cas"))
     wavefronts = (f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{part}.sum",)
@@ -62,6 +64,8 @@ for op, part in {"load": "ld", "store": "st", "atomic": "atom"}.items():
     COUNTS[f"shared_{op}_requests"] = Count(instructions, "shared", op, "requests", False)
     COUNTS[f"shared_{op}_wavefronts"] = Count(wavefronts, "shared", op, "wavefronts", promised)
     COUNTS[f"shared_{op}_bank_conflicts"] = Count(conflicts, "shared", op, "bank_conflicts", False)
+_TENSOR = tuple(f"sm__inst_executed_pipe_tensor_op_{kind}.sum" for kind in ("hmma", "imma", "dmma"))
+COUNTS["tensor_instructions"] = Count(_TENSOR, None, None, None, False)
 COMPARED = [name for name, count in COUNTS.items() if count.compared]
 
 
@@ -71,6 +75,8 @@ def engine_counts(launch):
     table = trace.requests
     counts = {}
     for name, count in COUNTS.items():
+        if count.space is None:
+            continue
         rows = table[(table["space"] == count.space) & (table["op"] == count.op)]
         counts[name] = int(rows[count.column].fillna(0).sum())
     return counts, trace
@@ -89,10 +95,11 @@ def fingerprint(launch):
 
 # ---- on the GPU -----------------------------------------------------------------------------------------------------
 
-# Of constant memory only the program's own, c[0x3]: a kernel's parameters are there as well, in another bank.
+# Memory instructions, and those of tensor cores. Of constant memory only the program's own, c[0x3]: a kernel's
+# parameters are there as well, in another bank.
 _MEMORY = re.compile(
     r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?"
-    r"((?:LDG|STG|LDS|STS|LDL|STL|LD|ST|ATOM|ATOMG|ATOMS|RED|REDG|LDGSTS)\b[\w.]*|\S+(?=.*c\[0x3\]))"
+    r"((?:LDG|STG|LDS|LDSM|STS|STSM|LDL|STL|LD|ST|ATOM|ATOMG|ATOMS|RED|REDG|LDGSTS|[HID]MMA)\b[\w.]*|\S+(?=.*c\[0x3\]))"
 )
 
 
