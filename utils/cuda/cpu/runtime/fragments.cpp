@@ -63,7 +63,7 @@ static void touch_all(Block& b, const Part& part, Access access, const void* cod
             Cell at{matrix % (lines / 8) * 8, matrix / (lines / 8) * wide};  // {m or n, k}
             (part.natural() ? at.row : at.column) += part.lane % 8;
             if (tile.use == Tile::b) at = ptx::transposed(at);
-            trace_row(*b.worker->trace, part.address(at), access, code);
+            trace_row(*b.worker->trace, part.address(at), access, !part.natural(), code);
         }
         return;
     }

@@ -24,22 +24,23 @@ static void move_together(void* const (&brought)[32], unsigned int came) {
     for (unsigned int matrix = 0; matrix < one.count; matrix++)
         for (unsigned int lane = 0; lane < 32; lane++)
             for (unsigned int half = 0; half < 2; half++) {
-                const unsigned int line = lane / 4, along = lane % 4 * 2 + half;
-                const unsigned int row = one.transpose ? along : line, column = one.transpose ? line : along;
+                ptx::Cell at = ptx::place_in_a(8, 8, 16, lane, half);
+                if (one.transpose) at = ptx::transposed(at);
                 auto* holds = static_cast<Rows*>(brought[lane]);
-                auto* gives = static_cast<Rows*>(brought[matrix * 8 + row]);  // the address
+                auto* gives = static_cast<Rows*>(brought[matrix * 8 + at.row]);  // the address
                 if (one.loads && holds) {
-                    const void* from = gives ? static_cast<void*>(gives->row + 2 * column) : (void*)&poison;
+                    const void* from = gives ? static_cast<void*>(gives->row + 2 * at.column) : (void*)&poison;
                     memcpy(half_of(holds->registers, matrix, half), from, 2);
                 } else if (!one.loads && gives) {
                     const void* from = holds ? half_of(holds->registers, matrix, half) : (void*)&poison;
-                    memcpy(gives->row + 2 * column, from, 2);
+                    memcpy(gives->row + 2 * at.column, from, 2);
                 }
             }
 }
 
 // The row that the calling lane gives the address of, once it is known to be in shared memory.
-static unsigned char* checked_row(unsigned int count, uint32_t shared_address, bool loads, const void* code) {
+static unsigned char* checked_row(unsigned int count, bool transpose, uint32_t shared_address, bool loads,
+                                  const void* code) {
     Block& b = block();
     if (lane() >= 8 * count) return nullptr;
     unsigned char* row = b.arena.get() + shared_address;
@@ -51,7 +52,7 @@ static unsigned char* checked_row(unsigned int count, uint32_t shared_address, b
         fail(wrong_copy, std::string(loads ? "calls ldmatrix for" : "calls stmatrix for") +
                              " a row at an address that is not a multiple of 16: a trace of this launch shows which");
     }
-    if (w.trace) trace_row(*w.trace, row, loads ? Access::load : Access::store, code);
+    if (w.trace) trace_row(*w.trace, row, loads ? Access::load : Access::store, transpose, code);
     enter_kernel(w);
     volatile unsigned char* ends = row;  // where nothing is, this thread is the one that is named
     for (unsigned int byte : {0, 15}) {
@@ -63,13 +64,13 @@ static unsigned char* checked_row(unsigned int count, uint32_t shared_address, b
 
 void load_matrices(uint32_t* d, unsigned int count, bool transpose, uint32_t shared_address) {
     const void* code = __builtin_return_address(0);
-    Rows mine{d, checked_row(count, shared_address, true, code), count, transpose, true};
+    Rows mine{d, checked_row(count, transpose, shared_address, true, code), count, transpose, true};
     meet_for(move_together, &mine, "ldmatrix.sync", code);
 }
 
 void store_matrices(uint32_t shared_address, const uint32_t* s, unsigned int count, bool transpose) {
     const void* code = __builtin_return_address(0);
-    Rows mine{const_cast<uint32_t*>(s), checked_row(count, shared_address, false, code), count, transpose, false};
+    Rows mine{const_cast<uint32_t*>(s), checked_row(count, transpose, shared_address, false, code), count, transpose, false};
     meet_for(move_together, &mine, "stmatrix.sync", code);
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "accumulate.h"
+#include "held.h"
 #include "profile.h"
 #include "runtime.h"
 #include "../trace/trace.h"
@@ -18,6 +19,8 @@ struct Brought {  // by a lane
     const Product* product;
     void* d;
     const void *a, *b, *c;
+    const char* name;  // of the instruction
+    const void* code;
 };
 
 constexpr unsigned int most_lines = 32;  // of wmma's m32n8k16 and m8n32k16
@@ -32,39 +35,6 @@ static uint64_t element(const void* registers, unsigned int bits, unsigned int e
 }
 static void set_element(void* registers, unsigned int bits, unsigned int e, uint64_t value) {
     memcpy(static_cast<char*>(registers) + e * bits / 8, &value, bits / 8);
-}
-
-// Calls `f(place, lane, e)` for each element that the lanes hold: of A as {m, k}, of B as {n, k}, of C as {m, n}.
-template <class F>
-static void each_of_a(const Product& p, unsigned int quad, F f) {
-    const unsigned int bits = bits_of(p.a), count = p.m * p.k / (p.quads ? 8 : 32);
-    for (unsigned int lane = 0; lane < 32; lane++)
-        for (unsigned int e = 0; e < count; e++) {
-            if (!p.quads) f(ptx::place_in_a(p.m, p.k, bits, lane, e), lane, e);
-            if (!p.quads || lane / 4 % 4 != quad) continue;
-            const Cell place = ptx::place_in_quad_line(p.a_columns, lane, e);
-            f(p.a_columns ? ptx::transposed(place) : place, lane, e);
-        }
-}
-template <class F>
-static void each_of_b(const Product& p, unsigned int quad, F f) {
-    const unsigned int bits = bits_of(p.b), count = p.n * p.k / (p.quads ? 8 : 32);
-    for (unsigned int lane = 0; lane < 32; lane++)
-        for (unsigned int e = 0; e < count; e++) {
-            if (!p.quads) f(ptx::transposed(ptx::place_in_b(p.n, p.k, bits, lane, e)), lane, e);
-            if (!p.quads || lane / 4 % 4 != quad) continue;
-            const Cell place = ptx::place_in_quad_line(p.b_rows, lane, e);
-            f(p.b_rows ? ptx::transposed(place) : place, lane, e);
-        }
-}
-template <class F>
-static void each_of_c(const Product& p, Type type, unsigned int quad, F f) {
-    const unsigned int count = p.m * p.n / (p.quads ? 8 : 32);
-    for (unsigned int lane = 0; lane < 32; lane++)
-        for (unsigned int e = 0; e < count; e++) {
-            if (!p.quads) f(ptx::place_in_c(p.m, p.n, lane, e), lane, e);
-            if (p.quads && lane / 4 % 4 == quad) f(ptx::place_in_quad_c(type, lane, e), lane, e);
-        }
 }
 
 // Gives the bits of all elements to `set_a`, `set_b` and `set_c`. What a lane would hold that has ended is poison.
@@ -201,7 +171,9 @@ static void multiply_bits(void* const (&brought)[32], const Product& p) {
 
 // By the lane that arrives last.
 static void multiply_together(void* const (&brought)[32], unsigned int came) {
-    const Product& p = *static_cast<const Brought*>(brought[__builtin_ctz(came)])->product;
+    const Brought& one = *static_cast<const Brought*>(brought[__builtin_ctz(came)]);
+    const Product& p = *one.product;
+    if (Trace* trace = block().worker->trace) trace_product(*trace, block(), p, one.name, one.code);
     if (p.a == Type::f64) return multiply_doubles(brought, p);
     if (p.a == Type::b1) return multiply_bits(brought, p);
     if (!is_float(p.a)) return multiply_integers(brought, p);
@@ -226,7 +198,7 @@ static void look_at(const Product& p, const void* a, const void* b, const void* 
 void multiply(const Product& product, void* d, const void* a, const void* b, const void* c, const char* name) {
     const void* code = __builtin_return_address(0);
     look_at(product, a, b, c, name, code);
-    Brought mine{&product, d, a, b, c};
+    Brought mine{&product, d, a, b, c, name, code};
     meet_for(multiply_together, &mine, name, code);
 }
 

@@ -128,7 +128,7 @@ void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, 
 // bytes since then when it did so (in_flight): other copies are left.
 bool Trace::ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const {
     if (!copy || !copy->begun) return order.ordered(x, me, b);
-    bool touched = me.site && requests.sites[me.site].space == Space::shared && requests.sites[x.site].copy <= matrix_rows;
+    bool touched = me.site && requests.sites[me.site].space == Space::shared && !is_copy(requests.sites[x.site].copy);
     return touched || x.time < copy->begun || (x.block == me.block && x.thread == me.thread);
 }
 
@@ -143,6 +143,7 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
     Copy there{bytes, uint16_t((a - arena) / 4)}, here{bytes, uint16_t((f + (one ? source->shift : 0)) / 4)};
     if (bytes > zeros) t.access(from, bytes - zeros, Op::load, code, false, false, one ? &there : nullptr);
     Region* region = t.find(b, a, bytes, ignore);
+    if (region && region->space == Space::shared) t.tiles.copied(b.number, *region, a, bytes, source, f, zeros);
     if (!region || !region->holds(a, bytes)) {
         t.access(to, bytes, Op::store, code, false, false, one ? &here : nullptr);
         return 0;

@@ -274,7 +274,7 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     Problem p;
     const Site& other = requests.sites[before.site];
     p.under_way = under_way;
-    p.copied = other.copy > matrix_rows && other.op == Op::store;
+    p.copied = is_copy(other.copy) && other.op == Op::store;
     p.in_step = is_volatile && other.is_volatile && before.block == b.number &&
                 before.thread / 32 == b.running->number / 32;
     p.kind = "race";
@@ -306,8 +306,8 @@ void trace_wrong_stride(Trace& t, const void* tile, std::string text, Access acc
 void trace_access(Trace& t, const void* address, size_t bytes, Access access, const void* code) {
     t.access(address, bytes, Op(int(access)), code);
 }
-void trace_row(Trace& t, const void* row, Access access, const void* code) {
-    Copy rows{matrix_rows};
+void trace_row(Trace& t, const void* row, Access access, bool transposed, const void* code) {
+    Copy rows{transposed ? matrix_columns : matrix_rows};
     t.access(row, 16, Op(int(access)), code, false, false, &rows);
 }
 

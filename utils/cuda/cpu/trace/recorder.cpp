@@ -143,6 +143,41 @@ void Recorder::got(uint64_t value) {
     t->shuffle = -1;
 }
 
+// The bytes of a lane's part of A, B, C or D, which is number 0 to 3.
+static size_t bytes_of_operand(const ptx::Product& p, unsigned int operand) {
+    const unsigned int sizes[] = {unsigned(p.m) * p.k, unsigned(p.k) * p.n, unsigned(p.m) * p.n, unsigned(p.m) * p.n};
+    const ptx::Type types[] = {p.a, p.b, p.c, p.d};
+    return sizes[operand] / (p.quads ? 8 : 32) * bits_of(types[operand]) / 8;
+}
+
+void Recorder::multiplies(const ptx::Product& product, const void* a, const void* b, const void* c,
+                          const char* function) {
+    const RecordedProduct numbers = numbers_of(product);
+    auto known = std::find(products.begin(), products.end(), numbers);
+    const auto number = uint16_t(known - products.begin());
+    if (known == products.end()) products.push_back(numbers);
+    did(Did::product, function, operands.size());
+    seen.back().memory = number;
+    running()->product = int64_t(seen.size()) - 1;
+    const void* given[] = {a, b, c};
+    for (unsigned int i = 0; i < 4; i++) {
+        const size_t size = bytes_of_operand(product, i), at = operands.size();
+        operands.resize(at + (size + 7) / 8 * 8);
+        if (i < 3) memcpy(&operands[at], given[i], size);
+    }
+}
+
+void Recorder::multiplied(const ptx::Product& product, const void* d) {
+    Thread* t = running();
+    if (!t || t->product < 0) return;
+    Seen& s = seen[t->product];
+    size_t at = s.value[0];
+    for (unsigned int i = 0; i < 3; i++) at += (bytes_of_operand(product, i) + 7) / 8 * 8;
+    memcpy(&operands[at], d, bytes_of_operand(product, 3));
+    s.has_value = true;
+    t->product = -1;
+}
+
 uint16_t Recorder::memory_of(Block& b, const Region& region) {
     const bool shared = region.space == Space::shared;
     const int64_t owner = shared ? int64_t(b.number) : -1;
@@ -208,7 +243,8 @@ void Recorder::counted(const Site& site, unsigned int lanes, uint64_t number, un
     auto found = threads.find(number);
     if (found == threads.end()) return;
     RecordedStep step{number,     warp, lanes, uint32_t(order.size()), uint32_t(sectors), uint32_t(wavefronts),
-                      uint32_t(least_wavefronts), 0,    uint8_t(site.bytes), uint8_t(site.space), site.copy > matrix_rows};
+                      uint32_t(least_wavefronts), 0,    uint8_t(site.bytes), uint8_t(site.space), is_copy(site.copy),
+                      uint8_t(is_copy(site.copy) ? 0 : site.copy)};
     for (unsigned int rest = lanes; rest; rest &= rest - 1) {
         auto& waiting = found->second[warp * 32 + __builtin_ctz(rest)].waiting;
         if (waiting.empty()) return;
@@ -252,7 +288,9 @@ struct RecordedArrays {
     const SeenFrame* frames;
     const unsigned char* bytes;
     const RecordedMemory* memories;
-    size_t step_count, order_count, seen_count, frame_count, byte_count, memory_count;
+    const RecordedProduct* products;
+    const unsigned char* operands;
+    size_t step_count, order_count, seen_count, frame_count, byte_count, memory_count, product_count, operand_count;
     const char* kernel;
     uint32_t grid[3], block[3];
     uint64_t cut;  // whether a block did more than is kept
@@ -262,7 +300,9 @@ struct RecordedArrays {
 extern "C" void cuda_on_cpu_record_read(RecordedArrays* out) {
     const Recorder& r = *recorded;
     *out = {r.steps.data(),   r.order.data(),  r.seen.data(),  r.frames.data(),   r.bytes.data(), r.memories.data(),
+            r.products.data(), r.operands.data(),
             r.steps.size(),   r.order.size(),  r.seen.size(),  r.frames.size(),   r.bytes.size(), r.memories.size(),
+            r.products.size(), r.operands.size(),
             r.kernel.c_str(), {r.grid_size.x, r.grid_size.y, r.grid_size.z},  {r.block_size.x, r.block_size.y, r.block_size.z},
             r.cut};
 }

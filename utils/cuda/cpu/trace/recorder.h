@@ -21,7 +21,7 @@
 namespace cuda_on_cpu {
 
 // What a lane did. recorder.py reads this and the following structs byte by byte, so keep both alike.
-enum class Did : uint8_t { read, write, atomic, copy, barrier, passed, shuffle, exit, line };
+enum class Did : uint8_t { read, write, atomic, copy, barrier, passed, shuffle, exit, line, product };
 
 // A step of a warp: `lanes` did the same. The first lane's `Seen` is number order[first], the next order[first + 1].
 struct RecordedStep {
@@ -29,6 +29,7 @@ struct RecordedStep {
     uint32_t warp, lanes, first;
     uint32_t sectors, wavefronts, least_wavefronts;
     uint8_t did, bytes, space, from_copy;  // from_copy: one end of an asynchronous copy
+    uint8_t matrices;                      // matrix_rows or matrix_columns: the rows of ldmatrix or stmatrix
 };
 
 // One lane's side of a step.
@@ -36,7 +37,7 @@ struct Seen {
     uint64_t address, value[2];
     const char* function;  // in which it waits; nullptr otherwise
     uint32_t frame;  // the number of its innermost frame in one of the learner's functions; the kernel's is the last
-    uint16_t memory;
+    uint16_t memory;  // of a product: its number in Recorder::products; value[0] is where its operands begin
     uint8_t frames, did, has_value, source, size;  // source: the lane that a shuffle reads; size: of an access
 };
 
@@ -54,6 +55,8 @@ struct RecordedMemory {
     uint64_t space;
     const void* before;  // its bytes when a kept block first touched it
 };
+
+using RecordedProduct = std::array<uint32_t, 10>;  // as utils/cuda/cpu/fragments.py takes it
 
 // From Python: one of the learner's functions, and its variables' places in the frame.
 struct OwnFunction {
@@ -83,6 +86,8 @@ public:
     std::vector<SeenFrame> frames;
     std::vector<unsigned char> bytes;
     std::vector<RecordedMemory> memories;
+    std::vector<RecordedProduct> products;  // different ones
+    std::vector<unsigned char> operands;    // of a lane: its elements of A, B, C and D, each from a multiple of 8 bytes
     std::string kernel;
     std::unordered_set<uint64_t> kept;  // numbers of blocks
     dim3 grid_size, block_size;
@@ -96,6 +101,8 @@ public:
     bool in_kernel() const { return direct && direct->is_kernel; }
     void did(Did what, const char* function = nullptr, uint64_t value = 0, uint8_t source = 0);
     void got(uint64_t value);  // the result of a shuffle
+    void multiplies(const ptx::Product& product, const void* a, const void* b, const void* c, const char* function);
+    void multiplied(const ptx::Product& product, const void* d);
 
     // From the trace.
     void launch_begins(const char* name, const Launch& launch);
@@ -112,7 +119,7 @@ public:
 private:
     struct Thread {
         std::deque<uint32_t> waiting;  // numbers of its events that are not counted yet
-        int64_t store = -1, shuffle = -1;  // numbers of the last of each, if its value is not known yet
+        int64_t store = -1, shuffle = -1, product = -1;  // numbers of the last of each, if its value is not known yet
         bool left = false;
     };
     struct Place {  // of the running thread

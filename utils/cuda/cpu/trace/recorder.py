@@ -23,8 +23,8 @@ _FIRST = 2  # blocks that are kept by default
 _MOST = 4  # blocks, including those with problems
 _STEP = np.dtype(
     [("block", "u8"), *[(n, "u4") for n in ("warp", "lanes", "first", "sectors", "wavefronts", "least_wavefronts")]]
-    + [(name, "u1") for name in ("did", "bytes", "space", "from_copy")]
-    + [("_", "u4")]
+    + [(name, "u1") for name in ("did", "bytes", "space", "from_copy", "matrices")]
+    + [("_", "u1", 3)]
 )
 _SEEN = np.dtype(
     [("address", "u8"), ("value", "u1", 16), ("function", "u8"), ("frame", "u4"), ("memory", "u2")]
@@ -44,8 +44,9 @@ class _Arrays(ctypes.Structure):
     """What cuda_on_cpu_record_read fills in (recorder.cpp)."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("steps", "order", "seen", "frames", "bytes")]
-    _fields_ += [("memories", ctypes.POINTER(_Memory))]
+    _fields_ += [("memories", ctypes.POINTER(_Memory)), ("products", ctypes.c_void_p), ("operands", ctypes.c_void_p)]
     _fields_ += [(f"{name}_count", ctypes.c_size_t) for name in ("step", "order", "seen", "frame", "byte", "memory")]
+    _fields_ += [(f"{name}_count", ctypes.c_size_t) for name in ("product", "operand")]
     _fields_ += [("kernel", ctypes.c_char_p), ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3)]
     _fields_ += [("cut", ctypes.c_uint64)]
 
@@ -112,6 +113,8 @@ class Recorder:
             frames=_array(arrays.frames, arrays.frame_count, _FRAME),
             bytes=_array(arrays.bytes, arrays.byte_count, np.dtype("u1")),
             memories=[_memory(arrays.memories[k]) for k in range(arrays.memory_count)],
+            products=_array(arrays.products, 10 * arrays.product_count, np.dtype("u4")).reshape(-1, 10),
+            operands=_array(arrays.operands, arrays.operand_count, np.dtype("u1")),
             cut=bool(arrays.cut),
         )
         self.kernel_name = arrays.kernel.decode()

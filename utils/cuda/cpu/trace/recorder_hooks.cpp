@@ -163,8 +163,10 @@ WRAPPED(void, async_wait, "10async_waitEm", size_t prior) {
 }
 WRAPPED(void, multiply, "8multiplyERKNS_3ptx7ProductEPvPKvS6_S6_PKc", const ptx::Product& product, void* d,
         const void* a, const void* b, const void* c, const char* name) {
-    if (ARRIVES) tracing->recorder->did(Did::line, name);
+    const bool kept = ARRIVES;
+    if (kept) tracing->recorder->multiplies(product, a, b, c, name);
     multiply(product, d, a, b, c, name);
+    if (kept) tracing->recorder->multiplied(product, d);
 }
 WRAPPED(uint32_t, transpose_matrix, "16transpose_matrixEj", uint32_t s) {
     if (ARRIVES) tracing->recorder->did(Did::line, "movmatrix.sync");

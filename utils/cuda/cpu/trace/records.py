@@ -1,7 +1,7 @@
 """What the runtime recorded (report.cpp writes it as JSON), with the lines of the learner's source."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
 from utils.cuda.cpu.trace.source import (
@@ -16,7 +16,7 @@ from utils.cuda.cpu.trace.source import (
     where_to_wait,
 )
 
-__all__ = ["Example", "Record", "Recorded", "Side", "Site", "accesses", "read"]
+__all__ = ["Example", "Product", "Record", "Recorded", "Side", "Site", "accesses", "read"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,7 @@ class Example:
     lanes: tuple = ()  # pairs of a lane and its offset in bytes from the region's first byte
     cost_of_copy: int | None = None  # as in pictures.Access
     from_words: tuple | None = None
+    matrices: str | None = None  # of rows that ldmatrix or stmatrix moves: "rows", or "transposed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +105,34 @@ class Site(Place):
     example: Example = Example()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Product(Place):
+    """A product of tensor cores in the compiled code, and the warp that computed it first."""
+
+    name: str  # mma.sync, wmma::mma_sync
+    product: tuple  # as `utils.cuda.cpu.fragments.of_product` takes it
+    count: int  # how often warps did it
+    block: tuple = (0, 0, 0)
+    warp: int = 0
+
+
 @dataclass(frozen=True)
 class Recorded:
-    """All that the runtime recorded: `problems` in the order found; `total` also counts those not listed."""
+    """All that the runtime recorded: `problems` in the order found; `total` also counts those not listed.
+
+    `pieces` are the asynchronous copies of the block `pieces_of` to its shared memory, the first one to each place:
+    (shared variable, offset, bytes, tensor or "" for zeros, offset in it), offsets in bytes. `tensors` has the shape
+    and the bytes per element of each tensor of the launch, if they are known, and the shapes of shared arrays.
+    """
 
     problems: list[Record]
     sites: list[Site]
     threads: int
     total: int
+    products: list[Product] = field(default_factory=list)
+    pieces: list[tuple] = field(default_factory=list)
+    pieces_of: tuple | None = None
+    tensors: dict[str, tuple] = field(default_factory=dict)
 
 
 def read(report, source, lines) -> Recorded:
@@ -121,7 +142,8 @@ def read(report, source, lines) -> Recorded:
     innermost first where functions were inlined into one another.
     """
     problems, sites = report.get("problems", ()), report.get("sites", ())
-    places = [*sites, *problems, *(p["other"] for p in problems if p.get("other"))]
+    products, copied = report.get("products", ()), report.get("copied") or {}
+    places = [*sites, *products, *problems, *(p["other"] for p in problems if p.get("other"))]
     positions = list(dict.fromkeys(filter(None, map(_position, places))))
     asm = lines_of_asm(source)
     found = lines(positions) if positions else ()
@@ -151,7 +173,17 @@ def read(report, source, lines) -> Recorded:
     def site(record):
         return _made(Site, record, **place(record), example=_made(Example, record.get("example") or {}))
 
-    return Recorded([*map(problem, problems)], [*map(site, sites)], report.get("threads", 0), report.get("total", 0))
+    return Recorded(
+        [*map(problem, problems)],
+        [*map(site, sites)],
+        report.get("threads", 0),
+        report.get("total", 0),
+        [_made(Product, record, **place(record)) for record in products],
+        [*map(tuple, copied.get("pieces", ()))],
+        tuple(copied["block"]) if copied else None,
+        {name: (shape, 0) for name, shape in shapes.items()}
+        | {name: (tuple(shape), size) for name, (shape, size) in report.get("tensors", {}).items()},
+    )
 
 
 def accesses(sites, by_region=False) -> list[list[Site]]:
@@ -168,7 +200,7 @@ def accesses(sites, by_region=False) -> list[list[Site]]:
 
 def _made(kind, record, **more):
     """A dataclass from a record's fields, without those that are null; lists of numbers become tuples."""
-    names = {field.name for field in fields(kind)} - set(more)
+    names = {each.name for each in fields(kind)} - set(more)
     given = {name: value for name, value in record.items() if name in names and value is not None}
     return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}, **more)
 

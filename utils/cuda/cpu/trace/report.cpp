@@ -31,9 +31,11 @@ static std::string hex(uintptr_t v) {
 }
 
 // What the request of an asynchronous copy costs, and where in memory its lanes' words come from that go to shared
-// memory.
+// memory; of rows of matrices, whether the lanes hold them as such.
 static std::string copy_of(const Site& s) {
-    if (s.copy <= matrix_rows) return "";
+    if (s.copy && !is_copy(s.copy))
+        return std::string(",\"matrices\":\"") + (s.copy == matrix_columns ? "transposed" : "rows") + "\"";
+    if (!s.copy) return "";
     std::string out = ",\"cost_of_copy\":" + std::to_string(s.example.cost), words;
     if (s.space == Space::shared)
         for (unsigned int rest = s.example.lanes; rest; rest &= rest - 1)
@@ -105,7 +107,8 @@ std::string Trace::json() const {
         out += std::string(first ? "" : ",") + "{\"name\":" + quoted(name) + ",\"type\":" + quoted(type) + "}";
         first = false;
     }
-    return out + "],\"total\":" + std::to_string(total) + ",\"threads\":" + std::to_string(threads) + "}";
+    out += "]," + tiles.json([&](uint64_t number) { return triple(block_place(grid, number)); });
+    return out + ",\"total\":" + std::to_string(total) + ",\"threads\":" + std::to_string(threads) + "}";
 }
 
 }  // namespace cuda_on_cpu

@@ -179,7 +179,7 @@ void Requests::request(Site& s, const uint64_t (&address)[32], const uint16_t (&
     if (s.space == Space::global) {
         cost = s.copy == 16 ? sectors_past_cache(address, other, lanes) : sectors_of(address, lanes, s.bytes);
         s.sectors += cost;
-    } else if (s.copy == matrix_rows) {  // a matrix after the other: the rows of eight lanes
+    } else if (s.copy && !is_copy(s.copy)) {  // a matrix after the other: the rows of eight lanes
         for (unsigned int from = 0; from < 32; from += 8)
             if (unsigned int some = lanes & 0xffu << from) {
                 cost += passes(address, some, 4, arena);

@@ -25,8 +25,10 @@ struct Event {
     uint8_t kind;  // Op, and four times the depth of calls
 };
 
-// As the `copy` of a Site: it is none, but rows of 16 bytes that ldmatrix or stmatrix moves.
-constexpr unsigned int matrix_rows = 1;
+// As the `copy` of a Site: it is none, but rows of 16 bytes that ldmatrix or stmatrix moves, to or from the lanes' rows
+// or columns.
+constexpr unsigned int matrix_rows = 1, matrix_columns = 2;
+constexpr bool is_copy(unsigned int copy) { return copy > matrix_columns; }
 
 // One access of the source: a place in the code, a space, a width.
 struct Site {
@@ -34,7 +36,7 @@ struct Site {
     Space space = Space::global;
     Op op = Op::load;
     unsigned int bytes = 0;
-    unsigned int copy = 0;  // the bytes of the asynchronous copy of which this is one end, or matrix_rows
+    unsigned int copy = 0;  // the bytes of the asynchronous copy of which this is one end, or of matrices
     bool is_volatile = false;
     std::string name;  // of the tensor or variable that it touched first,
     uintptr_t base = 0;  // its address,

@@ -90,6 +90,7 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
         if same and len(again["problems"]) == len(report["problems"]):
             report["problems"] = [p for p in report["problems"] if not reads_absent_lane(p)]
     report["problems"] = [p for p in report["problems"] if _is_plausible(p, wanted)]
+    report["tensors"] = {wanted[i].name: (tensor.shape, tensor.element_size()) for i, tensor in tensors.items()}
     after = [copies[i].to(tensors[i].device) if i in copies else arg for i, arg in enumerate(args)]
     lines = partial(source_lines, compiled.path, load_address(compiled.library.cuda_on_cpu_launch_0))
     record = partial(_record, launch, gpus.chosen().name or None)

@@ -10,6 +10,7 @@
 
 #include "races.h"
 #include "requests.h"
+#include "tiles.h"
 #include "trace.h"
 #include "warpgroups.h"
 #include "../guard/space.h"
@@ -166,6 +167,7 @@ public:
     uint64_t total = 0, threads = 0;
     uint64_t pulse = 0;  // accesses and basic blocks; another thread reads it (faults.cpp)
     Requests requests;
+    Tiles tiles;
     Order order;
     std::unordered_map<Block*, std::unique_ptr<TracedBlock>> blocks;
     struct Issuer {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../runtime/runtime.h"
+#include "cuda_on_cpu/ptx/fragments.h"
 
 namespace cuda_on_cpu {
 
@@ -84,8 +85,10 @@ void trace_cluster_waited(Trace&, Block&);
 void trace_cluster_thread_ends(Trace&, Block&, Fiber&, bool waited);
 bool trace_is_silent(const Trace&);  // what its kernels print is not shown
 void trace_access(Trace&, const void* address, size_t bytes, Access, const void* code);  // that no hook sees
-// A row of 16 bytes of shared memory, which ldmatrix or stmatrix moves.
-void trace_row(Trace&, const void* row, Access, const void* code);
+// A row of 16 bytes of shared memory, which ldmatrix or stmatrix moves; `transposed`: the lanes hold columns.
+void trace_row(Trace&, const void* row, Access, bool transposed, const void* code);
+// The lanes of a warp multiply: once for all of them.
+void trace_product(Trace&, Block&, const ptx::Product& product, const char* name, const void* code);
 // What a thread brings to a product of its warp.
 void trace_operand(Trace&, Block&, const void* operand, size_t bytes, const char* function, const void* code);
 void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);

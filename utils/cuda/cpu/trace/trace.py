@@ -65,9 +65,12 @@ class Trace:
         """Draw what one warp touches in each access of the source, or in those of `line` only; returns the Figure.
 
         Global memory: which lanes of the warp touch which 32-byte sectors. Shared memory: which lanes meet in which of
-        the 32 banks. The warp is the first one, in the launch's first block, that makes the access; its costliest
-        request there is drawn. At most six accesses are drawn, the costliest. Constant memory is not drawn. A notebook
-        shows the figure if `plot()` is a cell's last line.
+        the 32 banks; for `ldmatrix`, `stmatrix` and asynchronous copies of 16 bytes, also where what is there was copied
+        from. The warp is the first one, in the launch's first block, that makes the access; its costliest request there
+        is drawn. At most six accesses are drawn, the costliest. Constant memory is not drawn.
+        The line of a product of tensor cores shows its matrices, with the lane that holds each element; that of
+        `ldmatrix` or `stmatrix` also which lane addresses each row. A notebook shows the figure if `plot()` is a cell's
+        last line.
         Raises ValueError for a line that has no access to draw.
         """
         from utils.cuda.cpu.trace.pictures import picture  # matplotlib takes half a second to load
