@@ -116,3 +116,48 @@ def tiled() -> Recording:
         blocks=[Block((0, 0, 0), 64)],
         steps=steps,
     )
+
+
+def multiplied() -> Recording:
+    """Rows of an 8 x 8 matrix are copied to shared memory, moved by ldmatrix, and multiplied as mma.m8n8k4 does."""
+    lanes, x = list(range(32)), [float(k) for k in range(64)]
+    pairs = [8 * (lane // 4) + 2 * (lane % 4) + e for lane in lanes for e in range(2)]
+    row = {"name": "matrix", "type": "b16", "bits": 16, "rows": 8, "columns": 8, "together": (1, 2), "lanes": lanes}
+    a = {"name": "A", "type": "f64", "bits": 64, "rows": 8, "columns": 4, "together": (1, 1), "lanes": lanes}
+    b = {**a, "name": "B", "rows": 4, "columns": 8}
+    d = {**a, "name": "D", "columns": 8, "together": (1, 2), "cells": pairs}
+    a["cells"] = [4 * (lane // 4) + lane % 4 for lane in lanes]
+    b["cells"] = [8 * (lane % 4) + lane // 4 for lane in lanes]
+    product = {"name": "mma.sync", "shape": "m8n8k4", "quads": False, "tiles": [a, b, {**d, "name": "C"}, d]}
+    copied = [8 * lane for lane in range(8)]
+    steps = [
+        Step(0, 0, 2, "copy", lanes[:8], 0, copied, 8),
+        Step(0, 0, 3, "copy", lanes[:8], 0, copied, 8, x),
+        Step(0, 0, 4, "read", lanes[:8], 0, copied, 8, x, wavefronts=1, least_wavefronts=1, matrices="rows"),
+        Step(0, 0, 5, "product", lanes, product=0, operands=[0, 1, 2, 3]),
+    ]
+    return Recording(
+        kernel="multiplied",
+        language="cuda",
+        source=[
+            "__global__ void multiplied() {",
+            "  copy(s, x);",
+            "  wait();",
+            "  ldmatrix(d, s);",
+            "  mma(d, a, b, c);",
+        ],
+        grid=(1, 1, 1),
+        block=(32, 1, 1),
+        kept="all",
+        memories=[Memory("s", "shared", "half", 2, (8, 8), [None] * 64, block=0)],
+        blocks=[Block((0, 0, 0), 32)],
+        steps=steps,
+        products=[product],
+        operands=[
+            [lane + 0.5 for lane in lanes],
+            [-1.0 * lane for lane in lanes],
+            [0.25] * 64,
+            [2.0 * k for k in range(64)],
+        ],
+        matrices={"rows": {**row, "cells": pairs}},
+    )

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from tests.browser.recordings import blocks, shuffles, strided, tiled
+from tests.browser.recordings import blocks, multiplied, shuffles, strided, tiled
 from tests.cuda.player.recordings import by_hand
 from utils import compile_kernel
 from utils.cuda.player.moment import moment
@@ -94,7 +94,10 @@ def compare(page, recording):
     return seen, now
 
 
-@pytest.mark.parametrize("recording", [by_hand(), shuffles(), strided(32)], ids=["race", "shuffle", "strided"])
+RECORDINGS = {"race": by_hand(), "shuffle": shuffles(), "strided": strided(32), "product": multiplied()}
+
+
+@pytest.mark.parametrize("recording", RECORDINGS.values(), ids=RECORDINGS)
 def test_every_step_shows_what_the_recording_says(show, recording):
     page = opened(show, recording)
     page.keyboard.press("Home")
@@ -373,9 +376,7 @@ def test_keyboard_alone_reaches_everything(show):
 
 
 @pytest.mark.parametrize("size", SCREENS, ids=["phone", "projector"])
-@pytest.mark.parametrize(
-    "recording", [by_hand(), shuffles(), strided(32), blocks()], ids=["race", "shuffle", "strided", "blocks"]
-)
+@pytest.mark.parametrize("recording", [*RECORDINGS.values(), blocks()], ids=[*RECORDINGS, "blocks"])
 def test_nothing_overflows(show, recording, size):
     page = opened(show, recording, *size)
     for key in ("Home", "p", "ArrowRight", "o"):
@@ -390,6 +391,63 @@ def test_nothing_overflows(show, recording, size):
     assert beyond == []
     smallest = page.locator(".stage").evaluate("stage => parseFloat(getComputedStyle(stage).fontSize)")
     assert smallest >= (13 if size[0] == 400 else 16)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SCREENS, ids=["phone", "projector"])
+def test_fragments_show_who_holds_what(show, size, scheme):
+    recording = multiplied()
+    page = opened(show, recording, *size, color_scheme=scheme)
+    page.keyboard.press("End")
+    assert "lanes 0-31 multiply on the tensor cores: mma.sync m8n8k4" in shown(page)["said"]
+    assert page.locator(".access h3").inner_text() == "mma.sync m8n8k4: f64 × f64 + f64"
+    figures = page.locator(".tile")
+    assert figures.locator("figcaption").all_inner_texts() == ["A 8 × 4 f64", "B 4 × 8 f64", "C, D 8 × 8 f64"]
+    for figure, tile in zip(figures.all(), [recording.products[0]["tiles"][k] for k in (0, 1, 3)], strict=True):
+        lanes = figure.locator("g[data-lane]").evaluate_all("all => all.map((each) => Number(each.dataset.lane))")
+        assert sorted(lanes) == list(range(32)), tile["name"]
+        assert figure.locator("g rect").first.bounding_box()["width"] > 15
+    own = figures.locator("g[data-own]")
+    assert own.evaluate_all("all => all.map((each) => each.dataset.lane)") == ["0"] * 3
+    page.locator("[data-thread='13']").click()
+    assert own.evaluate_all("all => all.map((each) => each.dataset.lane)") == ["13"] * 3
+    told, of = page.locator(".told"), lambda tile, lane: figures.nth(tile).locator(f"g[data-lane='{lane}']")
+    of(0, 13).hover()
+    assert told.inner_text() == "A[3][1] = 13.5: lane 13, register a0"
+    of(1, 6).hover()
+    assert told.inner_text() == "B[2][1] = -6: lane 6, register b0"
+    of(2, 5).hover()
+    assert told.inner_text() == "D[1][2], D[1][3] = 20, 22: lane 5, register d0; C was 0.25, 0.25"
+    assert own.evaluate_all("all => all.map((each) => each.dataset.lane)") == ["5"] * 3
+
+
+def test_rows_of_ldmatrix_show_who_gives_and_who_gets(show):
+    page = opened(show, multiplied())
+    page.locator(".timeline input").fill("3")
+    (figure,) = page.locator(".tile").all()
+    assert figure.locator("figcaption").inner_text() == "matrix 0"
+    assert figure.locator(".axis").all_text_contents()[4:] == [f"T{lane}" for lane in range(8)]
+    figure.locator("g[data-lane='14']").hover()
+    told = page.locator(".told").inner_text()
+    assert told == "s[3][4] = 28, s[3][5] = 29: to lane 14, register 0; row 3 is at the address of lane 3"
+
+
+def test_a_copy_is_in_flight_until_it_arrives(show):
+    page = opened(show, multiplied())
+    page.keyboard.press("Home")
+    cells, flying = page.locator(".memory .cell"), page.locator(".memory .flying")
+    for position_, count, said in (
+        (0, 0, "Before the first step"),
+        (1, 64, "lanes 0-7 begin to copy into 64 elements"),
+        (2, 0, "lanes 0-7 have their copies arrive in 64 elements"),
+        (1, 64, "begin to copy"),
+    ):
+        page.locator(".timeline input").fill(str(position_))
+        assert said in shown(page)["said"]
+        assert page.locator(".memory .cell[data-flying]").count() == count
+        assert flying.inner_text() == (f"{count} in flight" if count else "")
+    cells.first.hover()
+    assert "a copy that thread (0,0,0) began has not arrived" in cells.first.get_attribute("title")
 
 
 def test_on_a_small_projector_the_tiles_are_in_sight_while_they_are_filled(show):

@@ -187,7 +187,11 @@ function assemble(root, recording, start) {
     does();
   }
   root.addEventListener("keydown", onKey);
-  const watched = new ResizeObserver(() => draw());
+  let drawnWidth = 0; // a text below a tile may make the player higher: that is no reason to draw it again
+  const watched = new ResizeObserver(() => {
+    if (drawnWidth !== root.clientWidth) draw();
+    drawnWidth = root.clientWidth;
+  });
   watched.observe(root);
   player.go(start === null ? Math.min(1, player.end) : Math.min(start, player.end));
   draw();

@@ -44,7 +44,10 @@ function decoded(raw) {
     return step;
   });
   const problems = raw.problems.map(inOrder);
-  return { ...raw, memories, steps, problems };
+  const tile = (each) => ({ ...each, cells: unpacked(each.cells) });
+  const products = raw.products.map((product) => ({ ...product, tiles: product.tiles?.map(tile) }));
+  const matrices = Object.fromEntries(Object.entries(raw.matrices).map(([name, each]) => [name, tile(each)]));
+  return { ...raw, memories, steps, problems, products, matrices, operands: raw.operands.map(unpacked) };
 }
 
 /** A problem with its sides (step, thread and line) in playing order. */

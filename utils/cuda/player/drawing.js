@@ -25,10 +25,10 @@ function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-const LETTER = { read: "r", write: "w", atomic: "a", copy: "c", shuffle: "s", line: "•", barrier: "‖", passed: "›", exit: "×" };
+const LETTER = { read: "r", write: "w", atomic: "a", copy: "c", shuffle: "s", product: "m", line: "•", barrier: "‖", passed: "›", exit: "×" };
 const MARK = { waits: "‖", exited: "×", outside: "!", idle: "" }; // of a thread, where it differs from its step's letter
 const SIGNS = [ // the legend: what a thread does, in words, and in which steps
-  ...Object.entries({ read: "reads", write: "writes", atomic: "updates", copy: "copies", shuffle: "shuffles" })
+  ...Object.entries({ read: "reads", write: "writes", atomic: "updates", copy: "copies", shuffle: "shuffles", product: "multiplies" })
     .map(([kind, text]) => [kind, text, (step) => step.kind === kind]),
   ["outside", "outside", (step) => step.outside.length], ["waits", "waits", (step) => step.kind === "barrier"],
   ["exited", "exited", (step) => step.kind === "exit"],
@@ -223,6 +223,7 @@ function laneText(recording, step, lane, held) {
   const at = step.lanes.indexOf(lane);
   if (at < 0) return "";
   if (step.kind === "barrier") return "waits at the barrier";
+  if (step.kind === "product") return "multiplies";
   if (step.kind === "shuffle") return step.source_lanes?.[at] == null ? "shuffles" : `from lane ${step.source_lanes[at]}`;
   const parts = [];
   forEachElement(step, (other, element, value) => {
@@ -231,7 +232,7 @@ function laneText(recording, step, lane, held) {
     const differs = there !== value && there !== undefined ? ` (in this order ${short(there, 8) || "nothing"} is there)` : "";
     parts.push(`${nameOf(recording.memories[step.memory], element)} = ${short(value, 8)}${differs}`);
   });
-  return parts.length ? `${VERBS[step.kind]?.[0] ?? ""} ${parts.join(", ")}` : { exit: "exits", passed: "goes on" }[step.kind] ?? "";
+  return parts.length ? `${verb(step, false)} ${parts.join(", ")}` : { exit: "exits", passed: "goes on" }[step.kind] ?? "";
 }
 
 // ---------------------------------------------------------------- problems

@@ -34,8 +34,9 @@ function memoryPanel(recording, index) {
   const title = make("h3", {}, make("code", {}, memory.name),
     make("small", {}, ` ${memory.space} · ${memory.type}${memory.shape.length ? ` · ${memory.shape.join(" × ")}` : ""}`));
   const range = make("small", { class: "range" });
+  const flying = make("small", { class: "flying" });
   const grid = make("div", { class: "cells", role: "img" });
-  const node = make("section", { class: "panel memory", "data-memory": index }, make("div", { class: "head" }, title, range), grid);
+  const node = make("section", { class: "panel memory", "data-memory": index }, make("div", { class: "head" }, title, flying, range), grid);
   let built = "";
   let cells = new Map(); // element -> its cell
 
@@ -130,19 +131,24 @@ function memoryPanel(recording, index) {
       const begins = place !== undefined && (shape.values || !who) && cell.dataset.begins;
       set(cell, "data-letter", begins ? SECTOR_LETTERS[place] : null);
       set(cell, "data-empty", value === null ? "yes" : null);
+      const flies = state.flying[index][element - memory.first];
+      set(cell, "data-flying", flies == null ? null : "yes");
       write(cell.firstChild, shape.values ? (value === null ? "·" : short(value, 5)) : "");
       write(cell.lastChild, who ? (read.has(element) ? "≠" : "") + (shape.values ? LETTER[mine.kind] : "") + lanesLabel(who) : "");
-      cell.info = { value, who, place, read: read.get(element) };
+      cell.info = { value, who, place, flies, read: read.get(element) };
     });
+    const inFlight = state.flying[index].filter((thread) => thread != null).length;
+    write(flying, inFlight ? `${count(inFlight)} in flight` : "");
     set(node, "data-touched", mine ? mine.kind : null);
-    set(grid, "aria-label", `${memory.name}: ${mine ? `${lanesText(mine.lanes)} ${VERBS[mine.kind][mine.lanes.length === 1 ? 0 : 1]} ${touchedText(recording, mine)}` : "not touched in this step"}`);
+    set(grid, "aria-label", `${memory.name}: ${mine ? `${lanesText(mine.lanes)} ${verb(mine)} ${touchedText(recording, mine)}` : "not touched in this step"}`);
   }
   grid.addEventListener("mouseover", (event) => {
     const cell = event.target.closest(".cell");
     if (!cell?.info) return;
-    const { value, who, place, read } = cell.info;
+    const { value, who, place, flies, read } = cell.info;
     const parts = [`${nameOf(memory, Number(cell.dataset.element))} = ${value === undefined ? "not recorded" : value === null ? "never written" : value}`];
     if (who) parts.push(lanesText(who) + (read === undefined ? "" : ` read ${short(read, 8)}: in another order, it was there`));
+    if (flies != null) parts.push(`in flight: a copy that thread ${threadIdx(recording, flies)} began has not arrived`);
     if (place !== undefined) parts.push(`sector ${SECTOR_LETTERS[place] ?? place}`);
     set(cell, "title", parts.join("; "));
   });
@@ -171,7 +177,8 @@ function requestPanel(recording) {
   const title = make("h3", {}, "This access");
   const body = make("div", { class: "request" });
   const unmerged = make("p", { class: "quiet" }, recording.language === "cuda" ? UNMERGED : "");
-  function update({ player, step, block, room }) {
+  function update(view) {
+    const { player, step, block, room } = view;
     const here = step && step.block === block ? step : null;
     const memory = here ? recording.memories[here.memory] : null;
     const parts = [];
@@ -179,11 +186,16 @@ function requestPanel(recording) {
     if (here?.kind === "shuffle" && here.source_lanes) {
       head = "Shuffle: who gets a value from whom";
       parts.push(shuffleArrows(here, room.narrow));
+    } else if (here?.kind === "product" && recording.products[here.product]) {
+      const { name, shape, tiles } = recording.products[here.product];
+      head = `${name} ${shape}: ${tiles[0].type} × ${tiles[1].type} + ${tiles[2].type}`;
+      parts.push(productTiles(recording, here, view));
     } else if (memory && here.elements) {
       head = `${memory.space} ${here.kind} of ${memory.name}`;
       const cost = costText(here, !player.problemsHere.length);
       if (cost) head += `: ${cost}`;
       parts.push(memory.space === "shared" ? banks(memory, here, room.narrow) : sectorStrips(recording, memory, here));
+      if (here.matrices) parts.push(movedMatrices(recording, here, view));
       if (here.outside.length) parts.push(beyondTheEnd(memory, here));
     } else parts.push(make("p", { class: "quiet" }, here ? "Nothing in memory is touched by this step." : "–"));
     write(title, head);
@@ -222,6 +234,8 @@ function banks(memory, step, narrow) {
   });
   const stacks = Array.from({ length: BANKS }, () => []);
   [...words.keys()].sort((a, b) => a - b).forEach((word) => stacks[word % BANKS].push(word));
+  // Wide accesses take several passes without a conflict; an asynchronous copy past the cache takes none.
+  const clash = step.least_wavefronts ? step.wavefronts > step.least_wavefronts : step.kind !== "copy";
   const highest = (some) => Math.max(...some.map((stack) => stack.length), 1);
   const most = highest(stacks);
   const height = Math.max(5, Math.min(20, 130 / most));
@@ -233,14 +247,14 @@ function banks(memory, step, narrow) {
   const drawn = stacks.flatMap((stack, bank) =>
     stack.map((word, k) =>
       make("g", {},
-        make("rect", { x: left(bank) + 0.5, y: top(bank) + k * height + 0.5, width: 19, height: height - 1, class: "word", "data-does": step.kind, "data-conflict": stack.length > 1 ? (height >= 12 ? "some" : "many") : null }),
+        make("rect", { x: left(bank) + 0.5, y: top(bank) + k * height + 0.5, width: 19, height: height - 1, class: "word", "data-does": step.kind, "data-conflict": clash && stack.length > 1 ? (height >= 12 ? "some" : "many") : null }),
         height >= 12 ? make("text", { x: left(bank) + 10, y: top(bank) + k * height + height / 2 }, lanesLabel(words.get(word))) : null,
         make("title", {}, `bank ${bank}, word ${word}: ${lanesText(words.get(word))}`))));
   const axis = Array.from({ length: BANKS }, (_, bank) =>
     make("text", { x: left(bank) + 10, y: under(bank) + 9, class: "axis" }, bank));
   return make("svg", {
     class: "banks", viewBox: `0 0 ${across * 20} ${under(BANKS - 1) + 18}`, role: "img",
-    "aria-label": `32 banks; at most ${most} different words in one bank, so ${most === 1 ? "no conflict" : "they are served one after the other"}`,
+    "aria-label": `32 banks; at most ${most} different words in one bank, ${most === 1 || !clash ? "no conflict" : "so they are served one after the other"}`,
   }, drawn, axis);
 }
 

@@ -10,13 +10,16 @@ VERBS = {
     "read": ("reads", "read"),
     "write": ("writes", "write"),
     "atomic": ("updates atomically", "update atomically"),
-    "copy": ("copies into", "copy into"),
+    "copy": ("begins to copy into", "begin to copy into"),
     "barrier": ("waits at the barrier", "wait at the barrier"),
     "passed": ("goes on: all have arrived at the barrier", "go on: all have arrived at the barrier"),
     "shuffle": ("takes a value from another lane", "exchange values by a shuffle"),
     "exit": ("exits", "exit"),
     "line": ("runs this line", "run this line"),
+    "product": ("multiplies", "multiply on the tensor cores"),
 }
+#: An asynchronous copy is two steps: this is the second.
+ARRIVES = ("has its copy arrive in", "have their copies arrive in")
 
 
 @dataclass
@@ -85,7 +88,11 @@ def sentence(recording: Recording, position: int) -> str:
     if not position:
         return "Before the first step: no thread has run yet."
     step = recording.steps[position - 1]
-    text = f"{lanes_text(step.lanes)} {VERBS[step.kind][len(step.lanes) > 1]}"
+    arrives = step.kind == "copy" and step.values is not None
+    verbs = ARRIVES if arrives else VERBS[step.kind]
+    text = f"{lanes_text(step.lanes)} {verbs[len(step.lanes) > 1]}"
+    if step.product is not None:
+        text += f", {recording.products[step.product]['shape']}"
     if step.memory is not None:
         touched = sorted({element for _, element, _ in elements(step)})
         memory = recording.memories[step.memory]

@@ -20,7 +20,7 @@ from utils.cuda.player.recording import Recording
 __all__ = ["Player", "output", "play_each"]
 
 FILES = Path(__file__).parent
-SCRIPTS = ("data.js", "state.js", "drawing.js", "drawing_memory.js", "controls.js")
+SCRIPTS = ("data.js", "state.js", "drawing.js", "drawing_memory.js", "drawing_fragments.js", "controls.js")
 
 
 @dataclass(eq=False, repr=False)

@@ -18,9 +18,23 @@ WIDTH, MARGIN, GAP = 1200, 24, 16  # pixels
 CODE, TEXT, SMALL = 17, 19, 14  # font sizes
 INK, QUIET, LINE, FAINT, PAPER = "#1b1f24", "#555c66", "#8a8f98", "#d9dce1", "#ffffff"
 CURRENT, BAD = "#fff3c4", "#b2182b"
-FILLS = {"read": "#d6e6fb", "write": "#fde0c9", "atomic": "#eddcf5", "copy": "#fde0c9", "shuffle": "#eddcf5"}
-EDGES = {"read": "#1f5fbf", "write": "#a84300", "atomic": "#7b2fa0", "copy": "#a84300", "shuffle": "#7b2fa0"}
-LETTERS = {"read": "r", "write": "w", "atomic": "a", "copy": "c", "shuffle": "s", "line": "•"}
+FILLS = {
+    "read": "#d6e6fb",
+    "write": "#fde0c9",
+    "atomic": "#eddcf5",
+    "copy": "#fde0c9",
+    "shuffle": "#eddcf5",
+    "product": "#eddcf5",
+}
+EDGES = {
+    "read": "#1f5fbf",
+    "write": "#a84300",
+    "atomic": "#7b2fa0",
+    "copy": "#a84300",
+    "shuffle": "#7b2fa0",
+    "product": "#7b2fa0",
+}
+LETTERS = {"read": "r", "write": "w", "atomic": "a", "copy": "c", "shuffle": "s", "product": "m", "line": "•"}
 MOST_LINES, MOST_WARPS, MOST_SIDE, PAGE = 16, 8, 16, 8
 
 

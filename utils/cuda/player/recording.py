@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, fields
 
 __all__ = ["KINDS", "Block", "Marked", "Memory", "Recording", "Step", "kept_sentence", "window"]
 
-#: The kinds of steps. "line": only variables change. "passed": lanes that waited at a barrier go on.
-KINDS = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line")
+#: The kinds of steps. "line": only variables change. "passed": lanes that waited at a barrier go on. "product": tensor
+#: cores multiply. A "copy" without values begins, one with values arrives.
+KINDS = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line", "product")
 
 Number = int | float
 Value = Number | str | None
@@ -69,6 +70,9 @@ class Step:
     outside: list[tuple[int, str]] = field(default_factory=list)  # lane, and where its address points
     source_lanes: list[int | None] | None = None  # of a shuffle: the lane that each active lane reads
     barrier: str | None = None  # of "barrier" and "passed": what the lanes wait at
+    matrices: str | None = None  # "rows" or "transposed": rows of 8 x 8 matrices that ldmatrix or stmatrix moves
+    product: int | None = None  # its number in `Recording.products`,
+    operands: list[int] | None = None  # and those of A's, B's, C's and D's values in `Recording.operands`
 
 
 @dataclass
@@ -87,6 +91,10 @@ class Marked:
 class Recording:
     """What the kept blocks of one launch did. `kept` is a sentence that says which blocks and steps.
 
+    `products` are the different products of tensor cores: name, shape, and four tiles. Of a tile, `cells` lists for
+    each of `lanes` and each element of its fragment the place, row * columns + column; `operands` are lists of values
+    in the same order. `together` are the rows and columns whose elements are neighbours everywhere.
+
     Floating-point numbers are the shortest decimals for the same number of their type: a float32 is 0.1, not
     0.10000000149.
     """
@@ -103,6 +111,9 @@ class Recording:
     problems: list[Marked] = field(default_factory=list)
     first_line: int = 1
     note: str = ""  # what the reader must know first; may be empty
+    products: list[dict] = field(default_factory=list)
+    operands: list[list[Value]] = field(default_factory=list)
+    matrices: dict[str, dict] = field(default_factory=dict)  # such a tile for each value of `Step.matrices` that occurs
 
     def to_json(self) -> str:
         """The recording as compact JSON.
@@ -133,6 +144,12 @@ class Recording:
         whole = {"version": 1, **{each.name: getattr(self, each.name) for each in fields(self)}}
         whole["memories"] = [{**vars(memory), "values": runs(memory.values)} for memory in self.memories]
         whole["blocks"], whole["problems"] = [vars(b) for b in self.blocks], [vars(p) for p in self.problems]
+        whole["products"] = [
+            {**product, "tiles": [{**tile, "cells": runs(tile["cells"])} for tile in product.get("tiles", ())]}
+            for product in self.products
+        ]
+        whole["matrices"] = {name: {**tile, "cells": runs(tile["cells"])} for name, tile in self.matrices.items()}
+        whole["operands"] = [runs(values) for values in self.operands]
         whole |= {"kinds": KINDS, "step_fields": names, "steps": rows}
         return json.dumps(whole, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 

@@ -10,6 +10,7 @@ class State {
     this.exited = perThread(false);
     this.lines = perThread(null); // where a thread was last
     this.variables = perThread(Object.freeze({}));
+    this.flying = recording.memories.map(() => []); // by element: the thread whose copy to it has begun
     this.touched = recording.memories.map(() => recording.blocks.map(() => null)); // by which step, last
   }
 
@@ -29,9 +30,11 @@ class State {
       if (step.kind === "read" && !step.values) {
         step.values = new Array(step.lanes.length * step.width).fill(null);
         forEachElement(step, (_, element, __, at) => (step.values[at] = held[element - base] ?? null));
-      } else if (writes(step) && step.values) {
-        forEachElement(step, (_, element, value) => {
-          if (element - base >= 0 && element - base < held.length) held[element - base] = value;
+      } else if (writes(step)) {
+        forEachElement(step, (lane, element, value) => {
+          if (element < base || element - base >= held.length) return;
+          if (step.values) held[element - base] = value;
+          if (step.kind === "copy") this.flying[step.memory][element - base] = step.values ? null : first + lane;
         });
       }
       this.touched[step.memory][block] = number;
@@ -153,8 +156,12 @@ const VERBS = {
   read: ["reads", "read"],
   write: ["writes", "write"],
   atomic: ["updates atomically", "update atomically"],
-  copy: ["copies into", "copy into"],
+  begins: ["begins to copy into", "begin to copy into"],
+  copy: ["has its copy arrive in", "have their copies arrive in"],
 };
+
+/** What one lane, or several, do in a step that touches memory. */
+const verb = (step, several = step.lanes.length > 1) => VERBS[step.kind === "copy" && !step.values ? "begins" : step.kind]?.[several ? 1 : 0] ?? "";
 
 /** What the last step did, the same for eyes and for screen readers: a sentence, and the problem that it is a part of. */
 function sentence(player) {
@@ -167,9 +174,10 @@ function sentence(player) {
     passed: () => (one ? "goes on: all have arrived at the barrier" : "go on: all have arrived at the barrier"),
     exit: () => (one ? "exits" : "exit"),
     line: () => (one ? "runs this line" : "run this line"),
+    product: () => `${one ? "multiplies" : "multiply"} on the tensor cores: ${recording.products[step.product]?.name} ${recording.products[step.product]?.shape}`,
     shuffle: () => (one ? "takes a value from another lane" : "exchange values by a shuffle"),
   }[step.kind];
-  const what = does ? does() : `${VERBS[step.kind][one ? 0 : 1]} ${touchedText(recording, step, !problems.length)}`;
+  const what = does ? does() : `${verb(step)} ${touchedText(recording, step, !problems.length)}`;
   const block = recording.blocks[step.block].index;
   const said = `Step ${count(position)} of ${count(recording.steps.length)}, block (${block}), warp ${step.warp}, line ${step.line}: ${lanes} ${what}.`;
   const shown = problems.includes(player.problem) ? player.problem : problems[0];

@@ -227,4 +227,4 @@ def test_rows_with_a_mistake(rows, which, kind, message):
 
 def test_a_recording_has_the_rows_and_the_products(tiles):
     steps = tiles().recording().steps
-    assert [step.kind for step in steps if step.line in (12, 13, 14)] == ["read"] * 4 + ["line"] + ["write"] * 4
+    assert [step.kind for step in steps if step.line in (12, 13, 14)] == ["read"] * 4 + ["product"] + ["write"] * 4

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from utils.cuda.cpu.trace.marked import marked
+from utils.cuda.cpu.trace.operands import Operands, matrices
 from utils.cuda.cpu.trace.ordering import fair, with_exits_early
 from utils.cuda.cpu.trace.source import array_dimensions, parameter_type
 from utils.cuda.cpu.trace.values import KINDS, decoded, kind_of
@@ -15,8 +16,9 @@ from utils.cuda.player.recording import Block, Memory, Recording, Step, kept_sen
 
 __all__ = ["Made", "recording"]
 
-_DID = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line")  # recorder.h: Did
+_DID = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line", "product")  # recorder.h: Did
 _SPACES = ("global", "shared", "constant", "local")
+_MATRICES = (None, "rows", "transposed")  # requests.h: matrix_rows, matrix_columns
 _UNSET = 0xFE  # a variable that has no value yet (recorder.cpp)
 
 
@@ -30,6 +32,8 @@ class Made:
     frames: np.ndarray
     bytes: np.ndarray
     memories: list[dict]
+    products: np.ndarray  # a row of numbers for each, as of_product takes them
+    operands: np.ndarray
     cut: bool
 
 
@@ -59,6 +63,9 @@ def recording(recorder, made, debug) -> Recording:
         memories=memories,
         blocks=[Block(tuple(index), threads) for index in indices],
         steps=kept,
+        products=reader.operands.products(),
+        operands=reader.operands.lists,
+        matrices=matrices(kept),
     )
     found.problems = marked(recorder.trace.problems, recorder.trace.recorded.problems, found)
     return found
@@ -160,6 +167,7 @@ class _Reader:
 
     def __init__(self, made, debug, places, numbers):
         self.made, self.debug, self.places, self.numbers = made, debug, places, numbers
+        self.operands = Operands(made)
         self._last_frame = max(0, len(made.frames) - 1)
         if not len(made.frames):
             made.frames = np.zeros(1, made.frames.dtype)
@@ -187,6 +195,8 @@ class _Reader:
                 self._access(step, part, memory, raw, first)
             elif step.kind in ("barrier", "passed"):
                 step.barrier = f"line {line}" if line else self._function(part[0])
+            elif step.kind == "product":
+                step.product, step.operands = self.operands.of(step.lanes, part)
             elif step.kind == "shuffle":
                 step.source_lanes = [int(one["source"]) for one in part]
                 step.values = self._exchanged(part)
@@ -242,6 +252,7 @@ class _Reader:
             step.values = None
         else:
             step.values = self._values(part, place, size, step.width)
+        step.matrices = _MATRICES[raw["matrices"]]
         if not counts:
             return
         if place.space == "global" and raw["sectors"]:
@@ -273,7 +284,10 @@ class _Reader:
                 copied = self.made.bytes[starts[:, None] + np.arange(whole.bytes)]
                 prefix = "" if whole.is_kernel else f"{whole.name}(): "
                 for scalar in self.debug.visible(whole, pc):
-                    name = prefix + scalar.name
+                    own = _own_name(scalar.name)
+                    if own is None:
+                        continue
+                    name = prefix + own
                     if scalar.reference is None:
                         now = copied[:, scalar.at : scalar.at + scalar.size]
                     else:
@@ -354,6 +368,14 @@ class _Reader:
                     return None
                 return f"{place.name} + {offset}"
         return None
+
+
+def _own_name(name) -> str | None:
+    """A variable's name in the source; None for one of the engine's own. A local array has a room (locals.h)."""
+    if not name.startswith("cuda_on_cpu_"):
+        return name
+    found = re.fullmatch(r"cuda_on_cpu_room_of_(\w+)\.value(.*)", name)
+    return found and found[1] + found[2]
 
 
 def _distinct(addresses, size) -> int:

@@ -65,9 +65,9 @@ class Trace:
         """Draw what one warp touches in each access of the source, or in those of `line` only; returns the Figure.
 
         Global memory: which lanes of the warp touch which 32-byte sectors. Shared memory: which lanes meet in which of
-        the 32 banks; for `ldmatrix`, `stmatrix` and asynchronous copies of 16 bytes, also where what is there was copied
-        from. The warp is the first one, in the launch's first block, that makes the access; its costliest request there
-        is drawn. At most six accesses are drawn, the costliest. Constant memory is not drawn.
+        the 32 banks; for `ldmatrix`, `stmatrix` and asynchronous copies of 16 bytes, also which part of a tensor was
+        copied there. The warp is the first one, in the launch's first block, that makes the access; its costliest
+        request there is drawn. At most six accesses are drawn, the costliest. Constant memory is not drawn.
         The line of a product of tensor cores shows its matrices, with the lane that holds each element; that of
         `ldmatrix` or `stmatrix` also which lane addresses each row. A notebook shows the figure if `plot()` is a cell's
         last line.
@@ -92,6 +92,10 @@ class Trace:
 
     def play(self, blocks=None, steps=3000, save=None):
         """Step through the launch: the source, what each lane reads, writes and waits for, and its variables.
+
+        At a product of tensor cores it shows the matrices, with the lane, the register and the value of each element
+        (values of the first 300 products); at `ldmatrix` and `stmatrix`, the matrices that they move; after an
+        asynchronous copy has begun, the elements that are in flight until it arrives.
 
         Shows a `recording` of the same launch, with the same `blocks` and `steps`. Returns a
         `utils.cuda.player.page.Player`, which a notebook shows if it is a cell's last line. `save` is the path of a
