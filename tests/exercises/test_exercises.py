@@ -196,8 +196,9 @@ def judged_together(tmp_path_factory):
     which is far quicker than one by one."""
     judges = {}
 
-    def module(*args, judge, **options):
-        judges.setdefault((judge.flags, judge.architecture), {})[judge.text, judge.names] = judge
+    def module(*args, judge=None, **options):
+        if judge:
+            judges.setdefault((judge.flags, judge.architecture), {})[judge.text, judge.names] = judge
         return engine.module(*args, **options)
 
     @contextlib.contextmanager

@@ -11,9 +11,9 @@ from tests.kernels.launches import (
     LAUNCHES,
     narrow,
 )
-from utils.cuda.cpu import module as engine
-from utils.cuda.cpu.trace import run as trace_run
 from utils.cuda.kernel import Tracer
+
+pytestmark = pytest.mark.usefixtures("unjudged")  # tests/nvcc has nvcc's verdict
 
 SIZES = [(0, 5), (5, 0), (1, 1), (1, 17), (17, 1), (13, 19), (16, 16), (65, 100), (150, 225), (257, 31)]
 GREY = {  # by the axis that the three colours have in the picture
@@ -32,19 +32,6 @@ MATMULS += [("matmul_tiled", "matmul_template", tile) for tile in (8, 16, 32)]
 LADDER = ("matmul", "matmul_registers", "matmul_async", "matmul_fast")
 MATMULS += [(name, function) for name in LADDER for function in functions(name)]
 NARROW = [(name, function) for name in ("matmul_rows", "matmul_narrow") for function in functions(name)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def traced_together():
-    """One build serves the traces of all kernels of a source, without nvcc's verdict, which tests/nvcc has."""
-
-    def module(text, name, options=(), traced=True, judge=None):
-        together = next((list(launched(operation)) for operation in names() if source(operation) == text), [name])
-        return engine.modules(text, together, options, traced)[together.index(name)]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace_run, "module", module)
-        yield
 
 
 @pytest.fixture
@@ -382,7 +369,7 @@ def traced(kernel, *sizes):
     grid, block, shared, *args = LAUNCHES[kernel][0](*sizes)
     tensors = [arg for arg in args if torch.is_tensor(arg)]
     written = [] if operation == "histogram" else tensors[-1:]  # a histogram adds only to the bins that it meets
-    trace = Tracer(source(operation), kernel)[grid, block, shared](*args, outputs=written)
+    trace = Tracer(source(operation), kernel, together=launched(operation))[grid, block, shared](*args, outputs=written)
     return trace, [arg for arg in trace.args if torch.is_tensor(arg)]
 
 
