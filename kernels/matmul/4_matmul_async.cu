@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(BH / TH * (BW / TW), 128 / (TH * TW))
     int lane = id % 32, tr = id / 32 / across * 8 * TH + lane / 2 % 8 * 4;
     int tc = id / 32 % across * 4 * TW + (lane / 16 * 2 + lane % 2) * 4;
     __align__(16) float sums[TH][TW] = {}, a[TH], b[TW];
-    begin_copies(0, k ? (k - 1) % BK + 1 : 0);
+    if (k > 0) begin_copies(0, (k - 1) % BK + 1);
     for (int left = (k + BK - 1) / BK, pair = 0; left > 0; --left, pair = 1 - pair) {
         __pipeline_wait_prior(0);  // otherwise this thread's copies of this pair have not arrived,
         __syncthreads();           // nor those of others, and some may still read the other pair

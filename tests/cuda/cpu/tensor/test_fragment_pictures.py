@@ -96,7 +96,7 @@ def test_accumulators_of_two_types_are_two_tiles():
     assert any("first of four products" in word for word in words(ax))
 
 
-@pytest.mark.parametrize("which, text", [("swizzled", '"mma.sync'), ("wmma", "mma_sync(sums")])
+@pytest.mark.parametrize("which, text", [("swizzled", "multiply_add(sums[i][j]"), ("wmma", "mma_sync(sums")])
 def test_the_line_of_a_product_shows_its_fragments(trace, which, text):
     line = line_of(text)
     figure = trace(which).plot(line)
@@ -123,7 +123,7 @@ def pieces(ax):
 
 
 def test_a_swizzle_can_be_seen(trace):
-    line = line_of("ldmatrix.sync.aligned.m8n8.x4.trans")
+    line = line_of("load_4_transposed(of_b[j],")
     memory, rows = trace().plot(line).axes
     assert "no bank conflict, 4 passes" in words(memory) and "lanes 8–15: 1 pass" in words(memory)
     # A lane reads 8 columns of row lane % 16, and a tile's row of 64 elements is one line of the banks.
@@ -135,7 +135,7 @@ def test_a_swizzle_can_be_seen(trace):
 
 
 def test_without_a_swizzle_the_rows_meet_in_the_same_banks(trace):
-    line = line_of("ldmatrix.sync.aligned.m8n8.x4.trans")
+    line = line_of("load_4_transposed(of_b[j],")
     figure = trace("plain").plot(line)
     memory, _ = figure.axes
     assert "8-way bank conflict, 32 passes instead of 4" in words(memory) and "lanes 0–7: 8 passes" in words(memory)
@@ -148,7 +148,7 @@ def test_without_a_swizzle_the_rows_meet_in_the_same_banks(trace):
 
 
 def test_a_copy_shows_where_its_bytes_come_from(trace):
-    figure = trace().plot(line_of("cp.async.cg"))
+    figure = trace().plot(line_of("copy_16(&tile_b"))
     stores = [ax for ax in figure.axes if "shared store of tile_b:  " in words(ax)]
     assert len(stores) == 1
     expected = {f"T{lane}": (lane % 8 ^ lane // 8, f"[{lane // 8}][{lane % 8 * 8}]") for lane in range(32)}
