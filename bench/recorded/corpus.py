@@ -25,7 +25,7 @@ from utils.ground.system import write
 HERE = Path(__file__).parent
 FOUND, PAGE = HERE / "corpus.json", HERE / "corpus.md"
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-TIMEOUT = 60  # seconds, after which a program counts as hanging; others take a few
+TIMEOUT = 30  # seconds, after which a program counts as hanging; others take a few
 AT_ONCE = 8
 _MAY_HANG = ("runaway", "divergent_barrier")
 _START = time.monotonic()

@@ -103,6 +103,7 @@ def compiled(device_type):
 @pytest.fixture
 def launched(backend):
     """A function that launches the kernel of an instruction on registers; it returns those of d."""
+    compiled(backend.type)  # for this machine, before a test chooses a GPU that lacks some instructions
 
     def launch(one, given, d, of_d):
         given = [x.view(TORCH.get(kind, torch.int32)).to(backend) for x, kind in given]
@@ -182,9 +183,9 @@ def exponent(x, kind):
 def dot(a, b, c, one, gpu):
     _, _, of_d, of_a, of_b, of_c, _ = one
     kept, count = GPUS[gpu][0], GPUS[gpu][1] * 8 // max(16, fragments.BITS[of_a])
-    if fragments.BITS[of_a] == 8:  # nvcc makes products of f16 of them: of two of each four numbers, then of the others
+    if by_halves := fragments.BITS[of_a] == 8:  # products of f16: of two of each four numbers, of the others, then c
         order = [k for first in (0, 2) for k in range(len(a)) if k % 4 // 2 * 2 == first]
-        a, b, count = [a[k] for k in order], [b[k] for k in order], len(a) // 2
+        a, b, count, last, c = [a[k] for k in order], [b[k] for k in order], len(a) // 2, c, 0.0
     for first in range(0, len(a), count):
         terms = [(x * y, exponent(x, of_a) + exponent(y, of_b)) for x, y in zip(a[first:], b[first:], strict=True)]
         terms = [*terms[:count], (c, exponent(c, of_c if not first else of_d))]
@@ -196,7 +197,7 @@ def dot(a, b, c, one, gpu):
             continue
         step = fractions.Fraction(2) ** (exponent(float(whole), "f32") - 23)
         c = float(int(whole / step) * step)
-    return c
+    return float((np.float16 if of_d == "f16" else np.float32)(last + c)) if by_halves else c
 
 
 @pytest.mark.parametrize("gpu", GPUS)

@@ -21,8 +21,9 @@ struct Accumulation {
     int bytes;       // so many of a row of A, and the accumulator, are added at once
 };
 constexpr Accumulation accumulations[] = {{75, 24, 16}, {90, 25, 32}};
-// Numbers of 8 bits: Hopper has no such mma. nvcc converts the lower two of each four to f16, multiplies, and then does
-// the same with the upper two. (Ada, which can do it, adds 16 at once and keeps 13 bits.)
+// Numbers of 8 bits: Hopper has no such mma. nvcc converts the lower two of each four to f16, multiplies, adds the
+// products of the upper two, and then the accumulator, rounded to nearest (HMMA, HMMA, FADD in the machine code).
+// (Ada, which can do it, adds 16 at once and keeps 13 bits.)
 // mma.m8n8k4 of f16 is Volta's and Turing's: from this capability on nvcc makes instructions for float of it.
 constexpr int quads_by_fma = 80;
 // wgmma has numbers of 8 bits: it adds all 32 products of an instruction at once, and cuts what it keeps in a float.

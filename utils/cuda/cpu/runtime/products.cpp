@@ -64,7 +64,8 @@ struct Floats {  // as Sums::add wants them
     static constexpr unsigned int most_k = 32;
     double a[most_lines][most_k], b[most_lines][most_k];
     int16_t ea[most_lines][most_k], eb[most_lines][most_k];
-    uint32_t c[most_lines][most_lines];
+    using C = uint32_t[most_lines][most_lines];
+    C c;
 };
 
 template <int count>
@@ -86,6 +87,13 @@ static uint32_t sum_of_quad(const Product& p, const Floats& f, unsigned int i, u
     auto fma = [&](unsigned int k, float sum) { return std::fma(float(f.a[i][k]), float(f.b[j][k]), sum); };
     if (p.d == Type::f32) return bit_cast<uint32_t>(c + fma(3, fma(2, fma(1, fma(0, 0)))));
     return Format<5, 10>::nearest(c + fma(1, fma(0, 0)) + fma(3, fma(2, 0)));
+}
+
+// An addition outside of the tensor cores, as FADD and HADD2 do it.
+static uint32_t sum_of_two(Type type, uint32_t x, uint32_t y) {
+    const float sum = float(term_of(type, x).value) + float(term_of(type, y).value);
+    if (type == Type::f16) return sum != sum ? 0x7fff : Format<5, 10>::nearest(sum);
+    return sum != sum ? 0x7fffffff : bit_cast<uint32_t>(sum);
 }
 
 static void multiply_floats(void* const (&brought)[32], const Product& p, unsigned int quad) {
@@ -113,12 +121,16 @@ static void multiply_floats(void* const (&brought)[32], const Product& p, unsign
     unsigned int count = gpu->bytes * 8 / (as_f16 ? 16 : bits_of(p.a));
     if (p.step) count = std::min<unsigned int>(count, p.step);
     count = std::min<unsigned int>(count, as_f16 ? p.k / 2 : p.k);
+    Floats::C c;
+    if (as_f16) memcpy(c, f.c, sizeof c), memset(f.c, 0, sizeof f.c);
     const bool by_fma = p.quads && profile.capability >= quads_by_fma;
     for (unsigned int i = 0; by_fma && i < 8; i++)
         for (unsigned int j = 0; j < 8; j++) f.c[i][j] = sum_of_quad(p, f, i, j);
     if (count == 16) add_blocks<16>(p, sums, f);
     if (count == 8) add_blocks<8>(p, sums, f);
     if (count == 4 && !by_fma) add_blocks<4>(p, sums, f);
+    for (unsigned int i = 0; as_f16 && i < p.m; i++)
+        for (unsigned int j = 0; j < p.n; j++) f.c[i][j] = sum_of_two(p.d, c[i][j], f.c[i][j]);
     write(brought, p, quad, [&](Cell at) { return f.c[at.row][at.column]; });
 }
 
