@@ -2,9 +2,9 @@
 
 Traces every case on the engine, builds one program of all cases with nvcc, and runs each case, the fixed ones too,
 under compute-sanitizer's memcheck, racecheck, initcheck and synccheck, one process per case and tool. Writes
-corpus.json and corpus.md. Needs torch, pandas, g++, nvcc and compute-sanitizer, no network, and some minutes. After
-`--minutes 8` it starts nothing more; the table says what was not run. `--page` writes only corpus.md, from
-corpus.json, without a GPU.
+corpus.json and corpus.md. Needs torch, pandas, g++, nvcc and compute-sanitizer, no network, and some minutes. `--new`
+runs only the cases that corpus.json does not have yet. After `--minutes 8` it starts nothing more; the table says what
+was not run. `--page` writes only corpus.md, from corpus.json, without a GPU.
 """
 
 import argparse
@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 FOUND, PAGE = HERE / "corpus.json", HERE / "corpus.md"
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TIMEOUT = 30  # seconds, after which a program counts as hanging; others take a few
-AT_ONCE = 8
+AT_ONCE = os.cpu_count() or 8
 _MAY_HANG = ("runaway", "divergent_barrier")
 _START = time.monotonic()
 
@@ -34,24 +34,28 @@ _START = time.monotonic()
 def main():
     options = argparse.ArgumentParser(prog="python -m bench.recorded.corpus", description=__doc__.splitlines()[0])
     options.add_argument("--minutes", type=float, default=8.0, help="start nothing more after so many minutes")
+    options.add_argument("--new", action="store_true", help=f"only the cases that {FOUND.name} does not have")
     options.add_argument("--page", action="store_true", help=f"only write {PAGE.name}, from what was recorded")
     options = options.parse_args()
     if options.page:
         write(PAGE, page(json.loads(FOUND.read_text())))
         return
     deadline = _START + 60 * options.minutes
-    found = {"machine": machine(), "cases": {}}
-    for case in CASES:
-        found["cases"][case.name] = {
+    known = json.loads(FOUND.read_text())["cases"] if options.new else {}
+    cases = [case for case in CASES if case.name not in known]
+    made = {}
+    for case in cases:
+        made[case.name] = {
             "kind": case.kind,
             "file": case.file,
             "lines": list(case.lines),
             "marked": case.marked_lines,
         }
     with tempfile.TemporaryDirectory() as folder:
-        program = on_nvcc(folder)
-        on_engine(found)
-        under_sanitizer(found, program, deadline)
+        program = on_nvcc(cases, folder)
+        on_engine(cases, made)
+        under_sanitizer(cases, made, program, deadline)
+    found = {"machine": machine(), "cases": {case.name: (known | made)[case.name] for case in CASES}}
     write(FOUND, json.dumps(found, indent=1) + "\n")
     write(PAGE, page(found))
     print(f"wrote {FOUND.name} and {PAGE.name}")
@@ -79,7 +83,7 @@ def machine():
 # ---- the engine -----------------------------------------------------------------------------------------------------
 
 
-def on_engine(found):
+def on_engine(cases, found):
     """Fill in each case's 'engine': what the trace reports in every order of threads and blocks."""
     import torch
 
@@ -87,7 +91,7 @@ def on_engine(found):
     from utils.cuda.cpu.module import modules
 
     utils.cuda.kernel.device = lambda: torch.device("cpu")  # the GPU's answers are nvcc's program's, not NVRTC's
-    launches = [launch for case in CASES for launch in (case.launch, case.twin) if launch]
+    launches = [launch for case in cases for launch in (case.launch, case.twin) if launch]
 
     def build_both(source, names):
         utils.cuda.kernel.compile_kernels(source, names)
@@ -98,13 +102,13 @@ def on_engine(found):
         running = [pool.submit(build_both, source, list(names)) for source, names in builds]
         failed = [future for future in running if future.exception()]
     say(f"built {len(builds)} sources of {len(launches)} traced kernels, {len(failed)} failed")
-    for case in CASES:
-        entry = found["cases"][case.name].setdefault("engine", {})
+    for case in cases:
+        entry = found[case.name].setdefault("engine", {})
         if case.twin:
             entry["bug"] = traced(case.launch, lambda runs, case=case: judged(case, runs))
         entry["sound"] = traced(case.twin or case.launch, any_alarm)
-    right = sum(entry["engine"].get("bug", {}).get("result") == "found" for entry in found["cases"].values())
-    alarms = sum(entry["engine"]["sound"]["result"] != "nothing" for entry in found["cases"].values())
+    right = sum(entry["engine"].get("bug", {}).get("result") == "found" for entry in found.values())
+    alarms = sum(entry["engine"]["sound"]["result"] != "nothing" for entry in found.values())
     say(f"traced them in {len(ORDERS)} orders: {right} bugs found, {alarms} alarms or failures on sound kernels")
 
 
@@ -135,22 +139,22 @@ def any_alarm(runs):
 # ---- compute-sanitizer ----------------------------------------------------------------------------------------------
 
 
-def on_nvcc(folder):
-    launches = [launch for case in CASES for launch in (case.launch, case.twin) if launch]
+def on_nvcc(cases, folder):
+    launches = [launch for case in cases for launch in (case.launch, case.twin) if launch]
     program = build(launches, folder)
     say(f"nvcc built the program of {len(launches)} launches")
     return program
 
 
-def under_sanitizer(found, program, deadline):
+def under_sanitizer(cases, found, program, deadline):
     """Fill in each case's four tools. What may hang comes last, so that it does not hold up the others."""
-    jobs = [(case, "bug", case.launch) for case in CASES if case.twin]
-    jobs += [(case, "sound", case.twin or case.launch) for case in CASES]
+    jobs = [(case, "bug", case.launch) for case in cases if case.twin]
+    jobs += [(case, "sound", case.twin or case.launch) for case in cases]
     jobs = [(case, which, launch, tool) for case, which, launch in jobs for tool in TOOLS]
     jobs.sort(key=lambda job: job[1] == "bug" and job[0].kind in _MAY_HANG)
     done = 0
     files = {}  # what the tools call the sources: by the first launch of each
-    for case in CASES:
+    for case in cases:
         for launch in (case.launch, case.twin):
             if launch:
                 files.setdefault(launch.source, launch.name)
@@ -166,7 +170,7 @@ def under_sanitizer(found, program, deadline):
         }
         for future in as_completed(running):
             case, which, _, tool = running[future]
-            found["cases"][case.name].setdefault(tool, {})[which] = future.result()
+            found[case.name].setdefault(tool, {})[which] = future.result()
             done += 1
             if done % 40 == 0 or done == len(jobs):
                 say(f"{done} of {len(jobs)} runs under compute-sanitizer")

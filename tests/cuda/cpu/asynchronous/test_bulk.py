@@ -82,7 +82,7 @@ __global__ void late(const int* x, int* y, int* seen) {  // what is done when
     seen[2] = y[33];
 }
 
-__global__ void inside(const int* x, int* y) {  // from shared to shared memory
+__global__ void __cluster_dims__(1, 1, 1) inside(const int* x, int* y) {  // from shared to shared memory
     __shared__ alignas(16) int a[64], b[64];
     __shared__ mbarrier full;
     a[threadIdx.x] = x[threadIdx.x];
@@ -113,7 +113,7 @@ __global__ void reduced(const long long* x, long long* y, int op) {
     wait_done<0>();
 }
 
-__global__ void reduced_inside(const long long* x, const long long* y, long long* out, int op) {
+__global__ void __cluster_dims__(1, 1, 1) reduced_inside(const long long* x, const long long* y, long long* out, int op) {
     __shared__ alignas(16) long long s[32], d[32];
     __shared__ mbarrier full;
     const int t = threadIdx.x;
@@ -150,6 +150,9 @@ __global__ void wrong(const char* x, char* y, int what) {
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1],"
                      " 32, [%2], %3;" :: "r"(at(s)), "l"(x), "r"(at(&full)), "h"((unsigned short)6) : "memory");
     if (what == 6) load(s, x, 32, &full + 1);
+    if (what == 7)
+        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 32, [%2];"
+                     :: "r"(at(s)), "r"(at(s + 32)), "r"(at(&full)) : "memory");
     wait(&full, 0);
     y[0] = s[0];
 }
@@ -237,6 +240,7 @@ WRONG = [
     ("to an address that is not a multiple of 16", "misaligned", "multiple of 16"),
     ("for the blocks of the mask 6", "trap", "the mask 6"),
     ("calls cp.async.bulk of a barrier that no thread has initialised", "uninitialized", "no thread has initialised"),
+    ("from shared memory to shared memory in a launch without clusters", "trap", "a cluster of one block"),
 ]
 
 

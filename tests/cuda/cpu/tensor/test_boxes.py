@@ -101,6 +101,13 @@ def bytes_of(tensor):
     return tensor.contiguous().view(torch.uint8).numpy().reshape(*tensor.shape, -1)
 
 
+def allowed(at, dtype, check):
+    """Coordinates near these that a GPU takes: rows begin at 16 bytes, and what is stored not before the tensor."""
+    unit = 16 // torch.empty(0, dtype=dtype).element_size()
+    at = (at[0] // unit * unit, *at[1:])
+    return at if check is check_load else tuple(max(0, place) for place in at)
+
+
 def run(kernel, map_, memory, at, begin=0):
     bytes_ = int(np.prod(map_.box)) * map_.tensor.element_size()
     kernel[1, 32, ROOM](map_, memory, torch.tensor(at, dtype=torch.int32), bytes_, begin)
@@ -145,7 +152,8 @@ def test_boxes_of_every_rank_anywhere_in_and_around_the_tensor(kernels, rank, ch
     corners += [tuple(-side for side in box), sizes, (-(2**31),) * rank, (2**31 - 1,) * rank]
     corners += [tuple(random.randint(-side, size) for side, size in zip(box, sizes, strict=True)) for _ in range(4)]
     for at in corners:
-        check(kernels, shape, random.choice([torch.float16, torch.float32, torch.uint8]), box, at)
+        dtype = random.choice([torch.float16, torch.float32, torch.uint8])
+        check(kernels, shape, dtype, box, allowed(at, dtype, check))
 
 
 @pytest.mark.parametrize("check", [check_load, check_store])
@@ -155,9 +163,10 @@ def test_swizzled_rows_are_where_the_hardware_puts_them(kernels, swizzle, check)
     for dtype, begin in ((torch.bfloat16, 0), (torch.float32, 128), (torch.uint8, 1024 + 896), (torch.float64, 384)):
         width = torch.empty(0, dtype=dtype).element_size()
         columns = span // width
-        at = random.randint(-columns, columns), random.randint(-9, 9)
+        at = allowed((random.randint(-columns, columns), random.randint(-9, 9)), dtype, check)
         check(kernels, (19, 2 * columns), dtype, (columns, 21), at, swizzle, begin)
-        check(kernels, (3, 5, 2 * columns), dtype, (columns, 3, 3), (columns // 2, -1, 1), swizzle, begin)
+        at = allowed((columns // 2, -1, 1), dtype, check)
+        check(kernels, (3, 5, 2 * columns), dtype, (columns, 3, 3), at, swizzle, begin)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +175,24 @@ def test_swizzled_rows_are_where_the_hardware_puts_them(kernels, swizzle, check)
 )
 def test_every_type_moves_unchanged(kernels, dtype):
     for check in (check_load, check_store):
-        check(kernels, (9, 48), getattr(torch, dtype), (16, 4), (random.randint(-15, 47), random.randint(-3, 8)))
+        at = allowed((random.randint(-15, 47), random.randint(-3, 8)), getattr(torch, dtype), check)
+        check(kernels, (9, 48), getattr(torch, dtype), (16, 4), at)
+
+
+@pytest.mark.parametrize(
+    "way, dtype, at, message",
+    [
+        ("load", torch.float32, (5, 0), "the first coordinate 5, 20 bytes into a row of float32: it has to be a multiple"),
+        ("load", torch.uint8, (-8, 0), "the first coordinate -8, -8 bytes into a row of uint8"),
+        ("store", torch.float16, (4, 0), "the first coordinate 4, 8 bytes into a row of float16"),
+        ("store", torch.float32, (-4, 0), r"the coordinate -4 \(number 1 of 2\): only a box that is loaded may begin before"),
+        ("add", torch.float32, (0, -1), r"the coordinate -1 \(number 2 of 2\)"),
+    ],
+)
+def test_places_that_a_gpu_refuses(kernels, way, dtype, at, message):
+    x, memory = torch.ones(8, 64, dtype=dtype), torch.zeros(ROOM, dtype=torch.uint8)
+    with pytest.raises(RuntimeError, match=f"calls cp.*tensor.* with {message}"):
+        run(kernels[f"{way}_2"], tensor_map(x, (32, 4)), memory, at)
 
 
 def reduced(op, old, given):
@@ -204,14 +230,14 @@ def _numbers(tensor):
 
 @pytest.mark.parametrize("name", HAVE)
 def test_reductions(kernels, name):
-    shape, box, at, begin = (11, 40), (32, 6), (13, -2), 256
+    shape, box, at, begin = (11, 40), (32, 6), (16, 7), 256
     for op in HAVE[name]:
         y, tile = _values(shape, name), _values((6, 32), name)
         memory = torch.zeros(ROOM, dtype=torch.uint8)
         memory[begin : begin + tile.nbytes] = tile.view(torch.uint8).flatten()
         expected = y.clone()
-        part = reduced(op, _numbers(y)[:4, 13:], _numbers(tile)[2:, :27])
-        expected[:4, 13:] = torch.from_numpy(part).to(y.dtype)
+        part = reduced(op, _numbers(y)[7:, 16:], _numbers(tile)[:4, :24])
+        expected[7:, 16:] = torch.from_numpy(part).to(y.dtype)
         run(kernels[f"{op}_2"], tensor_map(y, box), memory, at, begin)
         assert torch.equal(y, expected), op
 
@@ -251,9 +277,9 @@ def test_outside_may_be_nan(kernels, kind, dtype):
     x, memory = torch.ones(8, 32, dtype=getattr(torch, dtype)), torch.zeros(ROOM, dtype=torch.uint8)
     swizzle = {"float16": 1, "float32": 2}.get(dtype, 0)
     map_ = made(kernels, x, [16, 4], type=kind, fill=1, swizzle=swizzle)
-    kernels["load_2"][1, 32, ROOM](map_, memory, torch.tensor([-5, 6], dtype=torch.int32), 64 * x.element_size(), 0)
+    kernels["load_2"][1, 32, ROOM](map_, memory, torch.tensor([-8, 6], dtype=torch.int32), 64 * x.element_size(), 0)
     got = memory[: 64 * x.element_size()].view(x.dtype)
-    assert got.isnan().sum() == 64 - 2 * 11 and got.nansum() == 2 * 11
+    assert got.isnan().sum() == 64 - 2 * 8 and got.nansum() == 2 * 8
 
 
 @pytest.mark.parametrize(

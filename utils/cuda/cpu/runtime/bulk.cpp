@@ -179,6 +179,9 @@ static void check(const void* to, const void* from, unsigned int bytes, const ch
 
 static BulkTransfer transfer_of(void* to, const void* from, unsigned int bytes, const char* name, const void* code) {
     check(to, from, bytes, name, code);
+    if (Block& b = block(); !b.cluster && b.arena.around(to) && b.arena.around(from))  // an H200: "illegal instruction"
+        fail(wrong_copy, std::string("calls ") + name + " from shared memory to shared memory in a launch without clusters: " +
+                             "declare a cluster of one block, `__cluster_dims__(1, 1, 1)`");
     BulkTransfer transfer;
     transfer.pieces.push_back({to, from, bytes});
     transfer.name = name;

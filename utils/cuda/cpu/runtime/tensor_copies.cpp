@@ -28,9 +28,25 @@ static std::string beyond(const TensorMap& map, bool loads) {
     return "";
 }
 
-// The map at an address, for a box with `rank` coordinates at `shared` (nullptr: none). The running thread enters the
+// What is wrong with the place of a box; empty if nothing is. An H200 ends such kernels with "an illegal instruction was
+// encountered". That a box may begin before the tensor only where it is loaded is in the CUDA C++ Programming Guide, too
+// ("Tensor Memory Accelerator"); that rows begin at a multiple of 16 bytes was measured, for each type and swizzle.
+static std::string misplaced(const TensorMap& map, const int32_t* at, bool loads) {
+    const int64_t bytes = int64_t(at[0]) * map.element();
+    if (bytes % 16)
+        return "with the first coordinate " + std::to_string(at[0]) + ", " + std::to_string(bytes) + " bytes into a row of " +
+               types[map.type] + ": it has to be a multiple of 16 bytes";
+    for (int d = 0; !loads && d < map.rank; d++)
+        if (at[d] < 0)
+            return "with the coordinate " + std::to_string(at[d]) + " (number " + std::to_string(d + 1) + " of " +
+                   std::to_string(map.rank) + "): only a box that is loaded may begin before the tensor";
+    return "";
+}
+
+// The map at an address, for a box at `rank` coordinates and at `shared` (nullptr: none). The running thread enters the
 // runtime at `code`.
-static TensorMap map_at(const void* place, int rank, const void* shared, bool loads, const char* name, const void* code) {
+static TensorMap map_at(const void* place, const int32_t* at, int rank, const void* shared, bool loads, const char* name,
+                        const void* code) {
     TensorMap map;
     memcpy(&map, place, sizeof map);  // still as the learner's code: there may be no memory
     Block& b = block();
@@ -50,12 +66,13 @@ static TensorMap map_at(const void* place, int rank, const void* shared, bool lo
         refuse("with a tensor map that " + what + ", which only a GPU can do");
     if (w.trace) trace_map(*w.trace, b, place, code);
     if (!shared) return map;
+    if (const std::string what = misplaced(map, at, loads); !what.empty()) refuse(what);
     if (w.trace) trace_box(*w.trace, b, map, shared, loads, code);
     const auto* begin = b.arena.get();
-    const auto* at = static_cast<const unsigned char*>(shared);
-    if (at < begin || at > begin + b.arena.size() || map.bytes() > size_t(begin + b.arena.size() - at))
+    const auto* front = static_cast<const unsigned char*>(shared);
+    if (front < begin || front > begin + b.arena.size() || map.bytes() > size_t(begin + b.arena.size() - front))
         refuse("for a box of " + std::to_string(map.bytes()) + " bytes, which does not fit into the block's shared memory");
-    if ((at - begin) % 128)
+    if ((front - begin) % 128)
         refuse(std::string(loads ? "to" : "from") + " an address of shared memory that is not a multiple of 128");
     return map;
 }
@@ -79,7 +96,7 @@ static BulkTransfer transfer_of(const TensorMap& map, const int32_t* at, const v
 void tensor_load(void* to, const void* place, const int32_t* at, int rank, const void* barrier, unsigned int mask,
                  const char* name) {
     const void* code = __builtin_return_address(0);
-    const TensorMap map = map_at(place, rank, to, true, name, code);
+    const TensorMap map = map_at(place, at, rank, to, true, name, code);
     BulkTransfer transfer = transfer_of(map, at, to, true, name, code);
     transfer.barrier = barrier;
     if (mask) bulk_multicast(std::move(transfer), mask);
@@ -88,7 +105,7 @@ void tensor_load(void* to, const void* place, const int32_t* at, int rank, const
 
 void tensor_store(const void* place, const int32_t* at, int rank, const void* from, const char* name) {
     const void* code = __builtin_return_address(0);
-    const TensorMap map = map_at(place, rank, from, false, name, code);
+    const TensorMap map = map_at(place, at, rank, from, false, name, code);
     bulk_begins(transfer_of(map, at, from, false, name, code));
 }
 
@@ -110,7 +127,7 @@ static BulkCombine combine_of(int op, int type) {
 
 void tensor_reduce(const void* place, const int32_t* at, int rank, const void* from, int op, const char* name) {
     const void* code = __builtin_return_address(0);
-    const TensorMap map = map_at(place, rank, from, false, name, code);
+    const TensorMap map = map_at(place, at, rank, from, false, name, code);
     BulkTransfer transfer = transfer_of(map, at, from, false, name, code);
     transfer.combine = combine_of(op, map.type);
     if (!transfer.combine)
@@ -119,8 +136,8 @@ void tensor_reduce(const void* place, const int32_t* at, int rank, const void* f
     bulk_begins(std::move(transfer));
 }
 
-void tensor_prefetch(const void* place, const int32_t*, int rank, const char* name) {
-    map_at(place, rank, nullptr, true, name, __builtin_return_address(0));
+void tensor_prefetch(const void* place, const int32_t* at, int rank, const char* name) {
+    map_at(place, at, rank, nullptr, true, name, __builtin_return_address(0));
     enter_kernel(*block().worker);
 }
 
