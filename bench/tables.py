@@ -21,24 +21,28 @@ UNITS = {  # what a rate counts: its unit, how many of these per second that is,
 
 def table(group, found, aligned=False) -> str:
     """The figures of a group as a Markdown table; `found` is the content of a GPU's file. Several sizes are side by
-    side, without times. `aligned` is for a terminal: cells are padded, and the footer is as wide as the terminal."""
+    side, without times; a cell is empty where a size has no such row. `aligned` is for a terminal: cells are padded,
+    and the footer is as wide as the terminal."""
     kind, parts = GROUPS[group], parts_of(found[group])
     alone, (unit, scale, _) = len(parts) == 1, UNITS[kind.counts]
     heading = kind.heading.format(_size(parts[0]["size"]) if alone else _unknown(parts[0]["size"]))
-    columns = [[heading, *(row["name"] for row in parts[0]["rows"])]]
+    names = _names(parts)
+    columns = [[heading, *names]]
     if alone:
         columns.append(["time", *map(_time, parts[0]["rows"])])
     for part in parts:
         rates = {row["name"]: row[kind.counts] / row["seconds"] for row in part["rows"]}
         title = unit if alone else f"{_named(part['size'])}: {unit}"
-        columns.append([title, *(_number(rate / scale) for rate in rates.values())])
+        columns.append([title, *(_number(rates[name] / scale) if name in rates else "" for name in names)])
         peers = {
             title: next((rates[name] for name in rates if name.startswith(peer)), None)
             for title, peer in kind.against.items()
         }
         if "peak" in (part.get("roof") or {}):
             peers["of the roof"] = min(roofs_of(part))
-        columns += [[title, *(_ratio(rate / of) for rate in rates.values())] for title, of in peers.items() if of]
+        for title, of in peers.items():
+            if of:
+                columns.append([title, *(_ratio(rates[name] / of) if name in rates else "" for name in names)])
     footer, rule = _footer(kind, parts, found), ["---"] * len(columns)
     if aligned:
         columns = [_padded(column, str.rjust if i else str.ljust) for i, column in enumerate(columns)]
@@ -46,6 +50,18 @@ def table(group, found, aligned=False) -> str:
         footer = textwrap.fill(footer, shutil.get_terminal_size().columns)
     first, *others = ("| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True))
     return "\n".join([first, f"|{'|'.join(rule)}|", *others, "", footer])
+
+
+def _names(parts) -> list[str]:
+    """The names of all rows. One that only some sizes have follows the row that it follows there."""
+    names = []
+    for part in parts:
+        before = None
+        for row in part["rows"]:
+            if row["name"] not in names:
+                names.insert(names.index(before) + 1 if before else 0, row["name"])
+            before = row["name"]
+    return names
 
 
 def _size(size) -> str:

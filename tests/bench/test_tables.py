@@ -42,6 +42,19 @@ def test_sizes_of_matrices_are_written_out():
     assert tables.table("rows", GPU | {"rows": parts}).startswith(columns)
 
 
+def test_a_row_that_only_one_size_has_leaves_a_cell_empty_at_the_others():
+    seconds = {"copy": 1.0, "warps": 2.0, "any": 4.0}
+    rows = [
+        {"name": name, "bytes": 8e9, "seconds": s, "quartiles": [s, s], "samples": 30} for name, s in seconds.items()
+    ]
+    parts = [{"size": [9, 9], "rows": rows[::2]}, {"size": [9, 1], "rows": rows}]
+    assert tables.table("rows", GPU | {"rows": parts}).splitlines()[2:5] == [
+        "| copy | 8.00 | 1.00 | 8.00 | 1.00 |",
+        "| warps |  |  | 4.00 | 0.50 |",
+        "| any | 2.00 | 0.25 | 2.00 | 0.25 |",
+    ]
+
+
 def test_two_sizes_stand_side_by_side_below_the_roof():
     roof = {"peak": 10e12, "peak_is": "so many lanes", "copied": 6e9}  # memory limits 500 cubed to 500 / 6 * 6e9
     parts = [square_products(500, roof, at=0.001, ours=0.002), square_products(20_000, roof, at=2.0, ours=8.0)]

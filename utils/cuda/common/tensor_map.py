@@ -80,7 +80,8 @@ def tensor_map(x, box, swizzle="none") -> TensorMap:
 
     `box` is the size of the boxes that the kernel's `cp.async.bulk.tensor` instructions move, in elements, with the
     fastest-varying dimension first: `(64, 32)` is 32 rows of 64 columns. Where a box leaves the tensor, loads give
-    zeros and stores write nothing. `swizzle` ('none', '32B', '64B', '128B') is how rows of that many bytes are stored
+    zeros and stores write nothing. A box's first coordinate must be a multiple of 16 bytes, and a box that is stored
+    must not begin before the tensor. `swizzle` ('none', '32B', '64B', '128B') is how rows of that many bytes are stored
     in shared memory: 16-byte chunks change places, so that reading a column has no bank conflicts.
 
     The kernel sees the values that the tensor has when it runs. Raises TypeError or ValueError, with the values, for

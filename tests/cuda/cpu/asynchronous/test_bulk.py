@@ -113,7 +113,8 @@ __global__ void reduced(const long long* x, long long* y, int op) {
     wait_done<0>();
 }
 
-__global__ void __cluster_dims__(1, 1, 1) reduced_inside(const long long* x, const long long* y, long long* out, int op) {
+__global__ void __cluster_dims__(1, 1, 1)
+    reduced_inside(const long long* x, const long long* y, long long* out, int op) {
     __shared__ alignas(16) long long s[32], d[32];
     __shared__ mbarrier full;
     const int t = threadIdx.x;
@@ -240,7 +241,7 @@ WRONG = [
     ("to an address that is not a multiple of 16", "misaligned", "multiple of 16"),
     ("for the blocks of the mask 6", "trap", "the mask 6"),
     ("calls cp.async.bulk of a barrier that no thread has initialised", "uninitialized", "no thread has initialised"),
-    ("from shared memory to shared memory in a launch without clusters", "trap", "a cluster of one block"),
+    ("to shared memory in a launch without clusters", "trap", "a cluster of one block"),
 ]
 
 

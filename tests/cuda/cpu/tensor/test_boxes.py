@@ -182,10 +182,10 @@ def test_every_type_moves_unchanged(kernels, dtype):
 @pytest.mark.parametrize(
     "way, dtype, at, message",
     [
-        ("load", torch.float32, (5, 0), "the first coordinate 5, 20 bytes into a row of float32: it has to be a multiple"),
+        ("load", torch.float32, (5, 0), "the first coordinate 5, 20 bytes into a row of float32: it has to be"),
         ("load", torch.uint8, (-8, 0), "the first coordinate -8, -8 bytes into a row of uint8"),
         ("store", torch.float16, (4, 0), "the first coordinate 4, 8 bytes into a row of float16"),
-        ("store", torch.float32, (-4, 0), r"the coordinate -4 \(number 1 of 2\): only a box that is loaded may begin before"),
+        ("store", torch.float32, (-4, 0), r"the coordinate -4 \(number 1 of 2\): only a box that is loaded"),
         ("add", torch.float32, (0, -1), r"the coordinate -1 \(number 2 of 2\)"),
     ],
 )
@@ -210,7 +210,7 @@ HAVE = {
     "uint32": OPS,
     "int32": ("add", "min", "max", "and", "or", "xor"),
     "uint64": ("add", "min", "max", "and", "or", "xor"),
-    "int64": ("min", "max", "and", "or", "xor"),
+    "int64": ("min", "max"),
     "float16": ("add", "min", "max"),
     "bfloat16": ("add", "min", "max"),
     "float32": ("add",),
@@ -243,7 +243,14 @@ def test_reductions(kernels, name):
 
 
 def test_reductions_that_do_not_exist(kernels):
-    for name, op in (("float32", "min"), ("int64", "add"), ("int32", "inc"), ("uint8", "add"), ("float16", "and")):
+    for name, op in (
+        ("float32", "min"),
+        ("int64", "add"),
+        ("int64", "xor"),
+        ("int32", "inc"),
+        ("uint8", "add"),
+        ("float16", "and"),
+    ):
         y, memory = _values((16, 32), name), torch.zeros(ROOM, dtype=torch.uint8)
         with pytest.raises(RuntimeError, match=f"tensor.{op} with a tensor map of {name}, which has no such reduction"):
             run(kernels[f"{op}_2"], tensor_map(y, (16, 4)), memory, (0, 0))

@@ -177,11 +177,16 @@ static void check(const void* to, const void* from, unsigned int bytes, const ch
     if (to) check(to, Access::store, name, code);
 }
 
+// Between shared memories. Elsewhere an H200 says "an illegal instruction was encountered", with the block itself, too.
+static void needs_cluster(const char* name) {
+    if (!block().cluster)
+        fail(wrong_copy, std::string("calls ") + name + " to shared memory in a launch without clusters: declare a cluster " +
+                             "of one block, `__cluster_dims__(1, 1, 1)`");
+}
+
 static BulkTransfer transfer_of(void* to, const void* from, unsigned int bytes, const char* name, const void* code) {
     check(to, from, bytes, name, code);
-    if (Block& b = block(); !b.cluster && b.arena.around(to) && b.arena.around(from))  // an H200: "illegal instruction"
-        fail(wrong_copy, std::string("calls ") + name + " from shared memory to shared memory in a launch without clusters: " +
-                             "declare a cluster of one block, `__cluster_dims__(1, 1, 1)`");
+    if (block().arena.around(to) && block().arena.around(from)) needs_cluster(name);
     BulkTransfer transfer;
     transfer.pieces.push_back({to, from, bytes});
     transfer.name = name;
@@ -215,6 +220,8 @@ static void store_async(void* to, const void* value, unsigned int bytes, BulkCom
     Block& b = block();
     b.worker->in_kernel = 0;
     watch(b);
+    b.running->code = code;
+    needs_cluster(name);
     if (size_t(to) % bytes) {
         if (b.worker->trace) trace_misaligned(*b.worker->trace, to, bytes, Access::store, code);
         fail(wrong_copy, std::string("calls ") + name + " to an address that is not a multiple of " + std::to_string(bytes) +

@@ -30,7 +30,8 @@ static std::string beyond(const TensorMap& map, bool loads) {
 
 // What is wrong with the place of a box; empty if nothing is. An H200 ends such kernels with "an illegal instruction was
 // encountered". That a box may begin before the tensor only where it is loaded is in the CUDA C++ Programming Guide, too
-// ("Tensor Memory Accelerator"); that rows begin at a multiple of 16 bytes was measured, for each type and swizzle.
+// ("Tensor Memory Accelerator"); that rows begin at a multiple of 16 bytes was measured, for each type and swizzle, also
+// of what is prefetched.
 static std::string misplaced(const TensorMap& map, const int32_t* at, bool loads) {
     const int64_t bytes = int64_t(at[0]) * map.element();
     if (bytes % 16)
@@ -65,8 +66,8 @@ static TensorMap map_at(const void* place, const int32_t* at, int rank, const vo
     if (const std::string what = beyond(map, loads); !what.empty())
         refuse("with a tensor map that " + what + ", which only a GPU can do");
     if (w.trace) trace_map(*w.trace, b, place, code);
-    if (!shared) return map;
     if (const std::string what = misplaced(map, at, loads); !what.empty()) refuse(what);
+    if (!shared) return map;
     if (w.trace) trace_box(*w.trace, b, map, shared, loads, code);
     const auto* begin = b.arena.get();
     const auto* front = static_cast<const unsigned char*>(shared);
@@ -109,14 +110,14 @@ void tensor_store(const void* place, const int32_t* at, int rank, const void* fr
     bulk_begins(transfer_of(map, at, from, false, name, code));
 }
 
-// As what a reduction sees the elements; the instruction itself does not say.
+// As what a reduction sees the elements; the instruction itself does not say. (An H200 takes bits of int32, not of int64.)
 static BulkCombine combine_of(int op, int type) {
     const bool bits = BulkOp(op) >= BulkOp::bit_and;
     switch (type) {
         case CU_TENSOR_MAP_DATA_TYPE_UINT32: return bulk_combine(BulkOp(op), bits ? BulkType::b32 : BulkType::u32);
         case CU_TENSOR_MAP_DATA_TYPE_INT32: return bulk_combine(BulkOp(op), bits ? BulkType::b32 : BulkType::s32);
         case CU_TENSOR_MAP_DATA_TYPE_UINT64: return bulk_combine(BulkOp(op), bits ? BulkType::b64 : BulkType::u64);
-        case CU_TENSOR_MAP_DATA_TYPE_INT64: return bulk_combine(BulkOp(op), bits ? BulkType::b64 : BulkType::s64);
+        case CU_TENSOR_MAP_DATA_TYPE_INT64: return bits ? nullptr : bulk_combine(BulkOp(op), BulkType::s64);
         case CU_TENSOR_MAP_DATA_TYPE_FLOAT16: return bulk_combine(BulkOp(op), BulkType::f16);
         case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16: return bulk_combine(BulkOp(op), BulkType::bf16);
         case CU_TENSOR_MAP_DATA_TYPE_FLOAT32: return bulk_combine(BulkOp(op), BulkType::f32);
