@@ -6,18 +6,5 @@ one thing: how wide an access is, where it begins, how the lanes are spread, whi
 
 from tests.nsight.cases import atomics, branches, copies, elements, matmul, pictures, shared_memory, tensor, transpose
 
-_FILES = (
-    elements,
-    pictures,
-    branches,
-    matmul,
-    copies,
-    transpose,
-    shared_memory,
-    atomics,
-    tensor,
-)  # in the recording's order
+_FILES = (elements, pictures, branches, matmul, copies, transpose, shared_memory, atomics, tensor)  # as recorded
 LAUNCHES = [launch for file in _FILES for launch in file.LAUNCHES]
-
-# Not counted on a GPU yet: `python -m bench.recorded.nsight` counts these too, and then they are no longer listed here.
-WAITING = {launch.name for launch in tensor.LAUNCHES}
