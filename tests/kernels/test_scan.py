@@ -82,7 +82,7 @@ def test_blocks_may_begin_in_any_order(order):
 BAD = {
     "integers": (torch.ones(3, dtype=torch.int64), TypeError, "x must be float32.*, but it is int64"),
     "a matrix": (torch.ones(2, 3), ValueError, r"x must have 1 dimensions, but it has 2: its shape is \[2, 3\]"),
-    "every second": (torch.ones(6)[::2], ValueError, r"x must be contiguous, .*\.contiguous\(\)"),
+    "every second": (torch.ones(6), ValueError, r"x must be contiguous, .*\.contiguous\(\)"),
 }
 
 
@@ -90,8 +90,9 @@ BAD = {
 @pytest.mark.parametrize("function", functions("scan"))
 def test_bad_input_is_refused(scan, backend, function, case):
     x, error, message = BAD[case]
+    x = x.to(backend)
     with pytest.raises(error, match=message):
-        getattr(scan, function)(x.to(backend))
+        getattr(scan, function)(x[::2] if case == "every second" else x)
 
 
 @pytest.mark.parametrize("function", functions("scan"))
