@@ -237,12 +237,6 @@ is about global memory that the host never wrote and racecheck about shared memo
 forgot to write.
 """
 
-_WAITING = """\
-These {count} cases, each a bug and its fixed twin, have not run under compute-sanitizer: on a GPU,
-[corpus.py](corpus.py) runs them with the others. `tests/corpus` checks on any machine that the engine finds each bug,
-and reports nothing of its twin. Several cases share a file.
-"""
-
 
 def page(found):
     """The text of corpus.md, from what is in corpus.json."""
@@ -275,12 +269,6 @@ def page(found):
             parts.append(_row(_link(name, entry) + (", fixed" if entry["kind"] else ""), *cells))
     alarms = [sum(entry[column]["sound"]["result"] == "found" for entry in cases.values()) for column in columns]
     parts.append(_row("all alarms", *alarms))
-    if waiting := [case for case in CASES if case.name not in cases]:
-        parts += ["", "## Not recorded yet\n", _WAITING.format(count=len(waiting))]
-        parts += [_row("case", "kind", "line"), _row(*["---"] * 3)]
-        for case in waiting:
-            link = _link(case.name, {"file": case.file})
-            parts.append(_row(link, (case.kind or "none").replace("_", " "), _lines(case.lines)))
     return "\n".join(parts) + "\n"
 
 

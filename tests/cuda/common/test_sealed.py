@@ -3,6 +3,7 @@
 import errno
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from utils.cuda.common import cache, sealed
+from utils.cuda.cpu import build
 from utils.ground.errors import ToolchainError
 
 ROOT = Path(cache.__file__).parents[3]
@@ -111,16 +113,24 @@ print(x.tolist())
 """
 
 
-def test_truncated_libraries_do_not_end_python(folder):
+def test_truncated_libraries_do_not_end_python(folder, monkeypatch):
     """The kernel's, the runtime's and the guard's: a process that loads the half of one dies of SIGBUS."""
-    command = [sys.executable, "-c", KERNEL]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    environment.pop("CUDA_COURSE_CACHE")
-    environment["CUDA_COURSE_CACHE"] = str(shared := Path(os.environ["CUDA_COURSE_CACHE"]).with_name("three"))
-    for _ in range(2):
+    own = folder.parents[1].with_name("three")
+    monkeypatch.delenv("CUDA_COURSE_CACHE")
+
+    def launched(**cache):
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", **cache}
+        command = [sys.executable, "-c", KERNEL]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0 and done.stdout == "[7.0, 7.0, 7.0, 7.0]\n", done.stderr
-        libraries = [path for path in shared.glob("*/**/*.so") if not path.parent.name.startswith("names")]
+
+    launched()  # in the usual cache, so that there is a runtime to copy
+    sealed.make_folder(own / "runtime")
+    for library in build.needs():
+        shutil.copy2(library, own / "runtime")
+    for _ in range(2):
+        launched(CUDA_COURSE_CACHE=str(own))
+        libraries = [path for path in own.glob("*/**/*.so") if not path.parent.name.startswith("names")]
         assert len(libraries) == 3 and all(path.stat().st_size > 4000 for path in libraries)
         for path in libraries:
             os.truncate(path, 3000)
