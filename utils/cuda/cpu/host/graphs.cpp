@@ -22,25 +22,25 @@ namespace cuda_on_cpu {
 
 int captures_under_way = 0;  // launches look at it
 
-static Mutex mutex;
+static Mutex graphs_mutex;
 static std::set<std::shared_ptr<Capture>> captures;
 static std::set<cudaGraph_t> graphs;
 static std::set<cudaGraphExec_t> executables;
 static thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 
 static bool is_graph(cudaGraph_t graph) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(graphs_mutex);
     return graphs.count(graph);
 }
 
 static bool is_executable(cudaGraphExec_t exec) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(graphs_mutex);
     return executables.count(exec);
 }
 
 cudaError_t outside_captures(cudaError_t error) {
     if (!captures_under_way) return cudaSuccess;
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(graphs_mutex);
     bool refused = false;
     for (auto& capture : captures) {
         CUstream_st* origin = capture->origin;
@@ -142,7 +142,7 @@ static cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cuda
 }
 
 static cudaGraph_t registered(std::unique_ptr<CUgraph_st> graph) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(graphs_mutex);
     return *graphs.insert(graph.release()).first;
 }
 
@@ -163,7 +163,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     s->capture->mode = mode;
     s->capture->id = next++;
     s->last.clear();
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(graphs_mutex);
     captures.insert(s->capture);
     captures_under_way++;
     return cudaSuccess;
@@ -183,7 +183,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     bool joined = is_joined(*capture);
     end_capture(capture.get());
     {
-        std::lock_guard lock(mutex);
+        std::lock_guard lock(graphs_mutex);
         captures.erase(capture);
         captures_under_way--;
     }
@@ -237,7 +237,7 @@ cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(graphs_mutex);
     if (!graphs.erase(graph)) return answer(cudaErrorInvalidValue);
     delete graph;
     return cudaSuccess;
@@ -252,7 +252,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
         (*exec)->types.push_back(node->type);
         (*exec)->works.push_back(node->work);
     }
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(graphs_mutex);
     executables.insert(*exec);
     return cudaSuccess;
 }
@@ -290,7 +290,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGra
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(graphs_mutex);
     if (!executables.erase(exec)) return answer(cudaErrorInvalidValue);
     delete exec;
     return cudaSuccess;

@@ -14,13 +14,13 @@
 
 namespace cuda_on_cpu {
 
-static Mutex mutex;
+static Mutex kernels_mutex;
 static std::map<const void*, size_t> shared_limits;  // of the kernels for which cudaFuncSetAttribute set one
 static std::set<const void*> with_large_clusters;     // likewise
 static std::map<const void*, KernelBounds> all_bounds;
 
 size_t dynamic_shared_limit(const void* kernel) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(kernels_mutex);
     if (kernel) {
         auto found = shared_limits.find(kernel);
         return found == shared_limits.end() ? profile.shared_bytes : found->second;
@@ -31,17 +31,17 @@ size_t dynamic_shared_limit(const void* kernel) {
 }
 
 bool large_clusters(const void* kernel) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(kernels_mutex);
     return with_large_clusters.count(kernel);
 }
 
 void remember(const void* kernel, const KernelBounds& bounds) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(kernels_mutex);
     all_bounds[kernel] = bounds;
 }
 
 KernelBounds bounds_of(const void* kernel) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(kernels_mutex);
     auto found = all_bounds.find(kernel);
     return found == all_bounds.end() ? KernelBounds() : found->second;
 }
@@ -91,7 +91,7 @@ cudaError_t launch_untyped(const void* kernel, const Launch& how, void** args) {
 }
 
 void forget_shared_limits() {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(kernels_mutex);
     shared_limits.clear();
     with_large_clusters.clear();
 }
@@ -108,14 +108,14 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
         return answer(value >= 0 && value <= 2 ? cudaSuccess : cudaErrorInvalidValue);
     if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
         if (profile.capability < 90) return answer(cudaErrorInvalidValue);
-        std::lock_guard lock(mutex);
+        std::lock_guard lock(kernels_mutex);
         if (value) with_large_clusters.insert(kernel);
         else with_large_clusters.erase(kernel);
         return cudaSuccess;
     }
     bool fits = value >= 0 && size_t(value) <= profile.shared_bytes_opt_in;
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || !fits) return answer(cudaErrorInvalidValue);
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(kernels_mutex);
     shared_limits[kernel] = size_t(value);
     return cudaSuccess;
 }

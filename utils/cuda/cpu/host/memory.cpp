@@ -20,7 +20,7 @@ extern "C" void cuda_on_cpu_trace_freed(void* base);  // exports.cpp
 
 namespace cuda_on_cpu {
 
-static Mutex mutex;
+static Mutex memory_mutex;
 static std::map<uintptr_t, Allocation> allocations;  // by address
 
 GuardedMemory& allocated() {
@@ -35,7 +35,7 @@ GuardedMemory& allocated() {
 
 size_t machine_bytes() { return size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE)); }
 
-// The caller holds the mutex.
+// The caller holds memory_mutex.
 static const Allocation* allocation_of(const void* address) {
     auto behind = allocations.upper_bound(uintptr_t(address));
     if (behind == allocations.begin()) return nullptr;
@@ -44,7 +44,7 @@ static const Allocation* allocation_of(const void* address) {
 }
 
 bool find_allocation(const void* address, Allocation& found) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(memory_mutex);
     const Allocation* allocation = allocation_of(address);
     if (allocation) found = *allocation;
     return allocation;
@@ -59,13 +59,13 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     *p = allocated().take(bytes);
     if (!*p) return answer(cudaErrorMemoryAllocation);
     trace_allocated(*p, bytes);
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(memory_mutex);
     allocations[uintptr_t(*p)] = {kind, *p, bytes};
     return cudaSuccess;
 }
 
 void trace_allocations() {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(memory_mutex);
     for (const auto& [_, allocation] : allocations) trace_allocated(allocation.base, allocation.bytes);
 }
 
@@ -77,7 +77,7 @@ static void release_pages(void* p) {
 static cudaError_t release(void* p, bool of_host) {
     if (!p) return cudaSuccess;
     {
-        std::lock_guard lock(mutex);
+        std::lock_guard lock(memory_mutex);
         auto found = allocations.find(uintptr_t(p));
         if (found == allocations.end() || (found->second.kind == Allocation::host) != of_host)
             return answer(cudaErrorInvalidValue);
@@ -104,7 +104,7 @@ bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
 void forget_allocations() {
     std::map<uintptr_t, Allocation> all;
     {
-        std::lock_guard lock(mutex);
+        std::lock_guard lock(memory_mutex);
         all.swap(allocations);
     }
     for (auto& [_, allocation] : all) release_pages(allocation.base);

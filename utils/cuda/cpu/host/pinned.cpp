@@ -14,7 +14,7 @@ struct CUmemPoolHandle_st {
 
 namespace cuda_on_cpu {
 
-static Mutex mutex;
+static Mutex pinned_mutex;
 struct Registered { size_t bytes; unsigned int flags; };
 static std::map<uintptr_t, Registered> registered_ranges;  // by address
 static CUmemPoolHandle_st default_pool;
@@ -22,7 +22,7 @@ static cudaMemPool_t current_pool = &default_pool;
 static std::set<cudaMemPool_t> pools{&default_pool};
 static std::map<void*, std::pair<cudaMemPool_t, size_t>> from_pools;
 
-// The registered range that holds the address; nullptr if there is none. The caller holds the mutex.
+// The registered range that holds the address; nullptr if there is none. The caller holds pinned_mutex.
 static const Registered* range_of(const void* p) {
     auto behind = registered_ranges.upper_bound(uintptr_t(p));
     if (behind == registered_ranges.begin()) return nullptr;
@@ -40,7 +40,7 @@ cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned int flags) {
     if (!p || !bytes || flags > 15) return answer(cudaErrorInvalidValue);
     Allocation found;
     if (find_allocation(p, found)) return answer(cudaErrorHostMemoryAlreadyRegistered);
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     auto next = registered_ranges.lower_bound(uintptr_t(p));
     if (range_of(p) || (next != registered_ranges.end() && next->first < uintptr_t(p) + bytes))
         return answer(cudaErrorHostMemoryAlreadyRegistered);
@@ -50,7 +50,7 @@ cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned int flags) {
 
 cudaError_t cudaHostUnregister(void* p) {
     if (!p) return answer(cudaErrorInvalidValue);
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     return answer(registered_ranges.erase(uintptr_t(p)) ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
 }
 
@@ -58,7 +58,7 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int fla
     if (!device || !host || flags) return answer(cudaErrorInvalidValue);
     Allocation found;
     bool known = find_allocation(host, found) && found.kind != Allocation::device;
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     if (!known && !range_of(host)) return answer(cudaErrorInvalidValue);
     *device = host;
     return cudaSuccess;
@@ -67,7 +67,7 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int fla
 cudaError_t cudaHostGetFlags(unsigned int* flags, void* host) {
     if (!flags || !host) return answer(cudaErrorInvalidValue);
     Allocation found;
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     const Registered* range = range_of(host);
     if (!range && !(find_allocation(host, found) && found.kind == Allocation::host))
         return answer(cudaErrorInvalidValue);
@@ -83,7 +83,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
         attributes->type = found.kind == Allocation::host      ? cudaMemoryTypeHost
                            : found.kind == Allocation::managed ? cudaMemoryTypeManaged
                                                                : cudaMemoryTypeDevice;
-    } else if (std::lock_guard lock(mutex); range_of(p)) {
+    } else if (std::lock_guard lock(pinned_mutex); range_of(p)) {
         attributes->type = cudaMemoryTypeHost;
     } else if (find_tensor(p, tensor) && tensor.inside()) {
         attributes->type = cudaMemoryTypeDevice;
@@ -117,13 +117,13 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
     if (!pool) return answer(cudaErrorInvalidValue);
     if (device) return answer(cudaErrorInvalidDevice);
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     *pool = current_pool;
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     if (device || !is_pool(pool)) return answer(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
     current_pool = pool;
     return cudaSuccess;
@@ -133,13 +133,13 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* prope
     if (!pool || !properties || properties->allocType != cudaMemAllocationTypePinned ||
         properties->location.type != cudaMemLocationTypeDevice || properties->location.id)
         return answer(cudaErrorInvalidValue);
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     pools.insert(*pool = new CUmemPoolHandle_st);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     if (pool == &default_pool || !pools.erase(pool)) return answer(cudaErrorInvalidValue);
     if (current_pool == pool) current_pool = &default_pool;
     std::erase_if(from_pools, [&](auto& one) { return one.second.first == pool; });
@@ -148,7 +148,7 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     if (!value || !is_pool(pool)) return answer(cudaErrorInvalidValue);
     if (attribute >= cudaMemPoolReuseFollowEventDependencies && attribute < cudaMemPoolAttrReleaseThreshold)
         pool->reuse[attribute] = *static_cast<int*>(value);
@@ -163,7 +163,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     if (!value || !is_pool(pool)) return answer(cudaErrorInvalidValue);
     switch (attribute) {
         case cudaMemPoolReuseFollowEventDependencies:
@@ -181,7 +181,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
 }
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     return answer(is_pool(pool) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
@@ -194,7 +194,7 @@ cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t pool, 
     cudaError_t error = allocate(p, bytes, Allocation::device);
     cudaThreadExchangeStreamCaptureMode(&mode);
     if (error) return error;
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(pinned_mutex);
     if (!pool) pool = current_pool;
     if (!is_pool(pool)) return answer(cudaErrorInvalidValue);
     from_pools[*p] = {pool, bytes};
@@ -208,7 +208,7 @@ cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
     if (CUstream_st* s = stream_of(stream); s && s->capture)  // each launch of the graph uses it again
         return enqueue(stream, cudaGraphNodeTypeMemFree, [] { return cudaSuccess; });
     {
-        std::lock_guard lock(mutex);
+        std::lock_guard lock(pinned_mutex);
         if (auto found = from_pools.find(p); found != from_pools.end()) {
             found->second.first->used -= found->second.second;
             from_pools.erase(found);

@@ -7,7 +7,7 @@
 
 namespace cuda_on_cpu {
 
-static Mutex mutex;
+static Mutex streams_mutex;
 static std::set<cudaStream_t> streams;
 static std::set<cudaEvent_t> events;
 static CUstream_st of_this_thread;  // cudaStreamPerThread
@@ -15,19 +15,19 @@ static CUstream_st of_this_thread;  // cudaStreamPerThread
 CUstream_st* stream_of(cudaStream_t stream) {
     if (stream == cudaStreamPerThread) return &of_this_thread;
     if (!stream || stream == cudaStreamLegacy) return nullptr;
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(streams_mutex);
     return streams.count(stream) ? stream : nullptr;
 }
 
 bool is_stream(cudaStream_t stream) { return !stream || stream == cudaStreamLegacy || stream_of(stream); }
 
 static bool is_event(cudaEvent_t event) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(streams_mutex);
     return events.count(event);
 }
 
 void end_capture(const Capture* capture) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(streams_mutex);
     auto leave = [&](CUstream_st& stream) {
         if (stream.capture.get() != capture) return;
         stream.capture.reset();
@@ -38,7 +38,7 @@ void end_capture(const Capture* capture) {
 }
 
 void forget_streams() {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(streams_mutex);
     for (cudaStream_t stream : streams) delete stream;
     for (cudaEvent_t event : events) delete event;
     streams.clear();
@@ -64,7 +64,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
     *stream = new CUstream_st;
     (*stream)->flags = flags;
     (*stream)->priority = priority < 0 ? priority < -5 ? -5 : priority : 0;
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(streams_mutex);
     streams.insert(*stream);
     return cudaSuccess;
 }
@@ -92,7 +92,7 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(streams_mutex);
     if (!streams.erase(stream)) return answer(cudaErrorInvalidResourceHandle);
     if (stream->capture) stream->capture->invalid = true;
     delete stream;
@@ -148,13 +148,13 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
     if (!event || flags > 7 || ((flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming)))
         return answer(cudaErrorInvalidValue);
     *event = new CUevent_st{flags, false, {}, {}, false, {}};
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(streams_mutex);
     events.insert(*event);
     return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(streams_mutex);
     if (!events.erase(event)) return answer(cudaErrorInvalidResourceHandle);
     delete event;
     return cudaSuccess;

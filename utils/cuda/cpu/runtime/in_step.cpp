@@ -15,7 +15,7 @@ namespace cuda_on_cpu {
 
 static constexpr size_t longest_path = 4096;
 // So often may a lane read the same place, before those that have come further go on too: it may wait for one of them.
-static constexpr unsigned int patience = 1000;
+static constexpr unsigned int most_reads = 1000;
 
 // False on the way from one thread to the next, and in the host's code.
 static bool runs_in_step() {
@@ -57,7 +57,7 @@ void step_in_step(const void* code) {
     enter_kernel(w);
     if (walk.path.size() - walk.followed >= longest_path) {
         walk.address = nullptr;
-        walk.times += patience / 32;  // after 33 such paths: it may wait for another lane, by an atomic for instance
+        walk.times += most_reads / 32;  // after 33 such paths: it may wait for another lane, by an atomic for instance
         wait_here(b, code);
     }
 }
@@ -114,7 +114,7 @@ bool release_in_step(Block& b) {
         unsigned int go_on = next_access(*b.worker->flow, w);
         bool wait_for_others = true;  // as far as can be seen: they read the same places again and again
         for (unsigned int rest = go_on; rest; rest &= rest - 1)
-            wait_for_others = wait_for_others && w.lanes[__builtin_ctz(rest)]->walk.times > patience;
+            wait_for_others = wait_for_others && w.lanes[__builtin_ctz(rest)]->walk.times > most_reads;
         if (wait_for_others) go_on = w.in_step;
         for (unsigned int rest = go_on; rest; rest &= rest - 1) {
             Fiber* fiber = w.lanes[__builtin_ctz(rest)];

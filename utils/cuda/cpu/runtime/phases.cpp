@@ -16,7 +16,7 @@
 namespace cuda_on_cpu {
 
 static constexpr int64_t most = (1 << 20) - 1;     // arrivals, and bytes that are under way
-static constexpr size_t most_transfers = 1024;     // of a phase; beyond that, the oldest are done early
+static constexpr size_t most_in_phase = 1024;       // of a phase; beyond that, the oldest are done early
 static constexpr uint64_t seal = 0x7265697272616d;  // what the 8 bytes hold as long as nobody writes over them
 
 // The one place where an address becomes a barrier.
@@ -101,7 +101,7 @@ void phase_counts(BulkTransfer&& transfer) {
     const void* barrier = transfer.barrier;
     PhaseBarrier& p = enter(barrier, transfer.name, transfer.code);
     settle(p, barrier, false);
-    if (p.transfers.size() >= most_transfers) land_oldest(p);
+    if (p.transfers.size() >= most_in_phase) land_oldest(p);
     if (Trace* trace = block().worker->trace) trace_bulk_begins(*trace, *p.of, transfer);
     p.transfers.push_back(std::move(transfer));
     settle_for_waiting(p, barrier);

@@ -12,19 +12,19 @@ namespace cuda_on_cpu {
 
 using ptx::Type;
 
-static constexpr unsigned int most_lines = 256, line_bytes = 32, rows = 64;
-using Lines = unsigned char[most_lines][line_bytes];
+static constexpr unsigned int longest_side = 256, line_bytes = 32, rows = 64;
+using Lines = unsigned char[longest_side][line_bytes];
 
 static constexpr unsigned int most_k = 32;
 struct Values {
-    double values[most_lines][most_k];
-    int16_t exponents[most_lines][most_k];
+    double values[longest_side][most_k];
+    int16_t exponents[longest_side][most_k];
 };
 
 struct Work {
     Lines lines[2];
     Values a, b;
-    int16_t wide[2][most_lines][line_bytes];
+    int16_t wide[2][longest_side][line_bytes];
 };
 static Work& work_of_this_cpu_thread() {
     static thread_local const std::unique_ptr<Work> work = std::make_unique<Work>();
@@ -87,7 +87,7 @@ static void multiply_floats(const WarpgroupProduct& p, const Lines& a, const Lin
 
 static void multiply_integers(const WarpgroupProduct& p, const Lines& a, const Lines& b, uint32_t* sums) {
     auto& wide = work_of_this_cpu_thread().wide;
-    auto widen = [](const Lines& lines, unsigned int count, Type type, int16_t (&to)[most_lines][line_bytes]) {
+    auto widen = [](const Lines& lines, unsigned int count, Type type, int16_t (&to)[longest_side][line_bytes]) {
         for (unsigned int line = 0; line < count; line++)
             for (unsigned int i = 0; i < line_bytes; i++)
                 to[line][i] = type == Type::s8 ? int8_t(lines[line][i]) : lines[line][i];

@@ -24,16 +24,6 @@ void trace_cluster_arrives(Trace& t, Block& b, bool releases) {
     t.order.cluster_arrives(b.traced->order, b.rank, b.running->number, releases);
 }
 
-static void divergence(Trace& t, const Block& b, const Fiber& waits, Party other) {
-    Problem p;
-    p.kind = "divergent_barrier";
-    p.who = party(b, waits, waits.code);
-    p.text = waits.function;
-    p.other = other;
-    p.has_other = true;
-    t.add(std::move(p));
-}
-
 // PTX lets threads leave before the barrier; the functions of CUDA C++ want all of them.
 static void look_for_missing(Trace& t, Cluster& c) {
     for (Block* b : c.blocks)
@@ -42,7 +32,7 @@ static void look_for_missing(Trace& t, Cluster& c) {
             for (Block* other : c.blocks)
                 for (unsigned int i = 0; i < other->threads; i++)
                     if ((other->warps[i / 32].ended >> i % 32 & 1) && !other->traced->threads[i].stopped)
-                        return divergence(t, *b, *f, {0, Op::load, other->block, thread_place(*other, i), true});
+                        return divergence(t, *b, *f, gone(*other, i));
             return;
         }
 }

@@ -97,11 +97,7 @@ static int64_t one_that_left(const Block& b, unsigned int from, unsigned int to,
     return -1;
 }
 
-static Party gone(const Block& b, unsigned int thread) {
-    return {0, Op::load, b.block, thread_place(b, thread), true};
-}
-
-static void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other, bool stuck = false) {
+void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other, bool stuck) {
     Problem p;
     p.stuck = stuck;
     p.kind = "divergent_barrier";

@@ -253,6 +253,12 @@ inline uint3 thread_place(const Block& b, unsigned int i) {
 inline Party party(const Block& b, const Fiber& f, const void* code, Op op = Op::load) {
     return {reinterpret_cast<uintptr_t>(code), op, b.block, f.thread, false};
 }
+inline Party gone(const Block& b, unsigned int thread) {
+    return {0, Op::load, b.block, thread_place(b, thread), true};
+}
+
+// A thread waits for another that waits elsewhere or has ended; `stuck` if that is why the launch ends.
+void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other, bool stuck = false);
 
 void place_in(Problem& p, const Region* r, uintptr_t address);  // where in the region, if in one
 
