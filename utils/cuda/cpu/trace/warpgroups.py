@@ -4,7 +4,7 @@ from utils.cuda.cpu.trace.words import at, does_to, in_line, thread_of
 
 __all__ = ["about_warpgroup"]
 
-_BY_ITSELF = "ptxas inserts this {} by itself and says so in warning {}: the products then run one after the other."
+_BY_ITSELF = "ptxas may notice, insert the {} and say so in warning {}: the products then run one after the other."
 
 
 def about_warpgroup(p):
@@ -47,4 +47,4 @@ def _touched(p):
         "committed groups only.",
         "left out": f"`wgmma.wait_group {p.index}` leaves out the newest groups: wait with a smaller number first.",
     }.get(p.text, "Wait first, with `wgmma.wait_group.sync.aligned 0;`.")
-    return message, f"{hint} {_BY_ITSELF.format('wait', 'C7517')}"
+    return message, hint if p.text == "not committed" else f"{hint} {_BY_ITSELF.format('wait', 'C7517')}"
