@@ -237,7 +237,8 @@ def _for_nvcc(judge, headers=()) -> str:
 
 def _started(source, flags, architecture, folder):
     compiler, home = toolchain.chosen_compiler(), toolchain.cuda_home()
-    command = [str(home / "bin" / "nvcc"), f"-arch=sm_{architecture}", *flags]
+    # With `-cuda`, `-arch=sm_90a` would mean sm_90.
+    command = [str(home / "bin" / "nvcc"), f"-gencode=arch=compute_{architecture},code=sm_{architecture}", *flags]
     command += [*(["-ccbin", compiler] if compiler else []), "-allow-unsupported-compiler"]
     command += ["-Xptxas", "-O0"]  # the machine code is not used
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}

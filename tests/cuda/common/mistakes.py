@@ -273,6 +273,7 @@ MISTAKES = {
     "float4 ptr": (in_kernel("    float4* v = x;\n    x[i] = v[0].x;"), 3, "To read several numbers at"),
     "int from pointer": (in_kernel("    int* v = x;\n    x[i] = v[0];"), 3, "The elements are of type"),
     "break": (in_kernel("    if (i > n) break;\n    x[i] = 1;"), 3, "To leave the kernel, write `return;`."),
+    "host printf": (beside_kernel('printf("done");'), 6, "`printf` needs `#include <cstdio>`"),
     "launch too few": (beside_kernel("k<<<1, 32>>>(x);"), 6, "Line 1 declares `__global__ void k(float* x"),
     "launch int*": (beside_kernel("k<<<1, 32>>>(x, 3);", parameters="int* x"), 6, "The elements are of"),
     "launch unknown": (beside_kernel("kk<<<1, 32>>>(x, 3);"), 6, "The source has no kernel `kk`. It has: k."),

@@ -1,7 +1,9 @@
 """What a CUDA text is compiled for: sm_90a where it needs instructions that sm_90 lacks."""
 
 import pytest
+import torch
 
+from utils import CompileError, compile_kernel
 from utils.cuda import verdict
 from utils.cuda.common import cxx
 from utils.cuda.common.targets import target, target_of_text
@@ -51,3 +53,22 @@ def test_the_verdict_and_what_nvrtc_makes_are_for_the_same_target(monkeypatch):
     assert ".target sm_90a" in made._whole() and "wgmma.fence" in made.ptx and made.usage.registers > 0
     assert ".target sm_90\n" in compiled(PLAIN, "k", gpu="H200")._whole()
     assert ".target sm_90a" in compiled(PLAIN, "k", ["--gpu-architecture=sm_90a"])._whole()
+
+
+def test_a_text_that_is_also_read_for_the_host_is_judged_for_the_same_target():
+    source = FENCE + '\n#include <cstdio>\nvoid report() { printf("done"); }'
+    judge = verdict.on_kernels(source, ["k"])
+    assert judge.for_host
+    compile_kernel(source, "k")
+
+
+def test_setmaxnreg_takes_a_constant_of_the_compilers():
+    source = """
+template <unsigned N> __device__ void have() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(N)); }
+__global__ void k(float* x) { have<64>(); x[threadIdx.x] = 1; }
+"""
+    x = torch.zeros(128)
+    compile_kernel(source, "k")[1, 128](x)
+    assert (x == 1).all()
+    with pytest.raises(CompileError, match="setmaxnreg.inc.* operand 1 is not a constant"):
+        compile_kernel(source.replace('"n"(N)', '"r"(N)'), "k")

@@ -99,6 +99,7 @@ _REMOVED = {
     "deviceOverlap": "asyncEngineCount",
 }
 _HEADERS = {"half": "cuda_fp16.h", "half2": "cuda_fp16.h", "__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
+_HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
 _CONTAINERS = {"vector", "array", "list", "map", "string"}
 
@@ -157,7 +158,8 @@ def similar(place, name):
     mine = sorted({token.text for token in tokens(place.source) if token.text.isidentifier()} - {name, *_KNOWN})
     mine = [word for word in mine if len(word) > 2]
     near = [bare[name.strip("_").lower()]] if name.strip("_").lower() in bare else []
-    near = near or get_close_matches(name, [*_KNOWN, *mine], 1, cutoff=0.65)
+    near = near or get_close_matches(name, [*_KNOWN, *mine], 2, cutoff=0.65)
+    near = [known for known in near if known != name]
     return f"Did you mean `{near[0]}`?" if near else ""
 
 

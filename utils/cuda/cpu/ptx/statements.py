@@ -339,6 +339,9 @@ class _Statement:
             return "nullptr"
         return f"{PTX}place_if_any({self._place(operand, use).expression})"
 
+    def is_constant(self, place, use) -> bool:
+        return self._place(place, use).letter == "n"
+
     def is_predicate(self, operand, use) -> bool:
         register = self._register(operand, use) if isinstance(operand, Register) else None
         return bool(register and register.kind == "pred")

@@ -51,6 +51,15 @@ class Use:
         """The C++ expression for the bits of an operand of a type."""
         return self.value(self.operands[at], kind)
 
+    def constant(self, at) -> str:
+        """The C++ of an operand that is part of the instruction: a number, or one that the compiler knows ("n")."""
+        operand = self.operands[at]
+        if isinstance(operand, Immediate) and isinstance(operand.value, int):
+            return str(operand.value)
+        if isinstance(operand, Place) and self.statement.is_constant(operand, self):
+            return f"(int64_t){self.read(at, 'b64')}"
+        raise self.refused(f"operand {at + 1} is not a constant")
+
     def value(self, operand, kind) -> str:
         """The same of an operand that is given itself."""
         if isinstance(operand, Immediate):

@@ -1,19 +1,9 @@
 """Products of warpgroups: rows of the instruction table (include/cuda_on_cpu/ptx/wgmma.h)."""
 
-from utils.cuda.cpu.ptx.parse import Immediate, Place, Vector
+from utils.cuda.cpu.ptx.parse import Vector
 from utils.cuda.cpu.ptx.use import PTX
 
 __all__ = ["ROWS"]
-
-
-def _constant(use, at):
-    """The C++ of an operand that is part of the instruction."""
-    operand = use.operands[at]
-    if isinstance(operand, Immediate) and isinstance(operand.value, int):
-        return str(operand.value)
-    if isinstance(operand, Place):
-        return f"(int64_t){use.read(at, 'b64')}"
-    raise use.refused("this operand is not a constant")
 
 
 def _truth(value):
@@ -28,7 +18,7 @@ def _wgmma(use):
     scales = 2 if use["d"] != "s32" else 0
     transposes = (1 if in_registers else 2) if use["a"] in ("f16", "bf16") else 0
     use.count(4 + scales + transposes)
-    extra = [_constant(use, 4 + k) for k in range(scales + transposes)]
+    extra = [use.constant(4 + k) for k in range(scales + transposes)]
     negates = [f"({text}) < 0" for text in extra[:scales]] or ["false"] * 2
     across = [f"({text}) != 0" for text in extra[scales:]]
     across = ["false"] * (2 - len(across)) + across
