@@ -17,6 +17,10 @@ SOURCE = r"""
 #define TEXT(x) #x
 #define AS_TEXT(x) TEXT(x)
 #define COUNT 8
+#define WAIT_ALL() asm volatile("cp.async.bulk.wait_all;\n" ::)  // there is no such instruction, and nobody uses this
+__device__ __forceinline__ void unused() { asm volatile("tcgen05.wait::ld.sync.aligned;\n\t"
+                                                        "no.such.instruction;"); }
+__device__ void unused_too() { unused(); }
 __device__ __forceinline__ unsigned int lane_by_ptx() {
     unsigned int id;
     asm("mov.u32 %0, %%laneid;" : "=r"(id));
@@ -116,3 +120,13 @@ def test_a_branch_for_another_gpu_may_have_its_instructions():
     with pytest.raises(CompileError) as caught:
         compile_kernel(source, "k")[1, 1]()
     assert "tcgen05" in str(caught.value)
+
+
+def test_what_a_macro_makes_is_refused_if_it_is_used():
+    source = """#define ENVIRONMENT(x) asm volatile("mov.u32 %0, %%envreg3;" : "=r"(x))
+__device__ unsigned environment() { unsigned x; ENVIRONMENT(x); return x; }
+__global__ void k(unsigned* x) { x[0] = environment(); }
+"""
+    with pytest.raises(CompileError, match="does not have the special register %envreg3") as raised:
+        compile_kernel(source, "k")[1, 1](torch.zeros(1))
+    assert raised.value.line == 1

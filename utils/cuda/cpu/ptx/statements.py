@@ -20,6 +20,7 @@ from utils.cuda.cpu.ptx.headers import WORDS, has_statements
 from utils.cuda.cpu.ptx.instructions import translated
 from utils.cuda.cpu.ptx.macros import template_tokens, with_macros
 from utils.cuda.cpu.ptx.parse import Declaration, Instruction, Label, Place, Refused, Register, Scope, parse
+from utils.cuda.cpu.ptx.unused import in_unused_function
 from utils.cuda.cpu.ptx.use import BITS, PTX, Use
 
 __all__ = ["with_statements"]
@@ -60,8 +61,9 @@ _SPECIAL = {
 def with_statements(source) -> str:
     """The source with C++ in place of its `asm` statements, line for line.
 
-    Raises Refused for PTX that cannot be read or that the engine lacks. Inside an `#if`, which may leave the statement
-    out, the C++ fails to compile instead.
+    Raises Refused for PTX that cannot be read or that the engine lacks. In a macro, which may be unused, and inside an
+    `#if`, which may leave the statement out, the C++ fails to compile instead. A function that nothing calls may have
+    any PTX, as with nvcc.
     """
     if not has_statements(source):
         return source
@@ -80,11 +82,14 @@ def with_statements(source) -> str:
             text = _replacement(source, tokens, opens, closes, macros)
         except Refused as refused:
             refused.line = refused.line or token.line
-            if not conditional(token.line):
+            if token.directive or conditional(token.line):
+                said = str(refused).replace("\\", "\\\\").replace('"', '\\"')
+                text = f'static_assert(!sizeof(char), "{said}")'
+            elif in_unused_function(source, token.start):
+                text = "(void)0"
+            else:
                 raise
-            said = str(refused).replace("\\", "\\\\").replace('"', '\\"')
-            lines = _newline(token) * source.count("\n", token.start, tokens[closes].end)
-            text = f'static_assert(!sizeof(char), "{said}"){lines}'
+            text += _newline(token) * source.count("\n", token.start, tokens[closes].end)
         pieces += [source[at : token.start], text]
         at = tokens[closes].end
     return "".join(pieces) + source[at:]
