@@ -89,6 +89,7 @@ _SYNTAX = re.compile(r"^expected |^stray |not expected here|^missing ")
 _IN_DEVICE_CODE = "is undefined in device code"
 _OPEN_END = re.compile(r'^At end of source: (error: .*)\n(\S+\(\d+\)): note.*?: (to match this "."$)', re.MULTILINE)
 _ASSERTION = re.compile(r"^static assertion failed: |^static_assert failed due to requirement .* (?=\"[^\"]*\"$)")
+_LACKS = re.compile(r"^call to \S*cuda_on_cpu_lacks\S* declared with (?:attribute error|'error' attribute): ")
 _NOT_CONSTANT = re.compile(r"variably modified|variable length array|constant value|constant expression")
 #: An error of ptxas; it names no line of the source.
 PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
@@ -161,7 +162,7 @@ def _errors(log, sources):
         which, line, message = (
             Path(error["file"]).name,
             int(error["line"] or error["nvcc_line"]),
-            _OUR_NAME.sub("", error["message"]).strip(),
+            _LACKS.sub("", _OUR_NAME.sub("", error["message"])).strip(),
         )
         used = _USED_BEFORE.findall(before) + _USED_AFTER.findall(behind)
         used += [(file or error["file"], at) for at, file in _USED_NVCC.findall(behind)]

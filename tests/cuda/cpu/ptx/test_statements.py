@@ -1,5 +1,7 @@
 """asm statements: operands, macros, lines, and what is refused."""
 
+import re
+
 import pytest
 import torch
 
@@ -21,6 +23,13 @@ SOURCE = r"""
 __device__ __forceinline__ void unused() { asm volatile("tcgen05.wait::ld.sync.aligned;\n\t"
                                                         "no.such.instruction;"); }
 __device__ void unused_too() { unused(); }
+template <int n> __device__ void for_any(int& x) {
+    if constexpr (n > 100) asm volatile("no.such.instruction %0;" : "+r"(x));
+}
+template <int n> struct Wide {
+    __device__ static void wait() { asm volatile("tcgen05.wait::ld.sync.aligned;"); }
+};
+unsigned long long of_the_host() { unsigned low, high; asm volatile("rdtsc" : "=a"(low), "=d"(high)); return low; }
 __device__ __forceinline__ unsigned int lane_by_ptx() {
     unsigned int id;
     asm("mov.u32 %0, %%laneid;" : "=r"(id));
@@ -34,6 +43,7 @@ __device__ int shifted(int a) {
 }
 __global__ void k(const float* in, int* out) {
     int i = threadIdx.x, x = i;
+    for_any<8>(x);
     BOTH(mul.lo);
     OPERATION(add, "s32");
     out[i] = x;
@@ -122,11 +132,20 @@ def test_a_branch_for_another_gpu_may_have_its_instructions():
     assert "tcgen05" in str(caught.value)
 
 
-def test_what_a_macro_makes_is_refused_if_it_is_used():
+def test_what_a_macro_or_a_template_makes_is_refused_if_it_is_used():
     source = """#define ENVIRONMENT(x) asm volatile("mov.u32 %0, %%envreg3;" : "=r"(x))
 __device__ unsigned environment() { unsigned x; ENVIRONMENT(x); return x; }
-__global__ void k(unsigned* x) { x[0] = environment(); }
+__global__ void macro(unsigned* x) { x[0] = environment(); }
+template <int n> __device__ unsigned chosen() {
+    unsigned x = 0;
+    if constexpr (n > 1) asm volatile("mov.u32 %0, %%envreg3;" : "=r"(x));
+    return x;
+}
+__global__ void instance(unsigned* x) { x[0] = chosen<2>(); }
 """
-    with pytest.raises(CompileError, match="does not have the special register %envreg3") as raised:
-        compile_kernel(source, "k")[1, 1](torch.zeros(1))
-    assert raised.value.line == 1
+    for kernel, lines in (("macro", (1, 2)), ("instance", (6,))):
+        with pytest.raises(CompileError) as raised:
+            compile_kernel(source, kernel)[1, 1](torch.zeros(1))
+        said = str(raised.value)
+        assert re.match(r"cuda_src, line \d: `mov.u32`: the CPU engine does not have the special register %env", said)
+        assert raised.value.line in lines

@@ -16,11 +16,11 @@ import re
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.ptx.compiled import in_host_function, in_unused_function, surely_compiled
 from utils.cuda.cpu.ptx.headers import WORDS, has_statements
 from utils.cuda.cpu.ptx.instructions import translated
 from utils.cuda.cpu.ptx.macros import template_tokens, with_macros
 from utils.cuda.cpu.ptx.parse import Declaration, Instruction, Label, Place, Refused, Register, Scope, parse
-from utils.cuda.cpu.ptx.unused import in_unused_function
 from utils.cuda.cpu.ptx.use import BITS, PTX, Use
 
 __all__ = ["with_statements"]
@@ -57,13 +57,16 @@ _SPECIAL = {
     "WARP_SZ": "32u",
 }
 
+# Fails to compile where the call ends up in machine code.
+_LACKING = 'do {{ extern void cuda_on_cpu_lacks() __attribute__((error("{}"))); cuda_on_cpu_lacks(); }} while (0)'
+
 
 def with_statements(source) -> str:
     """The source with C++ in place of its `asm` statements, line for line.
 
-    Raises Refused for PTX that cannot be read or that the engine lacks. In a macro, which may be unused, and inside an
-    `#if`, which may leave the statement out, the C++ fails to compile instead. A function that nothing calls may have
-    any PTX, as with nvcc.
+    Raises Refused for PTX that cannot be read or that the engine lacks. Where it may well not be compiled (in a macro,
+    in a template, inside an `#if`), the C++ fails to compile if it is. A function that nothing calls may have any PTX,
+    as with nvcc, and a function of the host keeps its own assembly.
     """
     if not has_statements(source):
         return source
@@ -82,11 +85,12 @@ def with_statements(source) -> str:
             text = _replacement(source, tokens, opens, closes, macros)
         except Refused as refused:
             refused.line = refused.line or token.line
-            if token.directive or conditional(token.line):
-                said = str(refused).replace("\\", "\\\\").replace('"', '\\"')
-                text = f'static_assert(!sizeof(char), "{said}")'
-            elif in_unused_function(source, token.start):
+            if in_host_function(source, token.start):
+                continue
+            if in_unused_function(source, token.start):
                 text = "(void)0"
+            elif token.directive or conditional(token.line) or not surely_compiled(source, token.start):
+                text = _LACKING.format(str(refused).replace("\\", "\\\\").replace('"', '\\"'))
             else:
                 raise
             text += _newline(token) * source.count("\n", token.start, tokens[closes].end)
