@@ -149,6 +149,18 @@ def test_options_for_the_compiler_and_the_linker(tmp_path, capfd):
     assert "nowhere" in capfd.readouterr().err
 
 
+def test_options_of_nvcc(tmp_path, capfd):
+    (tmp_path / "relaxed.cu").write_text(
+        '#include <algorithm>\n#include <cstdio>\n__global__ void k(int n) { printf("%d\\n", std::max(n, 7)); }\n'
+        "int main(int argc, char**) { k<<<1, 1>>>(argc); cudaDeviceSynchronize(); }\n"
+    )
+    command = ["-O3", "-arch=sm_90a", str(tmp_path / "relaxed.cu")]
+    assert run.main(command) == 2
+    assert "calling a constexpr __host__ function" in capfd.readouterr().err
+    assert run.main([*command, "--expt-relaxed-constexpr"]) == 0
+    assert capfd.readouterr().out == "7\n"
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has all of them")
 @pytest.mark.parametrize(
     ("text", "line", "message"),

@@ -11,6 +11,9 @@ them is passed to the program, except these options, which may be anywhere:
   -lNAME      link with this library; CUDA's own need no naming (before the program's arguments only)
   -Xcompiler FLAG
               a flag for the C++ compiler, such as -fopenmp
+  --expt-relaxed-constexpr, --extended-lambda, --use_fast_math
+              as for nvcc; in front of the files, its -O3, -lineinfo, -g, -w and -arch=... are accepted, too, and
+              change nothing
   --verbose   print the commands that compile it
   --          what follows belongs to the program, even if it looks like an option
 
@@ -20,6 +23,7 @@ code is not 0. A program that was built before starts at once.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +40,9 @@ from utils.ground.errors import CourseError
 
 __all__ = ["main"]
 
+_FOR_NVCC = re.compile(r"--?(?:expt-relaxed-constexpr|expt-extended-lambda|extended-lambda|use_fast_math)")
+_OF_NO_USE = re.compile(r"-O\d?|-lineinfo|-g|-G|-w|-arch=\S+|-gencode=\S+")  # this machine's GPU decides
+
 
 class Command(NamedTuple):
     """What the command line asks for."""
@@ -47,6 +54,7 @@ class Command(NamedTuple):
     standard: str
     libraries: list[str]
     host_flags: list[str]
+    nvcc_flags: list[str]
     trace: bool
     verbose: bool
 
@@ -58,7 +66,7 @@ def main(words) -> int:
         return 0 if words else 2
     try:
         command = _command(words)
-        whole = program(*command[:1], *command[2:7])
+        whole = program(*command[:1], *command[2:8])
         return _run(command, _built(command, whole), whole)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
@@ -72,7 +80,7 @@ def main(words) -> int:
 def _command(words) -> Command:
     """The command line, sorted. Raises ValueError if it names no source."""
     files, arguments, folders, macros, standard, flags = [], [], [], [], "c++17", set()
-    libraries, host_flags = [], []
+    libraries, host_flags, nvcc_flags = [], [], []
     ahead = list(words)
     while ahead:
         word = ahead.pop(0)
@@ -91,6 +99,10 @@ def _command(words) -> Command:
             standard = word[5:]
         elif word == "-Xcompiler" and ahead:
             host_flags.append(ahead.pop(0))
+        elif _FOR_NVCC.fullmatch(word) and not arguments:
+            nvcc_flags.append(word)
+        elif _OF_NO_USE.fullmatch(word) and not files:
+            continue
         elif word[:2] == "-l" and word[2:] and not arguments:
             libraries.append(word[2:])
         elif word.endswith(SUFFIXES) and not arguments:
@@ -101,7 +113,7 @@ def _command(words) -> Command:
             raise ValueError(f"{word!r} is neither an option nor a source: name a .cu file first, or ask for --help")
     if not files:
         raise ValueError("name the program's source, as in `python -m utils.cuda.run program.cu`")
-    compiling = (folders, macros, standard, libraries, host_flags)
+    compiling = (folders, macros, standard, libraries, host_flags, nvcc_flags)
     return Command(files, arguments, *compiling, "--trace" in flags, "--verbose" in flags)
 
 

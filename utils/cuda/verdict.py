@@ -144,7 +144,12 @@ def on_extension(cuda_src) -> Judge | None:
 
 def on_program(program) -> list[Judge]:
     """The judges of a whole program's CUDA sources (common/program.py)."""
-    flags = [f"-std={program.standard}", *program.macros, *(f"-I{folder}" for folder in program.folders)]
+    flags = [
+        f"-std={program.standard}",
+        *program.nvcc_flags,
+        *program.macros,
+        *(f"-I{folder}" for folder in program.folders),
+    ]
     if len(program.sources) > 1:
         flags.append("-rdc=true")  # device code of one file may call that of another
     architecture = target(_capability(), *program.sources.values(), *program.headers.values())

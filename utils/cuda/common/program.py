@@ -23,6 +23,7 @@ class Program(NamedTuple):
     standard: str  # 'c++17'
     libraries: list[str]  # -lNAME
     host_flags: list[str]  # -Xcompiler FLAG
+    nvcc_flags: list[str]  # --extended-lambda
 
     @property
     def texts(self) -> dict[str, str]:
@@ -40,12 +41,12 @@ class Program(NamedTuple):
         return hashed(*(sorted((str(path), text) for path, text in part.items()) for part in self[:2]), self[2:])
 
 
-def program(sources, folders=(), macros=(), standard="c++17", libraries=(), host_flags=()) -> Program:
+def program(sources, folders=(), macros=(), standard="c++17", libraries=(), host_flags=(), nvcc_flags=()) -> Program:
     """The program of these files. Raises OSError for one that cannot be read."""
     places = [Path(os.path.abspath(folder)) for folder in folders]
     texts = {path: read(path) for path in (Path(os.path.abspath(source)) for source in sources)}
     headers = _own_headers(texts, places)
-    return Program(texts, headers, places, list(macros), standard, list(libraries), list(host_flags))
+    return Program(texts, headers, places, list(macros), standard, list(libraries), list(host_flags), list(nvcc_flags))
 
 
 def read(path) -> str:

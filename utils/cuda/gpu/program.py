@@ -31,7 +31,14 @@ def build(program, folder, say) -> str:
     compiler = toolchain.host_compiler(home)
     real = target(toolchain.gpu_architecture(), *program.sources.values(), *program.headers.values())
     common = [str(home / "bin" / "nvcc"), f"-std={program.standard}", f"-gencode=arch=compute_{real},code=sm_{real}"]
-    common += ["-ccbin", compiler, "-O3", *program.macros, *(f"-I{place}" for place in program.folders)]
+    common += [
+        "-ccbin",
+        compiler,
+        "-O3",
+        *program.nvcc_flags,
+        *program.macros,
+        *(f"-I{place}" for place in program.folders),
+    ]
     common += [word for flag in program.host_flags for word in ("-Xcompiler", flag)]
     if len(program.sources) > 1:
         common.append("-rdc=true")  # device code of one file may call that of another
