@@ -158,6 +158,18 @@ __global__ void divergent(const int* x, int* out) {
     out[t] = a[63 - t];
 }
 
+// The same with .aligned, which wants all lanes of a warp at one instruction.
+__global__ void apart(const int* x, int* out) {
+    const int t = threadIdx.x;
+    if (t % 2) {
+        out[t] = x[t];
+        sync(1, 64);
+    } else {
+        out[t] = 2 * x[t];
+        sync(1, 64);
+    }
+}
+
 // Barrier 0 is that of __syncthreads: one warp arrives, and the other two wait, also for a vote.
 __global__ void barrier_zero(const int* x, int* out, bool mix) {
     __shared__ int a[32];
@@ -215,9 +227,7 @@ __global__ void wrong(int* out, int mistake) {
 }
 """
 NAMES = ["forms", "votes", "ping_pong", "three_groups", "partial", "leave", "divergent", "barrier_zero", "left_alone"]
-NAMES += ["wrong"]
-
-
+NAMES += ["apart", "wrong"]
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +277,12 @@ def test_a_warp_counts_as_a_whole(kernels):
     assert torch.equal(_result(kernels, "leave", 96, x, empty(96, dtype=torch.int32))[:48], x[:48].flip(0))
     doubled = torch.where(torch.arange(64) % 2 == 0, 2 * x[:64], x[:64])
     assert torch.equal(_result(kernels, "divergent", 64, x, empty(64, dtype=torch.int32)), doubled.flip(0))
+
+
+def test_the_lanes_of_a_warp_wait_at_one_instruction(kernels):
+    (problem,) = Tracer(SOURCE, "apart")[1, 64](integers(64, below=9), empty(64, dtype=torch.int32)).problems
+    assert problem.kind == "divergent_barrier"
+    assert re.search(r"waits at bar.sync in line (\d+) .*, but thread \(1,0,0\) waits in line (?!\1)", problem.message)
 
 
 def test_barrier_0_is_that_of_syncthreads(kernels):

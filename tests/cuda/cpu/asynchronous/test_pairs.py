@@ -1,7 +1,8 @@
 """Pairs of a bug and its clean twin: the bug is found where it is marked, and nothing is said of the twin.
 
-They are in pairs.cu (mbarriers and the bulk copy engine) and named.cu (named barriers). The marks are those of tests/corpus. Each case begins with a heading, `// ---- <kind>_<what>: ...`, and those of a file
-share one build with MENDED and one without.
+They are in pairs.cu (mbarriers and the bulk copy engine) and named.cu (named barriers). The marks are those of
+tests/corpus. Each case begins with a heading, `// ---- <kind>_<what>: ...`, and those of a file share one build with
+MENDED and one without.
 """
 
 import re

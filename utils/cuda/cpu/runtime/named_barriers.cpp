@@ -133,8 +133,8 @@ unsigned int named_barrier(unsigned int number, unsigned int threads, BarrierUse
         fail(wrong_barrier, "calls " + name_of(*me) + " for " + std::to_string(threads) +
                                 " threads: warps come to it as a whole, so it takes a multiple of 32");
     if (threads > all)
-        fail(wrong_barrier, "calls " + name_of(*me) + " for " + std::to_string(threads) + " threads, but its block has " +
-                                std::to_string(b.threads));
+        fail(wrong_barrier, "calls " + name_of(*me) + " for " + std::to_string(threads) +
+                                " threads, but its block has " + std::to_string(b.threads));
     if (number == 0 && me->named.threads == all && !arrives && !barrier_0_is_named(b))
         return unsigned(wait_for_block(vote, use, name, code));
     me->value = vote;
