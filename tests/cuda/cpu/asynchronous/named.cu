@@ -84,9 +84,9 @@ __global__ void exchanged(const float* x, float* out) {
 // ---- race_two_groups_use_one_number: the arrivals of both groups end the phase before anyone waits.
 __global__ void split(const float* x, float* out) {
     __shared__ float tile[64];
-    const int t = threadIdx.x, group = t / 32 % 2;
+    const int t = threadIdx.x;
 #ifdef MENDED
-    const int full = 1 + group;
+    const int full = 1 + t / 32 % 2;
 #else
     const int full = 1;
 #endif
