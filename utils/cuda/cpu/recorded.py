@@ -16,6 +16,7 @@ _PLACES = ["__tsan_read_range", "__tsan_write_range", "__tsan_func_entry", "__ts
 _PLACES += ["__sanitizer_cov_trace_pc"]
 _RUNTIME = ["7barrierEPKc", "11barrier_sumEmPKc", "4meetEjPKc", "12grid_barrierEv", "7shuffleEjmjPKc", "6ballotEjbPKc"]
 _RUNTIME += [
+    "13named_barrierEjjNS_10BarrierUseEbbPKc",
     "5matchEjmPKc",
     "5touchEPKvmNS_6AccessES1_",
     "10async_copyEPvPKvmm",

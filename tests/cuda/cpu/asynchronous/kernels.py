@@ -43,10 +43,11 @@ __device__ void wait_done() { asm volatile("cp.async.bulk.wait_group %0;" :: "n"
 
 
 @contextlib.contextmanager
-def built_together(names):
-    """Meanwhile, whoever traces one of these kernels builds all of them."""
+def built_together(*sources):
+    """Meanwhile, whoever traces one of a source's kernels builds all of them. The kernels' names, by source."""
 
     def module(source, name, *args, **options):
+        names = next(names for names in sources if name in names)
         return engine.modules(source, names, *args, **options)[names.index(name)]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,7 +1,8 @@
-"""Pairs of a bug and its clean twin (pairs.cu): the bug is found where it is marked, and nothing is said of the twin.
+"""Pairs of a bug and its clean twin: the bug is found where it is marked, and nothing is said of the twin.
 
-The marks are those of tests/corpus. Each case begins with a heading, `// ---- <kind>_<what>: ...`, and all share one
-build with MENDED and one without.
+They are in pairs.cu (mbarriers and the bulk copy engine) and named.cu (named barriers). The marks are those of
+tests/corpus. Each case begins with a heading, `// ---- <kind>_<what>: ...`, and those of a file share one build with
+MENDED and one without.
 """
 
 import re
@@ -16,8 +17,8 @@ from utils.cuda.kernel import Tracer
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
-SOURCE = (Path(__file__).parent / "pairs.cu").read_text()
-MENDED = f"#define MENDED\n{SOURCE}"
+SOURCES = [(Path(__file__).parent / name).read_text() for name in ("pairs.cu", "named.cu")]
+HEADINGS = [re.findall(r"^// ---- (\w+):", source, re.MULTILINE) for source in SOURCES]
 
 
 def _tile(threads=64, blocks=1):
@@ -59,20 +60,30 @@ CASES = {
     ),
     "asynchronous_barrier_overwritten": ("counted", *_tile()),
     "asynchronous_nobody_waits_for_the_last_copy": ("prefetched", *_tiles(64, more=1)),
+    "race_consumer_does_not_wait": ("handed_over", 1, 64, lambda: [floats(32), empty(32)]),
+    "race_arrives_before_it_writes": ("announced", 1, 128, lambda: [floats(64), empty(64)]),
+    "race_stage_is_not_handed_back": ("summed", *_tiles(64, width=32, tiles=2)),
+    "race_barrier_of_one_group": ("exchanged", *_tile(128)),
+    "race_two_groups_use_one_number": ("split", 1, 128, lambda: [floats(128), empty(64)]),
+    "divergent_barrier_counts_the_whole_block": ("normalized", 1, 96, lambda: [floats(64), empty(64)]),
+    "divergent_barrier_producer_leaves_early": ("last_of_tiles", *_tiles(64, width=32, tiles=4)),
 }
-KERNELS = [kernel for kernel, *_ in CASES.values()]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def together():
-    with built_together(KERNELS):
+    with built_together(*([CASES[name][0] for name in names] for names in HEADINGS)):
         yield
+
+
+def _source(name):
+    return next(source for source, names in zip(SOURCES, HEADINGS, strict=True) if name in names)
 
 
 def _marks(name):
     """The marked lines of a case, by what the mark says."""
     found, inside = {}, False
-    for number, line in enumerate(SOURCE.splitlines(), 1):
+    for number, line in enumerate(_source(name).splitlines(), 1):
         heading = re.match(r"// ---- (\w+):", line)
         inside = heading[1] == name if heading else inside
         if inside and (mark := re.search(r"// BUG: (.*)$", line)):
@@ -80,18 +91,18 @@ def _marks(name):
     return found
 
 
-def _traced(source, name, order):
+def _traced(name, order, mended):
     kernel, blocks, threads, args = CASES[name]
-    given = args()
-    outputs = [[arg for arg in given if torch.is_tensor(arg)][-1]] if source is MENDED else ()
+    given, source = args(), "#define MENDED\n" * mended + _source(name)
+    outputs = [[arg for arg in given if torch.is_tensor(arg)][-1]] if mended else ()
     return Tracer(source, kernel)[blocks, threads](*given, order=order, max_steps=20_000, outputs=outputs).problems
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("order", ["forward", "reversed"])
 def test_the_bug_is_found_and_its_twin_is_clean(name, order):
-    assert _traced(MENDED, name, order) == []
-    problems, marks = _traced(SOURCE, name, order), _marks(name)
+    assert _traced(name, order, mended=True) == []
+    problems, marks = _traced(name, order, mended=False), _marks(name)
     every = set().union(*marks.values())
     assert all({p.line, p.other_line} & every for p in problems), problems
     kind = next(p.kind for p in problems if name.startswith(p.kind))
@@ -100,4 +111,4 @@ def test_the_bug_is_found_and_its_twin_is_clean(name, order):
 
 
 def test_every_case_has_its_place():
-    assert re.findall(r"^// ---- (\w+):", SOURCE, re.MULTILINE) == list(CASES)
+    assert sum(HEADINGS, []) == list(CASES)

@@ -25,7 +25,6 @@ ABSENT = {
     "an address in several blocks, of which NVIDIA documents nothing": r"__cluster_map_shared_multicast",
     "no compute capability of a profile has them": r"__f(fma|add|mul)2_r[nzdu]|__\w*e8m0\w*",
     "atomics of 16 bytes are not on every machine": r"__u128Atomic\w+",
-    "barriers of part of a block need a GPU": r"__barrier_sync(_count)?",
     "constants and arguments have no address space of their own": r"""
         __is(Constant|GridConstant)|__cvta_(generic_to_)?(grid_)?constant(_to_generic)?""",
 }

@@ -109,8 +109,11 @@ REFUSED = [
     ("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%0}, 0, 0, 0, 0, 1, 1, 1, 0, 0;", 3, "needs a GPU", True),
     ("discard.global.L2 [%1], 64;", 3, "takes 128 bytes", False),
     ("tcgen05.wait::ld.sync.aligned;", 3, "needs an sm_100", True),
-    ("bar.sync 1, 64;", 3, "takes 1", False),
-    ("bar.sync 1;", 3, "barrier 0 of the whole block", True),
+    ("bar.sync 16;", 3, "barriers 0 to 15, and no barrier 16", False),
+    ("barrier.sync 1, 48;", 3, "a multiple of 32 threads, not for 48", False),
+    ("bar.arrive 1;", 3, "has 1 operands and takes 2", False),
+    ("bar.arrive 1, 0;", 3, "a multiple of 32 threads, not for 0", False),
+    ("bar.sync.aligned 1, 64;", 3, "`bar` has no modifier `.aligned`", False),
 ]
 
 

@@ -1,6 +1,6 @@
 """What threads do together, and fences: rows of the instruction table (include/cuda_on_cpu/ptx/warps.h)."""
 
-from utils.cuda.cpu.ptx.parse import Immediate, Refused
+from utils.cuda.cpu.ptx.parse import Immediate
 
 __all__ = ["ROWS"]
 
@@ -33,28 +33,25 @@ def _elect(use):
 
 
 def _bar(use):
-    """Barrier 0 with all threads of the block is __syncthreads."""
-    reduces = use["op"]
-    use.count(3 if reduces else 1)
-    at = 1 if reduces else 0
-    first = use.operands[at]
-    if not isinstance(first, Immediate) or first.value != 0:
-        raise Refused(
-            f"`{use.instruction.name}`: the CPU engine has barrier 0 of the whole block, and no other yet",
-            use.instruction.line,
-            needs_gpu=True,
-        )
-    if not reduces:
-        return f'::cuda_on_cpu::barrier("{use.instruction.name}");'
-    vote = use.read(2, "pred")
-    name = f'"{use.instruction.name}"'
-    return use.set(
-        {
-            "popc": f"(uint32_t)::cuda_on_cpu::barrier_sum({vote}, {name})",
-            "or": f"::cuda_on_cpu::barrier_sum({vote}, {name}) != 0",
-            "and": f"::cuda_on_cpu::barrier_sum(!({vote}), {name}) == 0",
-        }[reduces]
-    )
+    """`bar.sync a{, b}`, `bar.arrive a, b` and `bar.red p, a{, b}, c`: barrier a, for b threads or all of the block."""
+    op, arrives = use["op"], use["how"] == "arrive"
+    use.count(*((3, 4) if op else (2,) if arrives else (1, 2)))
+    at = 1 if op else 0
+    counts = len(use.operands) == (4 if op else 2)
+    number, count = use.operands[at], use.operands[at + 1] if counts else Immediate(0)
+    if isinstance(number, Immediate) and number.value not in range(16):
+        raise use.refused(f"a block has barriers 0 to 15, and no barrier {number.value}")
+    if isinstance(count, Immediate) and (count.value % 32 or arrives and not count.value):
+        raise use.refused(f"waits for a multiple of 32 threads, not for {count.value}")
+    vote = use.read(len(use.operands) - 1, "pred") if op else "false"
+    how = "::cuda_on_cpu::BarrierUse::" + ("reduce" if op else use["how"])
+    aligned = "true" if use["aligned"] or use.instruction.name.startswith("bar.") else "false"
+    vote = f"!({vote})" if op == "and" else vote
+    places = f"{use.value(number, 'b32')}, {use.value(count, 'b32')}"
+    text = f'::cuda_on_cpu::named_barrier({places}, {how}, {aligned}, {vote}, "{use.instruction.name}")'
+    if not op:
+        return f"{text};"
+    return use.set({"popc": text, "or": f"{text} != 0", "and": f"{text} == 0"}[op])
 
 
 def _pmevent(use):
@@ -75,12 +72,14 @@ ROWS = [
     ("elect sync", _elect, ""),
     ("activemask b32", "activemask", "b32"),
     ("bar warp sync", "warp_sync", "- b32"),
-    ("bar cta? sync", _bar, ""),
-    ("barrier cta? sync aligned?", _bar, ""),
+    ("bar cta? how=sync|arrive", _bar, ""),
+    ("barrier cta? how=sync|arrive aligned?", _bar, ""),
     ("bar cta? red op=popc u32", _bar, ""),
     ("bar cta? red op=and|or pred", _bar, ""),
     ("barrier cta? red op=popc aligned? u32", _bar, ""),
     ("barrier cta? red op=and|or aligned? pred", _bar, ""),
+    ("barrier cta? red aligned op=popc u32", _bar, ""),
+    ("barrier cta? red aligned op=and|or pred", _bar, ""),
     (f"fence sem=sc|acq_rel|acquire|release? {_SCOPE}", "fence", "-"),
     ("membar level=cta|gl|sys", "fence", "-"),
     ("nanosleep u32", "nanosleep", "- u32"),

@@ -12,8 +12,7 @@
 
 namespace cuda_on_cpu {
 
-// The calling thread, which enters the runtime here.
-static Fiber* arrive(const char* function, const void* code) {
+Fiber* enter_runtime(const char* function, const void* code) {
     Block& b = block();
     b.worker->in_kernel = 0;
     watch(b);
@@ -30,24 +29,30 @@ void open_barrier(Block& b) {
     b.ready.add_all(b.at_barrier);
 }
 
-static size_t wait_at_barrier(size_t value, const char* name, const void* code) {
-    Fiber* me = arrive(name, code);
+size_t wait_for_block(size_t value, BarrierUse use, const char* name, const void* code) {
+    Fiber* me = enter_runtime(name, code);
     Block& b = block();
     me->waiting = Waiting::barrier;
     me->walk.arrive();
-    b.sum += value;
-    b.at_barrier.add(me);
-    if (b.at_barrier.length == b.alive) open_barrier(b);
+    me->value = value;
+    me->named = {0, (b.threads + 31) / 32 * 32, use, false};
+    if (barrier_0_is_named(b)) {
+        gather_at_named(b, me);
+    } else {
+        b.sum += value;
+        b.at_barrier.add(me);
+        if (b.at_barrier.length == b.alive) open_barrier(b);
+    }
     wait(me);
     enter_kernel(*my_block().worker);
     return my_block().last_sum;  // the barrier after this one opens only when all have read it
 }
 
 size_t barrier_sum(size_t value, const char* name) {
-    return wait_at_barrier(value, name, __builtin_return_address(0));
+    return wait_for_block(value, BarrierUse::reduce, name, __builtin_return_address(0));
 }
 
-void barrier(const char* name) { wait_at_barrier(0, name, __builtin_return_address(0)); }
+void barrier(const char* name) { wait_for_block(0, BarrierUse::sync, name, __builtin_return_address(0)); }
 
 // The lanes of `mask`, apart from those that have ended, go on if all have come with the same mask, for the same work.
 static void check_meeting(Block& b, unsigned int warp, unsigned int mask) {
@@ -88,7 +93,7 @@ void check_meetings(Block& b, unsigned int warp) {
 // Returns when all of `mask` have come: the fiber's `mask` is who came, `values` what they brought.
 static Fiber* wait_for_warp(unsigned int mask, uint64_t value, const char* name, const void* code, bool orders,
                             WarpWork work = nullptr) {
-    Fiber* me = arrive(name, code);
+    Fiber* me = enter_runtime(name, code);
     Block& b = block();
     unsigned int i = me->number % 32;
     if (!(mask >> i & 1)) {
@@ -150,7 +155,7 @@ unsigned int match(unsigned int mask, uint64_t value, const char* name) {
 // each waits until no thread of the block can go on otherwise. Those of a warp that wait at the same place are then
 // active.
 unsigned int active_lanes() {
-    Fiber* me = arrive("__activemask", __builtin_return_address(0));
+    Fiber* me = enter_runtime("__activemask", __builtin_return_address(0));
     Warp& w = block().warp_of(me->number);
     unsigned int i = me->number % 32;
     me->waiting = Waiting::active;
@@ -185,7 +190,7 @@ bool release_active(Block& b) {
 bool cooperative() { return block().worker->cooperative; }
 
 void grid_barrier() {
-    Fiber* me = arrive("grid.sync", __builtin_return_address(0));
+    Fiber* me = enter_runtime("grid.sync", __builtin_return_address(0));
     Block& b = block();
     if (!b.worker->cooperative) fail(no_grid);
     me->waiting = Waiting::grid;
@@ -199,7 +204,7 @@ static void stand_aside(bool sleeps) {
     const unsigned int polled = sleeps && b.watched ? b.running->polled : 0;
     if (b.watched) b.running->polled = polled;
     if (!b.ready.first && !b.aside.first && b.started == b.threads && !(b.cluster && peers_may_help(b))) return;
-    Fiber* me = arrive("step_aside", nullptr);
+    Fiber* me = enter_runtime("step_aside", nullptr);
     me->polled = polled;
     b.aside.add(me);
     wait(me);

@@ -164,6 +164,7 @@ static Fiber* next_fiber(Block& b) {
         }
         std::string why;
         Fiber* waits = one_that_waits_for_its_warpgroup(b, why);
+        if (!waits) waits = one_that_waits_for_a_named(b, why);
         if (!waits) waits = b.at_barrier.first;
         for (const Warp& warp : b.warps)
             for (unsigned int i = 0; i < 32 && !waits; i++)
@@ -204,7 +205,7 @@ void begin_watching(Block& b) {
     if (b.warps.size() < warps) b.warps.resize(warps);
     for (size_t i = 0; i < warps; i++) {
         Warp& w = b.warps[i];
-        w.waiting = w.active = w.in_step = 0;
+        w.waiting = w.active = w.in_step = w.named = 0;
         unsigned int there = std::min<size_t>(32, b.threads - i * 32);
         w.ended = there == 32 ? 0 : ~0u << there;
         // The threads begin in order, and all but the last that began have ended.
@@ -231,6 +232,7 @@ static void thread_ended(Block& b, Fiber* fiber) {
     w.ended |= 1u << fiber->number % 32;
     if (w.waiting) check_meetings(b, fiber->number / 32);  // a thread that has ended is not waited for
     if (b.at_barrier.length && b.at_barrier.length == b.alive) open_barrier(b);
+    if (!b.named_barriers.empty()) named_thread_ends(b, fiber->number / 32);
     if (b.cluster) cluster_thread_ends(b, *fiber);
     if (b.alive == 0) bulk_block_ends(b);
 }
@@ -317,6 +319,7 @@ void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
     b.sum = 0;
     b.in_step = 0;
     b.phase_barriers.clear();
+    b.named_barriers.clear();
     b.unread.clear();
     b.warpgroups.clear();
     b.registers.clear();

@@ -63,6 +63,7 @@ struct Block : Position {
     unsigned int alive = 0;           // threads that have not ended, begun or not
     unsigned int in_step = 0;         // threads that wait for their warp to make an access in step
     std::map<const void*, PhaseBarrier> phase_barriers;  // by address
+    std::vector<NamedBarrier> named_barriers;            // PTX's 16, once a thread has come to one
     std::vector<unsigned int> registers;  // of each thread, once one has called setmaxnreg,
     size_t free_registers = 0;            // what threads have given back,
     Queue at_registers;                   // and those that wait for some
@@ -159,6 +160,8 @@ inline void watch(Block& b) {
 }
 
 // ---- barriers.cpp
+Fiber* enter_runtime(const char* function, const void* code);  // the calling thread, which may wait
+size_t wait_for_block(size_t value, BarrierUse use, const char* name, const void* code);  // as barrier_sum does
 void open_barrier(Block& b);
 void check_meetings(Block& b, unsigned int warp);  // of a warp's lanes, after one of them has ended
 // The lanes of a warp meet, and the last to arrive does `work` with what each of them has brought: nullptr for one that
@@ -166,6 +169,12 @@ void check_meetings(Block& b, unsigned int warp);  // of a warp's lanes, after o
 using WarpWork = void (*)(void* const (&brought)[32], unsigned int came);
 void meet_for(WarpWork work, void* brought, const char* name, const void* code);
 bool release_active(Block& b);  // lets threads go on that wait for what can no longer change; false if there are none
+
+// ---- named_barriers.cpp
+bool barrier_0_is_named(const Block& b);  // threads wait there that __syncthreads does not know of
+void gather_at_named(Block& b, Fiber* fiber);  // its warp comes when all its lanes have
+void named_thread_ends(Block& b, unsigned int warp);
+Fiber* one_that_waits_for_a_named(const Block& b, std::string& why);  // where none can go on
 
 // ---- copies.cpp
 void do_copies(Fiber& of, unsigned int group);  // of a thread, up to a group of them

@@ -18,7 +18,7 @@ namespace cuda_on_cpu {
 struct Block;
 
 // What a fiber waits for.
-enum class Waiting { nothing, barrier, warp, active, grid, trace, step, phase, registers, cluster, warpgroup };
+enum class Waiting { nothing, barrier, named, warp, active, grid, trace, step, phase, registers, cluster, warpgroup };
 
 // Where a lane is on its way through a kernel that is run in step (in_step.cpp).
 struct Walk {
@@ -67,6 +67,11 @@ struct Fiber {
     void (*work)(void* const (&)[32], unsigned int);  // what is done for all, as in meet_for
     bool orders;           // accesses before the meeting come before those after it, as __syncwarp promises
     uint64_t* values;      // afterwards: what the others brought
+    struct {               // where it waits at one of PTX's barriers; `value` is its vote, and afterwards the sum
+        unsigned int number, threads;
+        BarrierUse use;
+        bool aligned;
+    } named;
     const char* function;  // where it waits: the function's name
     const void* code;      // and the place it was called from
     // The cluster's barrier: the phase at which it has arrived without waiting yet, plus 1, and where; 0: none.
@@ -133,11 +138,23 @@ struct Warp {
     unsigned int waiting = 0;  // for others of the warp
     unsigned int active = 0;   // at __activemask
     unsigned int in_step = 0;  // at an access that the warp makes in step
+    unsigned int named = 0;    // at one of PTX's barriers, until the others of the warp come
     unsigned int ended = 0;    // those that have ended, or never were
     struct {
         uint64_t values[32];
     } met[32][2];  // what the lanes of a meeting brought, by its lowest lane, this time and the time before
     unsigned char turn[32] = {};
+};
+
+// One of PTX's barriers 0 to 15, from the first warp that comes to the end of the phase (named_barriers.cpp).
+struct NamedBarrier {
+    unsigned int threads = 0;  // that it waits for
+    unsigned int came = 0;     // 32 for each warp; 0: it is not in use
+    unsigned int first = 0;    // the warp that came first
+    bool reduces = false;
+    uint64_t votes = 0;
+    std::vector<bool> warps;  // those that have come
+    Queue waiting;            // their threads that wait for the end
 };
 
 // A barrier that is an object in memory: an mbarrier, or a cuda::barrier, which is one (phases.cpp). A phase is over

@@ -121,6 +121,35 @@ void trace_barrier_opens(Trace& t, Block& b) {
     t.order.block_barrier(b.traced->order);
 }
 
+// Lanes that meet at two places in the code.
+static void look_for_two_places(Trace& t, const Block& b, const Warp& w, unsigned int came) {
+    const Fiber& first = *w.lanes[__builtin_ctz(came)];
+    for (unsigned int rest = came; rest; rest &= rest - 1) {
+        const Fiber& other = *w.lanes[__builtin_ctz(rest)];
+        if (other.code != first.code) return divergence(t, b, first, party(b, other, other.code));
+    }
+}
+
+void trace_named_arrives(Trace& t, Block& b, const NamedBarrier& barrier, unsigned int warp) {
+    const Warp& w = b.warps[warp];
+    if (w.lanes[__builtin_ctz(w.named)]->named.aligned) look_for_two_places(t, b, w, w.named);
+    t.drain(b, warp, true);
+    for (unsigned int rest = w.named; rest; rest &= rest - 1)
+        t.order.phase_arrives(b.traced->order, warp * 32 + __builtin_ctz(rest), &barrier);
+}
+
+void trace_named_opens(Trace& t, Block& b, const NamedBarrier& barrier) {
+    int64_t left = -1;
+    for (unsigned int warp = 0; left < 0 && barrier.came < barrier.threads && warp < barrier.warps.size(); warp++)
+        if (!barrier.warps[warp]) left = one_that_left(b, warp * 32, std::min(b.threads, warp * 32 + 32));
+    if (left >= 0 && barrier.waiting.first) divergence(t, b, *barrier.waiting.first, gone(b, left));
+    if (barrier.waiting.length == b.threads) return t.order.block_barrier(b.traced->order);
+    t.order.phase_ends(b.traced->order, &barrier);
+    for (const Fiber* f = barrier.waiting.first; f; f = f->next)
+        t.order.phase_waited(b.traced->order, f->number, &barrier);
+    t.order.phase_over(b.traced->order, &barrier);
+}
+
 void trace_meeting(Trace& t, Block& b, unsigned int warp, unsigned int came) {
     const Warp& w = b.warps[warp];
     const Fiber& first = *w.lanes[__builtin_ctz(came)];
@@ -136,13 +165,7 @@ void trace_meeting(Trace& t, Block& b, unsigned int warp, unsigned int came) {
         p.has_index = true;
         t.add(std::move(p));
     }
-    for (unsigned int rest = came; rest; rest &= rest - 1) {
-        const Fiber& other = *w.lanes[__builtin_ctz(rest)];
-        if (other.code != first.code) {
-            divergence(t, b, first, party(b, other, other.code));
-            break;
-        }
-    }
+    look_for_two_places(t, b, w, came);
     if (first.orders) t.order.warp_barrier(b.traced->order, warp, came);
 }
 
@@ -210,6 +233,7 @@ void trace_stuck(Trace& t, Block& b) {
         if (rank != b.rank) look_at(cluster_block(b, rank));
     std::string why;
     Fiber* f = one_that_waits_for_its_warpgroup(b, why);
+    if (!f) f = one_that_waits_for_a_named(b, why);
     if (!f) f = one_that_waits_for_a_phase(b, why);
     if (!f) f = one_that_waits_for_registers(b, why);
     if (f) {

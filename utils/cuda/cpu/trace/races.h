@@ -215,6 +215,8 @@ public:
         b.of_peers.resize(b.fence.size());
         merge(b.of_peers[thread], phases.peers_over);
     }
+    // All that wait for a phase know that it has ended, and no thread will ask again.
+    void phase_over(BlockOrder& b, const void* barrier) { b.phases.erase(barrier); }
     void proxy_fence(BlockOrder& b, unsigned int thread, Proxy proxy) {
         auto& fences = b.proxy_fences[int(proxy)];
         fences.resize(b.fence.size());

@@ -122,6 +122,13 @@ WRAPPED(size_t, barrier_sum, "11barrier_sumEmPKc", size_t value, const char* nam
     goes_on(ARRIVES, name);
     return sum;
 }
+WRAPPED(unsigned int, named_barrier, "13named_barrierEjjNS_10BarrierUseEbbPKc", unsigned int number,
+        unsigned int threads, BarrierUse use, bool aligned, bool vote, const char* name) {
+    waits(ARRIVES, name);
+    const unsigned int votes = named_barrier(number, threads, use, aligned, vote, name);
+    goes_on(ARRIVES, name);
+    return votes;
+}
 WRAPPED(void, meet, "4meetEjPKc", unsigned int mask, const char* name) {
     waits(ARRIVES, name);
     meet(mask, name);

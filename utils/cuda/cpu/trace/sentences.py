@@ -193,7 +193,7 @@ def _missing_coordinate(p):
 
 
 def _divergent_barrier(p):
-    plain = p.text in _PTX or (p.text or "").startswith("barrier.cluster")
+    plain = p.text in _PTX or (p.text or "").startswith(("bar.", "barrier."))
     other, barrier = p.other, p.text if plain else f"{p.text or '__syncthreads'}()"
     of_cluster = "cluster" in barrier
     of_warp = p.text in _PTX or (p.text or "").startswith("wmma::")
@@ -213,6 +213,8 @@ def _divergent_barrier(p):
     everyone = "All 32 lanes of a warp" if of_warp else "Every thread"
     everyone += " of every block of the cluster" if of_cluster else ""
     hint = f"{everyone} must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
+    if plain and p.text.startswith(("bar.sync", "bar.arrive", "bar.red", "bar.cta")):
+        hint = f"All lanes of a warp must reach the same `{barrier}`, and of all warps as many as its count says."
     return f"{thread_of(p)} waits at {barrier}{where}, but {does}", hint
 
 
@@ -309,6 +311,9 @@ def _ended(p):
         hint = "The number given to `init` is how many arrivals end a phase: let as many threads arrive in each."
         if "parity" in p.ended:
             hint += " Is it the parity of the phase that this thread waits for?"
+    elif "threads have come" in p.ended:
+        hint = "A warp comes to a barrier as a whole, once in each phase, and counts as 32 threads: "
+        hint += "let as many warps come as the instruction's count says."
     elif "but its cluster has" in p.ended:
         hint = "Ranks count from 0: for the next block, is it `(rank + 1) % cluster.num_blocks()`?"
     return f"{thread_of(p)} {p.ended}{at(p)}", hint

@@ -26,6 +26,9 @@ void trace_thread_begins(Trace&, Block&, Fiber&);
 void trace_thread_ends(Trace&, Block&, Fiber&);
 void trace_barrier_opens(Trace&, Block&);  // all of block.at_barrier go on
 void trace_meeting(Trace&, Block&, unsigned int warp, unsigned int came);  // these lanes go on
+// Of PTX's barriers: a warp comes, all its lanes that have not ended; all that wait at one go on.
+void trace_named_arrives(Trace&, Block&, const NamedBarrier&, unsigned int warp);
+void trace_named_opens(Trace&, Block&, const NamedBarrier&);
 void trace_block_waits_for_grid(Trace&, Block&);
 void trace_grid_is_stuck(Trace&, Block& waits, Block& ended);
 void trace_grid_barrier_opens(Trace&);

@@ -264,6 +264,12 @@ auto start_kernel(const char* name, Launch launch, Kernel kernel, AddressOf addr
 // come with the same mask; `name` is the CUDA function's, for messages. They return values, never addresses.
 void barrier(const char* name = "__syncthreads");                     // waits for every thread of the block
 size_t barrier_sum(size_t value, const char* name);                   // the same, and the sum of every thread's value
+// PTX's barriers 0 to 15 (named_barriers.cpp). The lanes of a warp gather, then the warp comes: as 32 of the `threads` for
+// which the barrier waits, 0 of them being all of the block. Only who arrives does not wait for other warps. The result
+// is how many of those that came to reduce voted. `aligned`: the lanes of a warp are at the same place in the code.
+enum class BarrierUse { sync, arrive, reduce };
+unsigned int named_barrier(unsigned int number, unsigned int threads, BarrierUse use, bool aligned, bool vote,
+                           const char* name);
 unsigned int lane();                                                  // 0 to 31: the thread's place in its warp
 void meet(unsigned int mask, const char* name);                       // __syncwarp: orders memory too
 unsigned int ballot(unsigned int mask, bool vote, const char* name);  // bit i: lane i came and voted yes
@@ -369,3 +375,9 @@ __forceinline__ void __syncthreads() { ::cuda_on_cpu::barrier(); }
 __forceinline__ int __syncthreads_count(int p) { return (int)::cuda_on_cpu::barrier_sum(p != 0, "__syncthreads_count"); }
 __forceinline__ int __syncthreads_or(int p) { return ::cuda_on_cpu::barrier_sum(p != 0, "__syncthreads_or") != 0; }
 __forceinline__ int __syncthreads_and(int p) { return ::cuda_on_cpu::barrier_sum(p == 0, "__syncthreads_and") == 0; }
+__forceinline__ void __barrier_sync_count(unsigned int number, unsigned int threads) {
+    ::cuda_on_cpu::named_barrier(number, threads, ::cuda_on_cpu::BarrierUse::sync, false, false, "__barrier_sync_count");
+}
+__forceinline__ void __barrier_sync(unsigned int number) {
+    ::cuda_on_cpu::named_barrier(number, 0, ::cuda_on_cpu::BarrierUse::sync, false, false, "__barrier_sync");
+}
