@@ -123,6 +123,7 @@ void trace_barrier_opens(Trace& t, Block& b) {
         }
     for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
     t.order.block_barrier(b.traced->order);
+    if (t.recorder) t.recorder->all_have_arrived(b);
 }
 
 void trace_meeting(Trace& t, Block& b, unsigned int warp, unsigned int came) {
@@ -164,6 +165,7 @@ void trace_grid_barrier_opens(Trace& t) {
     for (auto& [b, traced] : t.blocks) {
         for (unsigned int warp = 0; warp * 32 < b->threads; warp++) t.drain(*b, warp, true);
         t.order.block_barrier(traced->order);
+        if (t.recorder) t.recorder->all_have_arrived(*b);
     }
 }
 

@@ -16,6 +16,7 @@ from elftools.elf.elffile import ELFFile
 __all__ = ["Debug", "Function", "Scalar"]
 
 _FBREG, _FRAME_ADDRESS, _FRAME_POINTER = 0x91, 0x9C, 0x56  # DW_OP_fbreg, DW_OP_call_frame_cfa, DW_OP_reg6
+_ARGUMENT_BYTES = 0x2E  # DW_CFA_GNU_args_size, which says nothing about the frame, and which pyelftools refuses
 _MOST_ELEMENTS = 8  # of a local array; "…" stands for the others
 _NUMBERS = {  # by DW_ATE_...: boolean, float, signed, signed_char, unsigned, unsigned_char
     (2, 1): "u1", (4, 4): "f4", (4, 8): "f8",
@@ -185,6 +186,7 @@ class Debug:
         asks for an alignment of its own."""
         for entry in self._frames:
             if entry.header["initial_location"] == begin:
+                entry.instructions = [each for each in entry.instructions if int(each.opcode) != _ARGUMENT_BYTES]
                 rules = [row["cfa"] for row in entry.get_decoded().table]
                 return any(rule.reg == 6 and rule.offset == 16 for rule in rules)
         return False
