@@ -74,6 +74,8 @@ function forEachElement(step, each) {
 
 /** Whether the bulk copy engine does this. */
 const isBulk = (step) => step.bytes !== null && step.memory !== null;
+/** Whether no thread does anything: a bulk copy arrives. */
+const isByEngine = (step) => step.kind === "copy" && step.values !== null && isBulk(step);
 const writes = (step) => step.kind === "write" || step.kind === "atomic" || step.kind === "copy";
 const sectorOf = (memory, element) => Math.floor((memory.offset + element * memory.itemsize) / SECTOR);
 const wordOf = (memory, element) => Math.floor((memory.offset + element * memory.itemsize) / 4);

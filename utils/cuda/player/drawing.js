@@ -162,7 +162,7 @@ function threadsPanel(recording, { pin, hover, differs }) {
       if (cell.hidden) return;
       const [warp, lane] = [Math.floor(thread / LANES), thread % LANES];
       let does = state.exited[block][thread] ? "exited" : state.waits[block][thread] ? "waits" : "idle";
-      if (here?.warp === warp && here.lanes.includes(lane)) {
+      if (here?.warp === warp && here.lanes.includes(lane) && !(isByEngine(here) && does !== "idle")) {
         does = here.kind === "barrier" ? "waits" : here.kind === "exit" ? "exited" : outside.has(lane) ? "outside" : here.kind;
       }
       const involved = problem ? problem.threads.findIndex(([b, t]) => b === block && t === thread) : -1;

@@ -31,12 +31,13 @@ const awaitedPhase = (step) => (step.phase < 0 ? `the phase before the first of 
 /** What lanes do at a barrier in memory; null for any other step. */
 function phaseVerb(step, one) {
   if (step.kind === "arrive") {
+    const bytes = `${count(step.bytes ?? 0)} bytes`;
+    const announces = `${one ? "announces" : "announce"} ${bytes}`;
     const says = {
       init: one ? "initialises" : "initialise", inval: one ? "invalidates" : "invalidate",
-      expect_tx: `${one ? "announces" : "announce"} ${count(step.bytes)} bytes to`,
-      complete_tx: `${one ? "counts" : "count"} ${count(step.bytes)} bytes as come at`,
+      expect_tx: `${announces} to`, complete_tx: `${one ? "counts" : "count"} ${bytes} as come at`,
     }[step.operation] ?? (one ? "arrives at" : "arrive at");
-    return `${says} ${step.barrier}` + (step.bytes && !step.operation ? ` and ${one ? "announces" : "announce"} ${count(step.bytes)} bytes` : "");
+    return `${says} ${step.barrier}${step.bytes && !step.operation ? ` and ${announces}` : ""}`;
   }
   if (step.phase === null) return null;
   if (step.kind === "barrier") return `${one ? "waits" : "wait"} for the end of ${awaitedPhase(step)}`;
@@ -60,15 +61,19 @@ function barriersPanel(recording) {
     return node;
   };
   const rows = recording.barriers.map((barrier) => {
-    const row = { phase: make("b"), parity: make("span", { class: "parity" }), over: make("span", { class: "over" }), arrived: bar(), bytes: bar(), waiting: make("td", { class: "waiting" }) };
-    row.node = make("tr", { "data-barrier": barrier.name },
-      make("th", { scope: "row" }, make("code", {}, barrier.name)), make("td", { class: "phase" }, row.phase, row.parity, row.over),
-      make("td", {}, row.arrived), hasBytes ? make("td", {}, row.bytes) : null, row.waiting);
+    const row = { phase: make("b"), parity: make("span", { class: "parity" }), over: make("span", { class: "over" }), arrived: bar(), bytes: bar() };
+    const cell = (name, ...children) => make("td", { class: name, role: "cell" }, ...children);
+    row.waiting = cell("waiting");
+    row.node = make("tr", { "data-barrier": barrier.name, role: "row" },
+      make("th", { scope: "row", role: "rowheader" }, make("code", {}, barrier.name)), cell("phase", row.phase, row.parity, row.over),
+      cell("arrived", row.arrived), hasBytes ? cell("bytes", row.bytes) : null, row.waiting);
     return row;
   });
   const node = make("section", { class: "panel barriers" },
     make("div", { class: "head" }, make("h3", {}, "Barriers"), make("small", { class: "quiet" }, hasBytes ? "a phase ends when all have arrived and no bytes are pending" : "a phase ends when all have arrived")),
-    make("table", {}, make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))), make("tbody", {}, rows.map((row) => row.node))));
+    make("table", { role: "table", "aria-label": "Barriers in memory" }, // roles, since a narrow player has no table's layout
+      make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, heads.map((head) => make("th", { scope: "col", role: "columnheader" }, head)))),
+      make("tbody", { role: "rowgroup" }, rows.map((row) => row.node))));
 
   function update({ step, state, block }) {
     const here = step && step.block === block ? step : null;

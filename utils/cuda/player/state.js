@@ -42,7 +42,7 @@ class State {
     }
     this.barriers = this.barriers.map((state) => (state[6] ? nextPhase(state) : state));
     for (const [number, ...state] of step.barriers) this.barriers[number] = state;
-    if (step.kind === "copy" && step.values && isBulk(step)) return; // it arrives, whatever its thread does
+    if (isByEngine(step)) return;
     step.lanes.forEach((lane, at) => {
       const thread = first + lane;
       this.lines[block][thread] = step.line;

@@ -2,6 +2,7 @@
 warps' steps come, as those of one warp may depend on what another has done."""
 
 import math
+import re
 from collections import Counter, deque
 from dataclasses import dataclass
 
@@ -33,19 +34,22 @@ class Change:
 class Barriers:
     """The barriers of the kept blocks, and the bulk copies, as the runtime has recorded them.
 
-    `numbers` has the kept blocks' numbers in the recording, `places` the memories. Call `take` for each step that is
-    made, then `ordered` with all of them.
+    `numbers` has the kept blocks' numbers in the recording, `places` the memories; `source` is the learner's. Call
+    `take` for each step that is made, then `ordered` with all of them.
     """
 
-    def __init__(self, made, numbers, places):
+    def __init__(self, made, numbers, places, source):
         self.made, self.numbers, self.places = made, numbers, places
-        self.listed = [Barrier(name, numbers.get(block)) for name, block, _ in made.barriers]
+        ordered = sorted(range(len(made.barriers)), key=lambda k: made.barriers[k][1:])  # by block and address
+        place = {k: at for at, k in enumerate(ordered)}
+        names = _names([made.barriers[k] for k in ordered], source)
+        self.listed = [Barrier(names[at], numbers.get(made.barriers[k][1])) for at, k in enumerate(ordered)]
         self._changes, self._of_event = [], {}
         for row in made.changes.tolist() if len(made.changes) else ():
             of = dict(zip(made.changes.dtype.names, row, strict=True))
             what = _CHANGES[of["what"]]
             phase = {"begins": -1, "ends": _AFTER_ALL, "waits": of["count"]}.get(what, of["phase"])
-            barrier = None if of["barrier"] == _NONE else of["barrier"]
+            barrier = place.get(of["barrier"])
             key = (of["life"], phase)
             block = numbers.get(of["block"])
             self._changes.append(Change(what, barrier, key, of["phase"], of["count"], of["bytes"], of["copy"], block))
@@ -117,6 +121,11 @@ class Barriers:
             return ["?"] * (size // place.itemsize)
         return place.values(self.made.landed[int(copy["landed"]) : int(copy["landed"]) + size])
 
+    def waited_for(self, events):
+        """Whether these are cp.async copies that land because a barrier waits for them, as another thread has asked."""
+        first = self._of_event.get(int(events[0]), ())
+        return bool(first) and self._changes[first[0]].what == "copies_land"
+
     # ---- order ------------------------------------------------------------------------------------------------------
 
     def ordered(self, steps) -> list[Step]:
@@ -126,6 +135,20 @@ class Barriers:
         barrier counts lands when no thread can go on without it.
         """
         return _Order(self, steps).run() if self._changes else steps
+
+
+def _names(barriers, source) -> list[str]:
+    """The barriers' names. Those of a `cuda::pipeline` are its stages': `state.produced[1]`, `state.consumed[1]`."""
+    names, inside = [name for name, _, _ in barriers], {}
+    for k, (name, block, _) in enumerate(barriers):
+        if found := re.fullmatch(r"(?:byte \d+ of )?(\w+)", name):
+            inside.setdefault((found[1], block), []).append(k)
+    for (name, _), own in inside.items():
+        if re.search(rf"\bpipeline_shared_state\s*<[^;]*>\s*{name}\b", source):
+            half = len(own) // 2
+            for at, k in enumerate(own):
+                names[k] = f"{name}.produced[{at}]" if at < half else f"{name}.consumed[{at - half}]"
+    return names
 
 
 class _Order:
@@ -151,26 +174,32 @@ class _Order:
         return self.found
 
     def heads(self, block):
-        """The steps that each warp of a block has still to do, the first warp first."""
+        """The warps of a block that have steps to do, the first one first."""
         epochs = self.queues[block]
-        return [queue for queue in epochs[0][1].values() if queue] if epochs else []
+        return [queue for queue in epochs[0][1].values() if queue.steps] if epochs else []
 
     def advance(self, block):
-        """Play the next step of the first warp that can go on."""
-        queue = next((queue for queue in self.heads(block) if self.is_free(queue[0])), None)
-        return queue is not None and self.play(queue)
+        """Play the next step of the first warp that can go on; if some of its lanes cannot, the next of the others."""
+        for queue in self.heads(block):
+            for k in queue.heads():
+                if self.is_free(queue.steps[k]):
+                    return self.play(queue, k)
+        return False
 
     def jump(self):
         """What a thread waits for was not recorded: it goes on without."""
         queue = next((queue for block in self.queues for queue in self.heads(block)), None)
-        return queue is not None and self.play(queue)
+        return queue is not None and self.play(queue, 0)
 
-    def play(self, queue):
-        step = queue.popleft()
+    def play(self, queue, k):
+        step = queue.take(k)
         own = self.all._of_step.get(id(step), ())
-        if step.kind == "barrier" and step.phase is not None and queue and queue[0].lanes == step.lanes:
-            if queue[0].kind == "passed" and self.is_free(queue[0]):  # it need not wait
-                queue[0].variables = step.variables | queue[0].variables
+        if step.kind == "barrier" and step.phase is not None:
+            after = queue.after(step, k)
+            if (
+                after and after.kind == "passed" and after.lanes == step.lanes and self.is_free(after)
+            ):  # it need not wait
+                after.variables = step.variables | after.variables
                 return True
         if step.kind == "copy" and not step.line and self.found:
             step.line = next((s.line for s in reversed(self.found) if (s.block, s.warp) == (step.block, step.warp)), 0)
@@ -179,7 +208,7 @@ class _Order:
                 self.begun[self.changes[k].copy] = step
         self.emit(step, own)
         epochs = self.queues[step.block]
-        while epochs and not any(epochs[0][1].values()):
+        while epochs and not any(queue.steps for queue in epochs[0][1].values()):
             epochs.popleft()
         return True
 
@@ -221,7 +250,8 @@ class _Order:
         wanted = {
             (self.changes[k].barrier, self.changes[k].key)
             for queue in self.heads(block)
-            for k in self.all._of_step.get(id(queue[0]), ())
+            for at in queue.heads()
+            for k in self.all._of_step.get(id(queue.steps[at]), ())
         }
         k = min(free, key=lambda k: ((self.changes[k].barrier, self.changes[k].key) not in wanted, k))
         self.foreign.remove(k)
@@ -257,7 +287,7 @@ class _Order:
         state = self.states.setdefault(barrier, [0, 0, 0, 0, 0, 0, 0])
         if change.what == "begins":
             state[:] = [0, 0, change.count, 0, 0, 0, 0]
-        elif state[6] and change.what != "waits":
+        elif state[6]:
             state[:] = [state[0] + 1, 0, state[6], 0, 0, state[5], 0]
         if change.what == "arrives":
             state[1] += change.count
@@ -279,6 +309,37 @@ class _Order:
         touched[barrier] = list(state)
 
 
+class _Queue:
+    """The steps that a warp has still to do."""
+
+    def __init__(self):
+        self.steps, self.left = [], Counter()  # left: how many steps each lane has
+
+    def add(self, step):
+        self.steps.append(step)
+        self.left.update(step.lanes)
+
+    def take(self, k):
+        step = self.steps.pop(k)
+        self.left.subtract(step.lanes)
+        self.left = +self.left
+        return step
+
+    def heads(self):
+        """The numbers of the steps before which their lanes have nothing else to do."""
+        seen = set()
+        for k, step in enumerate(self.steps):
+            if seen.isdisjoint(step.lanes):
+                yield k
+            seen.update(step.lanes)
+            if len(seen) >= len(self.left):
+                return
+
+    def after(self, step, k):
+        """What a lane of a step does next, of the steps from number k on."""
+        return next((other for other in self.steps[k:] if not set(step.lanes).isdisjoint(other.lanes)), None)
+
+
 def _queues(steps, epochs):
     """The steps of each block that have not been played: first those before all its threads have met, by warp."""
     last, found = {}, {}
@@ -287,7 +348,7 @@ def _queues(steps, epochs):
         of_block = found.setdefault(step.block, deque())
         if not of_block or of_block[-1][0] != epoch:
             of_block.append((epoch, {}))
-        of_block[-1][1].setdefault(step.warp, deque()).append(step)
+        of_block[-1][1].setdefault(step.warp, _Queue()).add(step)
     return {
         block: deque((epoch, dict(sorted(warps.items()))) for epoch, warps in of_block)
         for block, of_block in sorted(found.items())

@@ -47,7 +47,7 @@ def recording(recorder, made, debug) -> Recording:
     """The `Recording` of what a Recorder (recorder.py) made, with at most `recorder.steps` steps."""
     places = [Place(memory, recorder) for memory in made.memories]
     numbers = {number: k for k, number in enumerate(sorted(recorder.kept))}
-    reader = _Reader(made, debug, places, numbers)
+    reader = _Reader(made, debug, places, numbers, recorder.trace.source)
     raws = fair(made.steps, 2 * recorder.steps, made.steps["block"])  # some show nothing new
     steps = [step for raw in raws for step in reader.steps(raw)]
     steps = reader.barriers.ordered(with_exits_early(steps, recorder.trace.source))
@@ -105,10 +105,10 @@ def _in_order(steps, memories, source, debug):
 class _Reader:
     """Turns the runtime's steps into those of a Recording."""
 
-    def __init__(self, made, debug, places, numbers):
+    def __init__(self, made, debug, places, numbers, source):
         self.made, self.debug, self.places, self.numbers = made, debug, places, numbers
         self.operands = Operands(made)
-        self.barriers = Barriers(made, numbers, places)
+        self.barriers = Barriers(made, numbers, places, source)
         self._last_frame = max(0, len(made.frames) - 1)
         if not len(made.frames):
             made.frames = np.zeros(1, made.frames.dtype)
@@ -148,7 +148,8 @@ class _Reader:
             elif step.kind == "shuffle":
                 step.source_lanes = [int(one["source"]) for one in part]
                 step.values = self._exchanged(part)
-            step.variables = self._variables(raw, step.lanes, part)
+            if not self.barriers.waited_for(events[members]):
+                step.variables = self._variables(raw, step.lanes, part)
             first = False
             self.barriers.take(step, events[members], int(raw["epoch"]))
             yield step

@@ -326,6 +326,8 @@ def _scalars(name, kind, at, depth=0):
         if number := _SIXTEEN_BITS.get(_name(kind)):
             yield Scalar(name, at, size, number)
             return
+        if _name(kind) == "CUtensorMap_st":
+            return
         for child in kind.iter_children():
             offset = _attribute(child, "DW_AT_data_member_location")
             if child.tag == "DW_TAG_inheritance" and isinstance(offset, int):
