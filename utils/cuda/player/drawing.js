@@ -222,7 +222,7 @@ function laneText(recording, step, lane, held) {
   if (outside) return outside[1];
   const at = step.lanes.indexOf(lane);
   if (at < 0) return "";
-  if (step.kind === "arrive" || step.phase !== null) return phaseVerb(step, true);
+  if (step.kind === "arrive" || step.phase !== null) return phaseVerb(recording, step, true);
   if (step.kind === "barrier") return "waits at the barrier";
   if (step.kind === "product") return "multiplies";
   if (step.kind === "shuffle") return step.source_lanes?.[at] == null ? "shuffles" : `from lane ${step.source_lanes[at]}`;

@@ -18,18 +18,22 @@ function barrierText(state) {
   return flying ? `${text}, ${count(flying)} in flight` : text;
 }
 
+/** A barrier's name; if it is in another block of the cluster, with that block. */
+function barrierName(recording, step, number) {
+  const { name, block } = recording.barriers[number];
+  return block === step.block ? name : `${name} of block (${recording.blocks[block].index})`;
+}
+
 /** What a step does to barriers, behind what its lanes do. */
 function barriersOfStep(recording, step) {
   if (step.kind === "passed") return "";
   return step.barriers.map(([number, ...state], k) =>
-    step.barrier && k === 0 ? `: ${barrierText(state)}` : `; ${recording.barriers[number].name}: ${barrierText(state)}`).join("");
+    step.barrier && k === 0 ? `: ${barrierText(state)}` : `; ${barrierName(recording, step, number)}: ${barrierText(state)}`).join("");
 }
 
-/** "the end of phase 2 of full[1]", or what counts as the phase before the first. */
-const awaitedPhase = (step) => (step.phase < 0 ? `the phase before the first of ${step.barrier}` : `phase ${step.phase} of ${step.barrier}`);
-
 /** What lanes do at a barrier in memory; null for any other step. */
-function phaseVerb(step, one) {
+function phaseVerb(recording, step, one) {
+  const name = step.barriers.length ? barrierName(recording, step, step.barriers[0][0]) : step.barrier;
   if (step.kind === "arrive") {
     const bytes = `${count(step.bytes ?? 0)} bytes`;
     const announces = `${one ? "announces" : "announce"} ${bytes}`;
@@ -37,11 +41,12 @@ function phaseVerb(step, one) {
       init: one ? "initialises" : "initialise", inval: one ? "invalidates" : "invalidate",
       expect_tx: `${announces} to`, complete_tx: `${one ? "counts" : "count"} ${bytes} as come at`,
     }[step.operation] ?? (one ? "arrives at" : "arrive at");
-    return `${says} ${step.barrier}${step.bytes && !step.operation ? ` and ${announces}` : ""}`;
+    return `${says} ${name}${step.bytes && !step.operation ? ` and ${announces}` : ""}`;
   }
   if (step.phase === null) return null;
-  if (step.kind === "barrier") return `${one ? "waits" : "wait"} for the end of ${awaitedPhase(step)}`;
-  return `${one ? "goes" : "go"} on: ${awaitedPhase(step)} ${step.phase < 0 ? "counts as over" : "is over"}`;
+  const phase = `${step.phase < 0 ? "the phase before the first" : `phase ${step.phase}`} of ${name}`;
+  if (step.kind === "barrier") return `${one ? "waits" : "wait"} for the end of ${phase}`;
+  return `${one ? "goes" : "go"} on: ${phase} ${step.phase < 0 ? "counts as over" : "is over"}`;
 }
 
 function barriersPanel(recording) {

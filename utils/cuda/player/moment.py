@@ -124,7 +124,7 @@ def sentence(recording: Recording, position: int) -> str:
         verbs = BULK["begins" if step.kind == "copy" and not arrives else step.kind]
     text = f"{lanes_text(step.lanes)} {verbs[several].format(step.bytes)}"
     if step.kind == "arrive":
-        text += f" {step.barrier}"
+        text += f" {_barrier_name(recording, step, step.barriers[0][0])}"
         if step.bytes and not step.operation:
             text += f" and {VERBS['expect_tx'][several].format(step.bytes).removesuffix(' to')}"
     elif step.phase is not None:
@@ -144,10 +144,18 @@ def sentence(recording: Recording, position: int) -> str:
             text += f", {lanes_text([lane for lane, _ in step.outside])}: {step.outside[0][1]}"
     if step.kind != "passed":
         for k, (number, *state) in enumerate(step.barriers):
-            name = "" if step.barrier and k == 0 else f"; {recording.barriers[number].name}"
+            name = "" if step.barrier and k == 0 else f"; {_barrier_name(recording, step, number)}"
             text += f"{name}: {barrier_text(state)}"
     where = f"block ({','.join(map(str, recording.blocks[step.block].index))}), warp {step.warp}, line {step.line}"
     return f"Step {position:,} of {len(recording.steps):,}, {where}: {text}."
+
+
+def _barrier_name(recording, step, number):
+    """A barrier's name; if it is in another block of the cluster, with that block."""
+    barrier = recording.barriers[number]
+    if barrier.block == step.block:
+        return barrier.name
+    return f"{barrier.name} of block ({','.join(map(str, recording.blocks[barrier.block].index))})"
 
 
 def _at_phase(step, several):

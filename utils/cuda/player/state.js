@@ -186,7 +186,7 @@ function sentence(player) {
     product: () => `${one ? "multiplies" : "multiply"} on the tensor cores: ${recording.products[step.product]?.name} ${recording.products[step.product]?.shape}`,
     shuffle: () => (one ? "takes a value from another lane" : "exchange values by a shuffle"),
   }[step.kind];
-  const acts = phaseVerb(step, one) ?? (does ? does() : `${verb(step)} ${touchedText(recording, step, !problems.length)}`);
+  const acts = phaseVerb(recording, step, one) ?? (does ? does() : `${verb(step)} ${touchedText(recording, step, !problems.length)}`);
   const what = acts + barriersOfStep(recording, step);
   const block = recording.blocks[step.block].index;
   const said = `Step ${count(position)} of ${count(recording.steps.length)}, block (${block}), warp ${step.warp}, line ${step.line}: ${lanes} ${what}.`;

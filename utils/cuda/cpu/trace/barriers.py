@@ -213,9 +213,10 @@ class _Order:
         return True
 
     def emit(self, step, own):
-        touched = self.pending.pop(step.block, {})
+        touched = {}
         for k in sorted(own):
             self.apply(self.changes[k], touched)
+        touched |= {k: state for k, state in self.pending.pop(step.block, {}).items() if k not in touched}
         step.barriers = [[barrier, *state] for barrier, state in touched.items()]
         self.found.append(step)
 
@@ -275,7 +276,8 @@ class _Order:
         copy, begun = self.all.made.copies[change.copy - 1], self.begun[change.copy]
         warp, lane = divmod(int(copy["thread"]), 32)
         block = self.all.numbers.get(int(copy["block"]), 0)
-        step = Step(block, warp, begun.line if begun else 0, "copy", [lane])
+        line = begun.line if begun else next((s.line for s in reversed(self.found) if s.block == block), 0)
+        step = Step(block, warp, line, "copy", [lane])
         self.all._fill(step, [change.copy], lands=True)
         return step
 

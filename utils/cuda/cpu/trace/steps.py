@@ -11,6 +11,7 @@ from utils.cuda.cpu.trace.marked import marked
 from utils.cuda.cpu.trace.operands import Operands, matrices
 from utils.cuda.cpu.trace.ordering import fair, with_exits_early
 from utils.cuda.cpu.trace.places import Place
+from utils.cuda.cpu.trace.source import line_of, lines_of_asm
 from utils.cuda.cpu.trace.values import decoded, kind_of
 from utils.cuda.player.ordering import passed_together, without_repeated_lines
 from utils.cuda.player.recording import Block, Recording, Step, kept_sentence
@@ -108,6 +109,7 @@ class _Reader:
     def __init__(self, made, debug, places, numbers, source):
         self.made, self.debug, self.places, self.numbers = made, debug, places, numbers
         self.operands = Operands(made)
+        self.asm = lines_of_asm(source)
         self.barriers = Barriers(made, numbers, places, source)
         self._last_frame = max(0, len(made.frames) - 1)
         if not len(made.frames):
@@ -185,9 +187,14 @@ class _Reader:
         return one["function"] or place and self.debug.is_own(*place)
 
     def _line(self, one):
-        place = self._innermost(one)
-        place = place and self.debug.place(*place)
-        return place and place[0]
+        """The line that a step names: as in a trace, a function that only wraps an instruction is named where it is
+        called."""
+        lines = []
+        for frame in self.made.frames[one["frame"] : int(one["frame"]) + int(one["frames"])]:
+            lines += self.debug.lines(self.debug.functions[frame["function"]], int(frame["pc"]))
+            if not self.asm.issuperset(lines):
+                break
+        return line_of(lines, self.asm)
 
     def _access(self, step, part, memory, raw, counts):
         place = self.places[memory]

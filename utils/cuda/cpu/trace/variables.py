@@ -61,6 +61,7 @@ class Function:
     slots: list = field(default_factory=list)
     variables: list = field(default_factory=list)
     calls: list = field(default_factory=list)  # (begin, end, line, column) of inlined code that is not the learner's
+    own_calls: list = field(default_factory=list)  # (begin, end, line) of inlined code that is
     exchanged: list = field(default_factory=list)  # (begin, end, type) of shuffles
 
     @property
@@ -96,6 +97,12 @@ class Debug:
         if (function.begin, pc) not in self._places:
             self._places[function.begin, pc] = self._look_up(function, pc - 1)
         return self._places[function.begin, pc]
+
+    def lines(self, function, pc) -> list[int]:
+        """The line of a return address in `function`, and those where inlined functions around it are called."""
+        place = self.place(function, pc)
+        calls = sorted((end - begin, line) for begin, end, line in function.own_calls if begin <= pc - 1 < end)
+        return [*place[:1], *(line for _, line in calls)] if place else []
 
     def is_own(self, function, pc) -> bool:
         """Whether the code at a return address in `function` is the learner's own, not that of an inlined call."""
@@ -200,6 +207,7 @@ class Debug:
             elif child.tag == "DW_TAG_inlined_subroutine":
                 ranges = _ranges(child, self._dwarf)
                 if self._is_own(child):
+                    made.own_calls += [(begin, end, _attribute(child, "DW_AT_call_line")) for begin, end in ranges]
                     self._collect(child, made, ranges, shift)
                 elif _attribute(child, "DW_AT_call_file") in self._own:
                     place = _attribute(child, "DW_AT_call_line"), _attribute(child, "DW_AT_call_column") or 0
