@@ -1,6 +1,6 @@
 """Recordings made by hand for what a trace on a machine without a GPU seldom shows."""
 
-from utils.cuda.player.recording import Block, Marked, Memory, Recording, Step
+from utils.cuda.player.recording import Barrier, Block, Marked, Memory, Recording, Step
 
 
 def shuffles() -> Recording:
@@ -160,4 +160,47 @@ def multiplied() -> Recording:
             [2.0 * k for k in range(64)],
         ],
         matrices={"rows": {**row, "cells": pairs}},
+    )
+
+
+def pipelined() -> Recording:
+    """Lane 0 of warp 0 has a bulk copy fill two rows of a tile; warp 1 waits for it, reads, and hands the tile back."""
+    lanes, x = list(range(32)), [k + 0.5 for k in range(64)]
+    box, tile = [0, 16], [0]
+    read = [lane % 16 for lane in lanes]
+    steps = [
+        Step(0, 0, 1, "arrive", [0], barrier="full", operation="init", barriers=[[0, 0, 0, 1, 0, 0, 0, 0]]),
+        Step(0, 0, 1, "arrive", [0], barrier="empty", operation="init", barriers=[[1, 0, 0, 32, 0, 0, 0, 0]]),
+        Step(0, 0, 2, "arrive", [0], barrier="full", bytes=64, barriers=[[0, 0, 1, 1, 64, 0, 0, 0]]),
+        Step(0, 0, 3, "read", [0], 0, box, 8, bytes=64),
+        Step(0, 0, 3, "copy", [0], 1, tile, 16, bytes=64, barriers=[[0, 0, 1, 1, 64, 0, 64, 0]]),
+        Step(0, 0, 2, "barrier", [0], barrier="empty", phase=0, barriers=[[1, 0, 0, 32, 0, 0, 0, 0]]),
+        Step(0, 1, 4, "barrier", lanes, barrier="full", phase=0, barriers=[[0, 0, 1, 1, 64, 0, 64, 0]]),
+        Step(0, 0, 3, "copy", [0], 1, tile, 16, x[:8] + x[16:24], bytes=64, barriers=[[0, 0, 1, 1, 64, 64, 0, 1]]),
+        Step(0, 1, 4, "passed", lanes, barrier="full", phase=0, barriers=[[0, 1, 0, 1, 0, 0, 0, 0]]),
+        Step(0, 1, 5, "read", lanes, 1, read, values=[(x[:8] + x[16:24])[k] for k in read], wavefronts=1),
+        Step(0, 1, 6, "arrive", lanes, barrier="empty", barriers=[[1, 0, 32, 32, 0, 0, 0, 32]]),
+        Step(0, 0, 2, "passed", [0], barrier="empty", phase=0, barriers=[[1, 1, 0, 32, 0, 0, 0, 0]]),
+    ]
+    return Recording(
+        kernel="pipelined",
+        language="cuda",
+        source=[
+            "init(...);",
+            "expect_tx(full);",
+            "copy(tile, x, full);",
+            "wait(full);",
+            "... = tile;",
+            "arrive(empty);",
+        ],
+        grid=(1, 1, 1),
+        block=(64, 1, 1),
+        kept="all",
+        memories=[
+            Memory("x", "global", "float", 4, (4, 16), x),
+            Memory("tile", "shared", "float", 4, (2, 8), [None] * 16, block=0),
+        ],
+        blocks=[Block((0, 0, 0), 64)],
+        steps=steps,
+        barriers=[Barrier("full", 0), Barrier("empty", 0)],
     )

@@ -6,10 +6,10 @@ import re
 import pytest
 import torch
 
-from tests.browser.recordings import blocks, multiplied, shuffles, strided, tiled
+from tests.browser.recordings import blocks, multiplied, pipelined, shuffles, strided, tiled
 from tests.cuda.player.recordings import by_hand
 from utils import compile_kernel
-from utils.cuda.player.moment import moment
+from utils.cuda.player.moment import elements, moment
 from utils.cuda.player.page import Player
 
 SCREENS = [(400, 800), (1280, 720)]
@@ -81,9 +81,8 @@ def compare(page, recording):
         assert memory.block in (None, block) and cells
         who = {}
         if step and step.memory == index:
-            for at, element in enumerate(step.elements):
-                for k in range(step.width if element is not None else 0):
-                    who.setdefault(element + k, []).append(step.lanes[at])
+            for lane, element, _ in elements(step):
+                who.setdefault(element, []).append(lane)
         for element, text, lanes in cells:
             if text:
                 assert agree(text, now.held[index][element - first]), (memory.name, element, text)
@@ -94,7 +93,13 @@ def compare(page, recording):
     return seen, now
 
 
-RECORDINGS = {"race": by_hand(), "shuffle": shuffles(), "strided": strided(32), "product": multiplied()}
+RECORDINGS = {
+    "race": by_hand(),
+    "shuffle": shuffles(),
+    "strided": strided(32),
+    "product": multiplied(),
+    "barriers": pipelined(),
+}
 
 
 @pytest.mark.parametrize("recording", RECORDINGS.values(), ids=RECORDINGS)

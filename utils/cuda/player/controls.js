@@ -3,7 +3,7 @@
 const KEYS = [
   ["← →", "one access back, on"],
   ["↑ ↓", "one line back, on"],
-  ["B, shift B", "to the next, the previous barrier"],
+  ["B, shift B", "to the next, the previous barrier, or change of one in memory"],
   ["P, shift P", "to the next, the previous problem"],
   ["space", "play, pause"],
   ["Home, End", "to the start, to the end"],
@@ -29,7 +29,7 @@ function assemble(root, recording, start) {
   };
   const groups = Object.entries(MOVES)
     .filter(([name]) => name !== "problem" || recording.problems.length)
-    .filter(([name]) => name !== "barrier" || recording.steps.some((step) => step.kind === "barrier"))
+    .filter(([name]) => name !== "barrier" || recording.steps.some((step) => step.kind === "barrier" || step.barriers.length))
     .map(([name, text]) =>
       make("span", { class: "group", role: "group", "aria-label": text },
         make("button", { type: "button", "aria-label": `previous ${name}`, onclick: by(name, -1) }, "‹"),
@@ -66,11 +66,12 @@ function assemble(root, recording, start) {
   const panels = {
     source: sourcePanel(recording), problems: problemsPanel(recording, { visit }),
     threads: threadsPanel(recording, { pin, hover, differs: player.differs }),
-    variables: variablesPanel(recording), request: requestPanel(recording),
+    variables: variablesPanel(recording), request: requestPanel(recording), barriers: barriersPanel(recording),
   };
   const isShared = (index) => recording.memories[index].space === "shared";
   const first = [...memories.keys()].sort((a, b) => isShared(b) - isShared(a)); // shared arrays, then the others
-  const cards = make("div", { class: "memories" }, first.map((index) => memories[index].node));
+  const cards = make("div", { class: "memories" }, first.filter(isShared).map((index) => memories[index].node), panels.barriers.node,
+    first.filter((index) => !isShared(index)).map((index) => memories[index].node));
   const how = recording.language === "python" ? "simulated in Python" : "as written (-O0)";
   const shape = (size) => size.filter((side, k) => k === 0 || size.slice(k).some((other) => other > 1)).join(" × ");
   root.replaceChildren(

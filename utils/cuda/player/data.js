@@ -40,6 +40,7 @@ function decoded(raw) {
     step.source_lanes = unpacked(step.source_lanes);
     step.width ??= 1;
     step.outside ??= [];
+    step.barriers ??= [];
     step.variables = Object.entries(step.variables ?? {}).map(([name, values]) => [name, unpacked(values)]);
     return step;
   });
@@ -60,15 +61,21 @@ function inOrder(problem) {
 /** What one step does to memory: calls each(lane, element, value, number) for every element that is inside. */
 function forEachElement(step, each) {
   if (!step || step.memory === null || !step.elements) return;
-  step.lanes.forEach((lane, at) => {
-    if (step.elements[at] === null || step.elements[at] === undefined) return;
+  const ofLane = step.elements.length / step.lanes.length; // more than one only in a bulk copy
+  step.elements.forEach((first, at) => {
+    const lane = step.lanes[Math.floor(at / ofLane)];
+    if (first === null || lane === undefined) return;
     for (let k = 0; k < step.width; k++) {
       const number = at * step.width + k;
-      each(lane, step.elements[at] + k, step.values ? step.values[number] : undefined, number);
+      each(lane, first + k, step.values ? step.values[number] : undefined, number);
     }
   });
 }
 
+/** Whether the bulk copy engine does this. */
+const isBulk = (step) => step.bytes !== null && step.memory !== null;
+/** Whether no thread does anything: a bulk copy arrives. */
+const isByEngine = (step) => step.kind === "copy" && step.values !== null && isBulk(step);
 const writes = (step) => step.kind === "write" || step.kind === "atomic" || step.kind === "copy";
 const sectorOf = (memory, element) => Math.floor((memory.offset + element * memory.itemsize) / SECTOR);
 const wordOf = (memory, element) => Math.floor((memory.offset + element * memory.itemsize) / 4);

@@ -25,10 +25,10 @@ function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-const LETTER = { read: "r", write: "w", atomic: "a", copy: "c", shuffle: "s", product: "m", line: "•", barrier: "‖", passed: "›", exit: "×" };
+const LETTER = { read: "r", write: "w", atomic: "a", copy: "c", shuffle: "s", product: "m", line: "•", arrive: "+", barrier: "‖", passed: "›", exit: "×" };
 const MARK = { waits: "‖", exited: "×", outside: "!", idle: "" }; // of a thread, where it differs from its step's letter
 const SIGNS = [ // the legend: what a thread does, in words, and in which steps
-  ...Object.entries({ read: "reads", write: "writes", atomic: "updates", copy: "copies", shuffle: "shuffles", product: "multiplies" })
+  ...Object.entries({ read: "reads", write: "writes", atomic: "updates", copy: "copies", shuffle: "shuffles", product: "multiplies", arrive: "at a barrier" })
     .map(([kind, text]) => [kind, text, (step) => step.kind === kind]),
   ["outside", "outside", (step) => step.outside.length], ["waits", "waits", (step) => step.kind === "barrier"],
   ["exited", "exited", (step) => step.kind === "exit"],
@@ -162,7 +162,7 @@ function threadsPanel(recording, { pin, hover, differs }) {
       if (cell.hidden) return;
       const [warp, lane] = [Math.floor(thread / LANES), thread % LANES];
       let does = state.exited[block][thread] ? "exited" : state.waits[block][thread] ? "waits" : "idle";
-      if (here?.warp === warp && here.lanes.includes(lane)) {
+      if (here?.warp === warp && here.lanes.includes(lane) && !(isByEngine(here) && does !== "idle")) {
         does = here.kind === "barrier" ? "waits" : here.kind === "exit" ? "exited" : outside.has(lane) ? "outside" : here.kind;
       }
       const involved = problem ? problem.threads.findIndex(([b, t]) => b === block && t === thread) : -1;
@@ -222,9 +222,11 @@ function laneText(recording, step, lane, held) {
   if (outside) return outside[1];
   const at = step.lanes.indexOf(lane);
   if (at < 0) return "";
+  if (step.kind === "arrive" || step.phase !== null) return phaseVerb(recording, step, true);
   if (step.kind === "barrier") return "waits at the barrier";
   if (step.kind === "product") return "multiplies";
   if (step.kind === "shuffle") return step.source_lanes?.[at] == null ? "shuffles" : `from lane ${step.source_lanes[at]}`;
+  if (isBulk(step)) return `${verb(step, false)} ${touchedText(recording, step)}`;
   const parts = [];
   forEachElement(step, (other, element, value) => {
     if (other !== lane) return;

@@ -191,19 +191,21 @@ function requestPanel(recording) {
       head = `${name} ${shape}: ${tiles[0].type} × ${tiles[1].type} + ${tiles[2].type}`;
       parts.push(productTiles(recording, here, view));
     } else if (memory && here.elements) {
-      head = `${memory.space} ${here.kind} of ${memory.name}`;
+      head = `${memory.space} ${here.kind} of ${memory.name}` + (isBulk(here) ? `: ${count(here.bytes)} bytes` : "");
       const cost = costText(here, !player.problemsHere.length);
       if (cost) head += `: ${cost}`;
-      parts.push(memory.space === "shared" ? banks(memory, here, room.narrow) : sectorStrips(recording, memory, here));
+      if (isBulk(here)) parts.push(make("p", { class: "quiet" }, BY_ENGINE));
+      else parts.push(memory.space === "shared" ? banks(memory, here, room.narrow) : sectorStrips(recording, memory, here));
       if (here.matrices) parts.push(movedMatrices(recording, here, view));
       if (here.outside.length) parts.push(beyondTheEnd(memory, here));
     } else parts.push(make("p", { class: "quiet" }, here ? "Nothing in memory is touched by this step." : "–"));
     write(title, head);
     body.replaceChildren(...parts.filter(Boolean));
-    unmerged.hidden = !unmerged.textContent || !memory;
+    unmerged.hidden = !unmerged.textContent || !memory || isBulk(here);
   }
   return { node: make("section", { class: "panel access" }, make("div", { class: "head" }, title, unmerged), body), update };
 }
+const BY_ENGINE = "The bulk copy engine moves these bytes, not the lanes of a warp: this is no request, and there are no bank conflicts.";
 const UNMERGED = "Counted as written. A trace counts the compiled code, which may merge accesses.";
 
 /** The sectors of a request, each with its elements and the lanes that request them. */

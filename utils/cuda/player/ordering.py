@@ -32,7 +32,7 @@ def passed_together(steps) -> list[Step]:
         found.append(step)
         warps = to_come[step.block]
         warps[step.warp].popleft()
-        for other in warps.values() if step.kind == "passed" else ():
+        for other in warps.values() if step.kind == "passed" and step.phase is None else ():
             while other and steps[other[0]].kind == "passed" and steps[other[0]].barrier == step.barrier:
                 moved.add(other[0])
                 found.append(steps[other.popleft()])

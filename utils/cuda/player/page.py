@@ -15,12 +15,21 @@ from functools import cached_property
 from pathlib import Path
 
 from utils.cuda.player import picture
+from utils.cuda.player.moment import barriers_text
 from utils.cuda.player.recording import Recording
 
 __all__ = ["Player", "output", "play_each"]
 
 FILES = Path(__file__).parent
-SCRIPTS = ("data.js", "state.js", "drawing.js", "drawing_memory.js", "drawing_fragments.js", "controls.js")
+SCRIPTS = (
+    "data.js",
+    "state.js",
+    "drawing.js",
+    "drawing_memory.js",
+    "drawing_barriers.js",
+    "drawing_fragments.js",
+    "controls.js",
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -101,7 +110,8 @@ class Player:
     def description(self) -> str:
         """The picture in words."""
         position = picture.telling_position(self.recording)
-        return f"{self.recording.kernel}, as a player shows it. {picture.sentence(self.recording, position)}"
+        barriers = "".join(f" {text}." for text in barriers_text(self.recording, position))
+        return f"{self.recording.kernel}, as a player shows it. {picture.sentence(self.recording, position)}{barriers}"
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         return {"text/html": self.fragment(), "image/png": self.png(), "text/plain": self.description()}

@@ -9,7 +9,7 @@ import io
 from functools import lru_cache
 from pathlib import Path
 
-from utils.cuda.player.moment import LANES, elements, moment, sentence, telling_position
+from utils.cuda.player.moment import LANES, barriers_text, elements, moment, sentence, telling_position
 from utils.cuda.player.recording import Memory, Recording
 
 __all__ = ["film", "frame", "png", "sentence", "telling_position"]
@@ -25,6 +25,7 @@ FILLS = {
     "copy": "#fde0c9",
     "shuffle": "#eddcf5",
     "product": "#eddcf5",
+    "arrive": "#eddcf5",
 }
 EDGES = {
     "read": "#1f5fbf",
@@ -33,8 +34,18 @@ EDGES = {
     "copy": "#a84300",
     "shuffle": "#7b2fa0",
     "product": "#7b2fa0",
+    "arrive": "#7b2fa0",
 }
-LETTERS = {"read": "r", "write": "w", "atomic": "a", "copy": "c", "shuffle": "s", "product": "m", "line": "•"}
+LETTERS = {
+    "read": "r",
+    "write": "w",
+    "atomic": "a",
+    "copy": "c",
+    "shuffle": "s",
+    "product": "m",
+    "line": "•",
+    "arrive": "+",
+}
 MOST_LINES, MOST_WARPS, MOST_SIDE, PAGE = 16, 8, 16, 8
 
 
@@ -80,7 +91,10 @@ def frame(recording: Recording, position: int):
         text = "! " + problem.text.split("\n")[0]
         below = canvas.paragraph(WIDTH // 2, below + 8, text, _font(TEXT - 3), WIDTH // 2 - MARGIN, BAD)
     below = max(below, _source(canvas, recording, now, top)) + GAP
-    bottom = _memories(canvas, recording, now, below)
+    for text in barriers_text(recording, position):
+        changed = now.step and any(text.startswith(f"{recording.barriers[b].name}:") for b, *_ in now.step.barriers)
+        below = canvas.paragraph(MARGIN, below, text, _font(TEXT - 3), WIDTH - 2 * MARGIN, INK if changed else QUIET)
+    bottom = _memories(canvas, recording, now, below + GAP * bool(now.barriers))
     return canvas.image.crop((0, 0, WIDTH, bottom + MARGIN))
 
 

@@ -4,11 +4,11 @@ import json
 import math
 from dataclasses import dataclass, field, fields
 
-__all__ = ["KINDS", "Block", "Marked", "Memory", "Recording", "Step", "kept_sentence", "window"]
+__all__ = ["KINDS", "Barrier", "Block", "Marked", "Memory", "Recording", "Step", "kept_sentence", "window"]
 
 #: The kinds of steps. "line": only variables change. "passed": lanes that waited at a barrier go on. "product": tensor
-#: cores multiply. A "copy" without values begins, one with values arrives.
-KINDS = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line", "product")
+#: cores multiply. A "copy" without values begins, one with values arrives. "arrive": a barrier in memory changes.
+KINDS = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line", "product", "arrive")
 
 Number = int | float
 Value = Number | str | None
@@ -44,13 +44,24 @@ class Block:
 
 
 @dataclass
+class Barrier:
+    """A barrier in memory: `full[1]`, of a kept block."""
+
+    name: str
+    block: int
+
+
+@dataclass
 class Step:
     """What one warp of a kept block does at once: one access of one line, or one event.
 
     Lists have one item per active lane, in the order of `lanes`; `values` has `width` per lane, for adjacent elements.
-    `elements` are flat indices; None: the lane is outside. An atomic's values are those in memory afterwards.
+    `elements` are flat indices; None: the lane is outside. A bulk copy has several of them per lane. An atomic's values
+    are those in memory afterwards.
     `variables` are those that have changed in any of the lanes since its last step; None: the lane has no such variable
-    now.
+    now. `barriers` are those in memory that change, or for which lanes wait, as they are after the step: number in
+    `Recording.barriers`, phase, arrivals, expected arrivals, bytes announced, come and in flight, and, if the phase is
+    over, the arrivals that the next one expects, otherwise 0.
     """
 
     block: int
@@ -73,6 +84,10 @@ class Step:
     matrices: str | None = None  # "rows" or "transposed": rows of 8 x 8 matrices that ldmatrix or stmatrix moves
     product: int | None = None  # its number in `Recording.products`,
     operands: list[int] | None = None  # and those of A's, B's, C's and D's values in `Recording.operands`
+    bytes: int | None = None  # of a bulk copy; announced to a barrier in memory
+    phase: int | None = None  # of "barrier" and "passed" at a barrier in memory: the phase whose end lanes wait for
+    operation: str | None = None  # of "arrive", if lanes do not arrive: init, expect_tx, complete_tx or inval
+    barriers: list[list[int]] = field(default_factory=list)
 
 
 @dataclass
@@ -114,6 +129,7 @@ class Recording:
     products: list[dict] = field(default_factory=list)
     operands: list[list[Value]] = field(default_factory=list)
     matrices: dict[str, dict] = field(default_factory=dict)  # such a tile for each value of `Step.matrices` that occurs
+    barriers: list[Barrier] = field(default_factory=list)
 
     def to_json(self) -> str:
         """The recording as compact JSON.
@@ -143,7 +159,7 @@ class Recording:
             rows.append(row)
         whole = {"version": 1, **{each.name: getattr(self, each.name) for each in fields(self)}}
         whole["memories"] = [{**vars(memory), "values": runs(memory.values)} for memory in self.memories]
-        whole["blocks"], whole["problems"] = [vars(b) for b in self.blocks], [vars(p) for p in self.problems]
+        whole |= {name: [*map(vars, getattr(self, name))] for name in ("blocks", "problems", "barriers")}
         whole["products"] = [
             {**product, "tiles": [{**tile, "cells": runs(tile["cells"])} for tile in product.get("tiles", ())]}
             for product in self.products
@@ -196,6 +212,8 @@ class _Replay:
         """Whether a step is a read of exactly what the memory holds."""
         if step.kind != "read" or step.memory is None or None in step.elements:
             return False
+        if step.values is None:
+            return True
         same = [_same(held[index], step.values[number]) for held, index, number in self._each(step)]
         return len(same) == len(step.values) and all(same)
 

@@ -11,6 +11,7 @@ class State {
     this.lines = perThread(null); // where a thread was last
     this.variables = perThread(Object.freeze({}));
     this.flying = recording.memories.map(() => []); // by element: the thread whose copy to it has begun
+    this.barriers = recording.barriers.map(() => []); // as Step.barriers has them; empty: not initialised
     this.touched = recording.memories.map(() => recording.blocks.map(() => null)); // by which step, last
   }
 
@@ -28,7 +29,7 @@ class State {
       const held = this.held[step.memory];
       const base = memories[step.memory].first;
       if (step.kind === "read" && !step.values) {
-        step.values = new Array(step.lanes.length * step.width).fill(null);
+        step.values = new Array(step.elements.length * step.width).fill(null);
         forEachElement(step, (_, element, __, at) => (step.values[at] = held[element - base] ?? null));
       } else if (writes(step)) {
         forEachElement(step, (lane, element, value) => {
@@ -39,11 +40,13 @@ class State {
       }
       this.touched[step.memory][block] = number;
     }
+    this.barriers = this.barriers.map((state) => (state[6] ? nextPhase(state) : state));
+    for (const [number, ...state] of step.barriers) this.barriers[number] = state;
+    if (isByEngine(step)) return;
     step.lanes.forEach((lane, at) => {
       const thread = first + lane;
       this.lines[block][thread] = step.line;
-      if (step.kind === "barrier") this.waits[block][thread] = step.barrier ?? `line ${step.line}`;
-      if (step.kind === "passed") this.waits[block][thread] = null;
+      this.waits[block][thread] = step.kind === "barrier" ? step.barrier ?? `line ${step.line}` : null;
       if (step.kind === "exit") this.exited[block][thread] = true;
       if (!step.variables.length) return;
       const known = { ...this.variables[block][thread] };
@@ -69,7 +72,7 @@ class Player {
       if (number % FRAME === 0) this.frames.push(state.copy());
       if (!this.differs && step.kind === "read" && step.memory !== null && step.values) {
         const { first } = recording.memories[step.memory];
-        forEachElement(step, (_, element, value) => (this.differs ||= value !== state.held[step.memory][element - first]));
+        forEachElement(step, (_, element, value) => (this.differs ||= ![value, "?"].includes(state.held[step.memory][element - first])));
       }
       state.apply(step, number, recording.memories);
     });
@@ -123,10 +126,11 @@ class Player {
       const ahead = this.marked.filter((position) => (position - this.position) * direction > 0);
       return ahead.length ? ahead[direction > 0 ? 0 : ahead.length - 1] : this.position;
     }
-    const isBarrier = (step) => step.kind === "barrier" || step.kind === "passed";
-    /** Whether a step is the first of its block to arrive at a barrier, or the first to pass it. */
+    const isBarrier = (step) => step.kind === "barrier" || step.kind === "passed" || step.barriers.length > 0;
+    /** Whether a step is the first of its block to arrive at a barrier, or the first to pass it, or changes one in memory. */
     const begins = (position) => {
       const step = steps[position - 1];
+      if (step.barriers.length) return true;
       let before = position - 1;
       while (before > 0 && !(steps[before - 1].block === step.block && this.follows(steps[before - 1]) && isBarrier(steps[before - 1]))) before--;
       return !before || steps[before - 1].kind !== step.kind || steps[before - 1].barrier !== step.barrier;
@@ -159,9 +163,14 @@ const VERBS = {
   begins: ["begins to copy into", "begin to copy into"],
   copy: ["has its copy arrive in", "have their copies arrive in"],
 };
+const BULK_VERBS = {
+  read: ["has a bulk copy read", "have bulk copies read"],
+  begins: ["begins a bulk copy into", "begin bulk copies into"],
+  copy: ["has its bulk copy arrive in", "have their bulk copies arrive in"],
+};
 
 /** What one lane, or several, do in a step that touches memory. */
-const verb = (step, several = step.lanes.length > 1) => VERBS[step.kind === "copy" && !step.values ? "begins" : step.kind]?.[several ? 1 : 0] ?? "";
+const verb = (step, several = step.lanes.length > 1) => (isBulk(step) ? BULK_VERBS : VERBS)[step.kind === "copy" && !step.values ? "begins" : step.kind]?.[several ? 1 : 0] ?? "";
 
 /** What the last step did, the same for eyes and for screen readers: a sentence, and the problem that it is a part of. */
 function sentence(player) {
@@ -177,7 +186,8 @@ function sentence(player) {
     product: () => `${one ? "multiplies" : "multiply"} on the tensor cores: ${recording.products[step.product]?.name} ${recording.products[step.product]?.shape}`,
     shuffle: () => (one ? "takes a value from another lane" : "exchange values by a shuffle"),
   }[step.kind];
-  const what = does ? does() : `${verb(step)} ${touchedText(recording, step, !problems.length)}`;
+  const acts = phaseVerb(recording, step, one) ?? (does ? does() : `${verb(step)} ${touchedText(recording, step, !problems.length)}`);
+  const what = acts + barriersOfStep(recording, step);
   const block = recording.blocks[step.block].index;
   const said = `Step ${count(position)} of ${count(recording.steps.length)}, block (${block}), warp ${step.warp}, line ${step.line}: ${lanes} ${what}.`;
   const shown = problems.includes(player.problem) ? player.problem : problems[0];

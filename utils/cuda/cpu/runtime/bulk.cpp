@@ -69,8 +69,8 @@ void bulk_perform(BulkTransfer& transfer) {
 static void finish_oldest(Worker& w, Fiber& of) {
     BulkTransfer transfer = std::move(of.bulk.front());
     of.bulk.pop_front();
-    if (w.trace) trace_bulk_lands(*w.trace, block(), transfer);
     bulk_perform(transfer);
+    if (w.trace) trace_bulk_lands(*w.trace, block(), transfer);
 }
 
 void bulk_begins(BulkTransfer&& transfer) {
@@ -131,8 +131,8 @@ void bulk_wait(unsigned int prior, bool reads) {
 void bulk_thread_ends(Block& b, Fiber& of) {
     for (BulkTransfer& transfer : of.bulk) {
         if (transfer.read) {
-            if (b.worker->trace) trace_bulk_lands(*b.worker->trace, b, transfer);
             bulk_perform(transfer);
+            if (b.worker->trace) trace_bulk_lands(*b.worker->trace, b, transfer);
             continue;
         }
         if (b.worker->trace) trace_bulk_unread(*b.worker->trace, b, transfer);
@@ -146,8 +146,8 @@ void bulk_block_ends(Block& b) {
     for (BulkTransfer& transfer : b.unread) {
         read_source(transfer);
         fill_with_poison(transfer.data.data(), transfer.data.size());
-        if (b.worker->trace) trace_bulk_lands(*b.worker->trace, b, transfer);
         bulk_perform(transfer);
+        if (b.worker->trace) trace_bulk_lands(*b.worker->trace, b, transfer);
     }
     b.unread.clear();
     if (!b.worker->trace) return;

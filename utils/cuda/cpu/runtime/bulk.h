@@ -46,6 +46,7 @@ struct BulkTransfer {
     bool of_registers = false;  // it was there from the start: st.async, red.async
     std::vector<char> data;
     uint32_t begun = 0, writes = 0, reads = 0;  // of a trace: when, and by which of its agents (trace/async.h)
+    uint32_t recorded = 0;  // its number in a recording, from 1
 };
 
 // ---- bulk.cpp

@@ -53,20 +53,28 @@ static PhaseBarrier& enter(const void* barrier, const char* function, const void
     return *p;
 }
 
+// For a recording.
+static void changed(const PhaseBarrier& p, const void* barrier, BarrierChange what, int64_t count = 0, int64_t bytes = 0) {
+    if (Trace* trace = p.of->worker->trace) trace_barrier_changed(*trace, *p.of, barrier, what, p.phase, count, bytes);
+}
+
 // ---- the end of a phase ---------------------------------------------------------------------------------------------
 
-static void land(Block& b, const void* barrier, const PhaseBarrier::Landing& landing) {
+static void land(const PhaseBarrier& p, const void* barrier, const PhaseBarrier::Landing& landing) {
+    Block& b = *p.of;
+    changed(p, barrier, BarrierChange::copies_land, 1);
     uint32_t now = b.worker->trace ? trace_landing(*b.worker->trace, b, barrier, landing.of->number) : 0;
     do_copies(*landing.of, landing.group);
     if (b.worker->trace) trace_landed(*b.worker->trace, now);
+    changed(p, barrier, BarrierChange::copies_land, 0);
 }
 
 // The oldest transfer that the barrier counts.
 static void land_oldest(PhaseBarrier& p) {
     BulkTransfer transfer = std::move(p.transfers.front());
     p.transfers.erase(p.transfers.begin());
-    if (Trace* trace = block().worker->trace) trace_bulk_lands(*trace, *p.of, transfer);
     bulk_perform(transfer);
+    if (Trace* trace = block().worker->trace) trace_bulk_lands(*trace, *p.of, transfer);
     p.bytes -= transfer.bytes;
 }
 
@@ -81,13 +89,14 @@ static void settle(PhaseBarrier& p, const void* barrier, bool asked = true) {
     if (p.pending) return;
     Block& b = *p.of;
     if (asked) {
-        for (const PhaseBarrier::Landing& landing : p.landings) land(b, barrier, landing);
+        for (const PhaseBarrier::Landing& landing : p.landings) land(p, barrier, landing);
         p.landings.clear();
         if (p.bytes > 0 && under_way(p) >= p.bytes)
             while (p.bytes > 0) land_oldest(p);
     }
     if (p.bytes || !p.landings.empty()) return;
     if (b.worker->trace) trace_phase_ends(*b.worker->trace, b, barrier, p);
+    changed(p, barrier, BarrierChange::phase_ends, p.expected);
     p.phase++;
     p.pending = p.expected;
     p.announced = 0;
@@ -126,6 +135,7 @@ void phase_init(const void* barrier, unsigned long long expected, const char* na
     }
     b.phase_barriers[barrier] = PhaseBarrier{&b, unsigned(expected), unsigned(expected), 0, {}, {}, 0, 0, {}, nullptr};
     if (b.worker->trace) trace_barrier_begins(*b.worker->trace, b, barrier, code);
+    changed(b.phase_barriers[barrier], barrier, BarrierChange::begins, expected);
     enter_kernel(*b.worker);
     memcpy(const_cast<void*>(barrier), &seal, sizeof seal);  // it may be outside all memory
 }
@@ -140,6 +150,7 @@ void phase_inval(const void* barrier, const char* name) {
         fail(wrong_barrier, std::string("calls ") + name + " of " + name_of(barrier) + ", while copies that it counts are "
                                 "under way");
     if (b.worker->trace) trace_barrier_ends(*b.worker->trace, *p.of, barrier, code);
+    changed(p, barrier, BarrierChange::ends);
     const uint64_t none = poison;
     memcpy(const_cast<void*>(barrier), &none, sizeof none);
     p.of->phase_barriers.erase(barrier);
@@ -172,6 +183,7 @@ unsigned long long phase_arrive(const void* barrier, const Arrival& arrival, con
     announce(p, barrier, arrival.bytes);
     p.pending -= arrival.times;
     if (arrival.drops) p.expected -= arrival.times;
+    changed(p, barrier, BarrierChange::arrives, arrival.times, arrival.bytes);
     if (b.worker->trace && arrival.releases) trace_phase_arrives(*b.worker->trace, *p.of, barrier);
     settle_for_waiting(p, barrier);
     enter_kernel(*b.worker);
@@ -182,6 +194,7 @@ void phase_expect(const void* barrier, unsigned long long bytes, const char* nam
     PhaseBarrier& p = enter(barrier, name, __builtin_return_address(0));
     settle(p, barrier, false);
     announce(p, barrier, bytes);
+    changed(p, barrier, BarrierChange::arrives, 0, bytes);
     settle_for_waiting(p, barrier);
     enter_kernel(*block().worker);
 }
@@ -190,6 +203,7 @@ void phase_complete(const void* barrier, unsigned long long bytes, const char* n
     PhaseBarrier& p = enter(barrier, name, __builtin_return_address(0));
     settle(p, barrier, false);
     announce(p, barrier, -int64_t(bytes));
+    changed(p, barrier, BarrierChange::arrives, 0, -int64_t(bytes));
     settle_for_waiting(p, barrier);
     enter_kernel(*block().worker);
 }
@@ -209,6 +223,7 @@ static void know(const void* barrier) {
 
 // Of a phase that has ended already, nobody has to do anything: what belongs to the next one may come as late as before.
 static void wait_for(PhaseBarrier& p, const void* barrier, unsigned long long phase) {
+    changed(p, barrier, BarrierChange::waits, phase);
     if (p.phase == phase) settle(p, barrier);
     if (p.phase == phase) wait_for_end(p, false);
     know(barrier);
@@ -216,6 +231,7 @@ static void wait_for(PhaseBarrier& p, const void* barrier, unsigned long long ph
 }
 
 static bool ask(PhaseBarrier& p, const void* barrier, unsigned long long phase, bool acquires) {
+    changed(p, barrier, BarrierChange::waits, phase);
     if (p.phase == phase) settle(p, barrier);
     bool over = p.phase != phase;
     if (!over) {
@@ -266,7 +282,7 @@ void do_copies_for_phases(Block& b, Fiber* of) {
     for (auto& [address, p] : b.phase_barriers) {
         const void* barrier = address;
         std::erase_if(p.landings, [&](const PhaseBarrier::Landing& landing) {
-            if (landing.of == of) land(b, barrier, landing);
+            if (landing.of == of) land(p, barrier, landing);
             return landing.of == of;
         });
     }

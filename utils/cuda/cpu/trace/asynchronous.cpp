@@ -194,6 +194,7 @@ void trace_bulk_begins(Trace& t, Block& b, BulkTransfer& transfer) {
         writes.access(piece.to, piece.bytes, transfer.combine ? Op::atomic : Op::store);
     }
     ++t.order.now;
+    if (t.recorder) t.recorder->copy_begins(t, b, transfer);
 }
 
 // Until then, an agent has done what it began.
@@ -221,6 +222,7 @@ void trace_bulk_lands(Trace& t, Block& b, const BulkTransfer& transfer) {
         if (!memory.written.empty())
             for (size_t i = 0; i < piece.bytes; i++) memory.written[a - memory.begin + i] = true;
     }
+    if (t.recorder) t.recorder->copy_lands(b, transfer);
 }
 
 static void waited(Trace& t, Block& b, unsigned int number, uint32_t time) {
@@ -284,6 +286,11 @@ void trace_barrier_begins(Trace& t, Block& b, const void* barrier, const void* c
 void trace_barrier_ends(Trace&, Block& b, const void* barrier, const void*) {
     b.traced->barriers.erase(reinterpret_cast<uintptr_t>(barrier));
     b.traced->order.phases.erase(barrier);
+}
+
+void trace_barrier_changed(Trace& t, Block& b, const void* barrier, BarrierChange what, uint64_t phase, int64_t count,
+                           int64_t bytes) {
+    if (t.recorder) t.recorder->barrier_changes(b, barrier, what, phase, count, bytes);
 }
 
 void trace_barrier_used(Trace& t, Block& b, const void* barrier, const char* function, const void* code) {

@@ -119,6 +119,7 @@ void trace_barrier_opens(Trace& t, Block& b) {
         }
     for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
     t.order.block_barrier(b.traced->order);
+    if (t.recorder) t.recorder->all_have_arrived(b);
 }
 
 // Lanes that meet at two places in the code.
@@ -183,6 +184,7 @@ void trace_grid_barrier_opens(Trace& t) {
     for (auto& [b, traced] : t.blocks) {
         for (unsigned int warp = 0; warp * 32 < b->threads; warp++) t.drain(*b, warp, true);
         t.order.block_barrier(traced->order);
+        if (t.recorder) t.recorder->all_have_arrived(*b);
     }
 }
 

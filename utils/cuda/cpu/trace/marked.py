@@ -6,7 +6,7 @@ from utils.cuda.player.recording import Marked
 
 __all__ = ["marked"]
 
-_WRITES = ("write", "atomic")
+_WRITES = ("write", "atomic", "copy")
 _OF_NO_THREAD = ("unwritten", "refused_launch")
 
 
@@ -19,19 +19,19 @@ def marked(problems, records, recording) -> list[Marked]:
     found = []
     for problem in problems:
         record = next((r for r in records if r.kind == problem.kind and r.line == problem.line), None)
-        sides = [(problem.block, problem.thread, problem.line, record and record.op)]
+        sides = [(problem.block, problem.thread, problem.line, record)]
         if problem.kind in _OF_NO_THREAD:
             sides = []
         if problem.other_thread:
             other = record.other if record else None
-            sides.insert(0, (problem.other_block, problem.other_thread, problem.other_line, other and other.op))
+            sides.insert(0, (problem.other_block, problem.other_thread, problem.other_line, other))
         candidates, threads = [], []
-        for block, thread, line, op in sides:
+        for block, thread, line, side in sides:
             if block is None or tuple(block) not in blocks:
                 continue
             place = blocks[tuple(block)], _number(thread, recording.block)
             threads.append(place)
-            candidates.append(_steps(recording, place, problem.kind, line, op, record))
+            candidates.append(_steps(recording, place, problem.kind, line, side, record))
         steps = _unordered(recording, *candidates) if len(candidates) == 2 else [own[0] for own in candidates if own]
         lines = list(dict.fromkeys(line for _, _, line, _ in sides if line))
         found.append(Marked(problem.kind, str(problem), problem.line, steps, threads, lines))
@@ -58,8 +58,9 @@ def _unordered(recording, ones, others):
     return [own[0] for own in (ones, others) if own]
 
 
-def _steps(recording, place, kind, line, op, record):
-    """The numbers of the steps in which a thread, (kept block, number), does what the problem describes."""
+def _steps(recording, place, kind, line, side, record):
+    """The numbers of the steps in which a thread, (kept block, number), does what the problem describes. `side` is the
+    problem's side as it was recorded, if it is known."""
     warp, lane = divmod(place[1], 32)
     own = [
         (k, step)
@@ -69,11 +70,18 @@ def _steps(recording, place, kind, line, op, record):
     if not own:
         return []
     if kind in ("divergent_barrier", "undefined_shuffle"):
-        waits = [k for k, step in own if step.kind in ("barrier", "shuffle") and step.line == line]
-        return waits[-1:] or [own[-1][0]]
+        waits = [(k, step) for k, step in own if step.kind in ("barrier", "shuffle")]
+        here = [k for k, step in waits if step.line == line] or [k for k, step in waits if step.phase is not None]
+        return here[-1:] or [own[-1][0]]
     if kind in ("runaway", "trap"):
         return [own[-1][0]]
     accesses = [(k, step) for k, step in own if step.memory is not None]
+    by_engine = [
+        (k, step) for k, step in accesses if step.bytes is not None and not (step.kind == "copy" and step.values)
+    ]
+    if side and side.by == "bulk copy":
+        accesses = by_engine or accesses
+    op = side and side.op
     tests = [
         lambda step: _touches(recording, step, lane, record),
         lambda step: step.line == line,
@@ -89,10 +97,11 @@ def _steps(recording, place, kind, line, op, record):
 def _touches(recording, step, lane, record):
     """Whether a lane's access in a step is to the memory that a problem is about, and to that element."""
     memory, at = recording.memories[step.memory], step.lanes.index(lane)
+    of_lane = len(step.elements) // len(step.lanes)  # more than one only in a bulk copy
     if record is None or memory.name != record.region or record.offset is None:
         return False
-    element = step.elements[at]
-    if element is None:
+    elements = step.elements[at * of_lane : (at + 1) * of_lane]
+    if elements == [None]:
         return not 0 <= record.offset < record.region_bytes
     first = record.offset // memory.itemsize
-    return element <= first < element + step.width
+    return any(element <= first < element + step.width for element in elements)

@@ -117,7 +117,8 @@ void Recorder::did(Did what, const char* function, uint64_t value, uint8_t sourc
 
 void Recorder::uncounted(Block& b) {
     TracedThread& traced = b.traced->threads[b.running->number];
-    const uint32_t at = uint32_t(reinterpret_cast<uintptr_t>(place.code) - module_begin);
+    // Of the lanes that come to one place, some may have waited already, and others not yet.
+    const uint32_t at = uint32_t(reinterpret_cast<uintptr_t>(place.code) - module_begin) + (seen.back().did == uint8_t(Did::passed));
     traced.events.push_back({0, 0, at, 0, 0, uint8_t(traced.depth << 2)});
 }
 
@@ -133,6 +134,7 @@ void Recorder::lands(Block& b, const void* to, size_t size, const Region& region
     note(*t, s);
     t->store = int64_t(seen.size()) - 1;  // it lands now
     uncounted(b);
+    if (landing) note_change(landing_for, true);
 }
 
 void Recorder::got(uint64_t value) {
@@ -244,7 +246,7 @@ void Recorder::counted(const Site& site, unsigned int lanes, uint64_t number, un
     if (found == threads.end()) return;
     RecordedStep step{number,     warp, lanes, uint32_t(order.size()), uint32_t(sectors), uint32_t(wavefronts),
                       uint32_t(least_wavefronts), 0,    uint8_t(site.bytes), uint8_t(site.space), is_copy(site.copy),
-                      uint8_t(is_copy(site.copy) ? 0 : site.copy)};
+                      uint8_t(is_copy(site.copy) ? 0 : site.copy), epochs[number]};
     for (unsigned int rest = lanes; rest; rest &= rest - 1) {
         auto& waiting = found->second[warp * 32 + __builtin_ctz(rest)].waiting;
         if (waiting.empty()) return;
@@ -290,7 +292,13 @@ struct RecordedArrays {
     const RecordedMemory* memories;
     const RecordedProduct* products;
     const unsigned char* operands;
+    const RecordedBarrier* barriers;
+    const RecordedChange* changes;
+    const RecordedCopy* copies;
+    const RecordedRun* runs;
+    const unsigned char* landed;
     size_t step_count, order_count, seen_count, frame_count, byte_count, memory_count, product_count, operand_count;
+    size_t barrier_count, change_count, copy_count, run_count, landed_count;
     const char* kernel;
     uint32_t grid[3], block[3];
     uint64_t cut;  // whether a block did more than is kept
@@ -301,8 +309,10 @@ extern "C" void cuda_on_cpu_record_read(RecordedArrays* out) {
     const Recorder& r = *recorded;
     *out = {r.steps.data(),   r.order.data(),  r.seen.data(),  r.frames.data(),   r.bytes.data(), r.memories.data(),
             r.products.data(), r.operands.data(),
+            r.barriers.data(), r.changes.data(), r.copies.data(), r.runs.data(),  r.landed.data(),
             r.steps.size(),   r.order.size(),  r.seen.size(),  r.frames.size(),   r.bytes.size(), r.memories.size(),
             r.products.size(), r.operands.size(),
+            r.barriers.size(), r.changes.size(), r.copies.size(), r.runs.size(),  r.landed.size(),
             r.kernel.c_str(), {r.grid_size.x, r.grid_size.y, r.grid_size.z},  {r.block_size.x, r.block_size.y, r.block_size.z},
             r.cut};
 }

@@ -21,7 +21,7 @@
 namespace cuda_on_cpu {
 
 // What a lane did. recorder.py reads this and the following structs byte by byte, so keep both alike.
-enum class Did : uint8_t { read, write, atomic, copy, barrier, passed, shuffle, exit, line, product };
+enum class Did : uint8_t { read, write, atomic, copy, barrier, passed, shuffle, exit, line, product, arrive };
 
 // A step of a warp: `lanes` did the same. The first lane's `Seen` is number order[first], the next order[first + 1].
 struct RecordedStep {
@@ -30,6 +30,7 @@ struct RecordedStep {
     uint32_t sectors, wavefronts, least_wavefronts;
     uint8_t did, bytes, space, from_copy;  // from_copy: one end of an asynchronous copy
     uint8_t matrices;                      // matrix_rows or matrix_columns: the rows of ldmatrix or stmatrix
+    uint16_t epoch;                        // how often all threads of the block have met before, modulo 65,536
 };
 
 // One lane's side of a step.
@@ -54,6 +55,28 @@ struct RecordedMemory {
     int64_t block;  // of a shared variable, otherwise -1
     uint64_t space;
     const void* before;  // its bytes when a kept block first touched it
+};
+
+// A barrier in memory, and what happens to it, in the order in which it ran.
+struct RecordedBarrier {
+    const char* name;  // 'full[1]'
+    uint64_t block, address;
+};
+struct RecordedChange {
+    uint64_t block;               // that of the thread which does it
+    int64_t count, bytes;         // as in trace.h
+    uint32_t barrier, life;       // its number, none: ~0; and how often it was initialised before
+    uint32_t phase, seen, copy;   // the numbers of the thread's event and of the bulk copy, from 1; 0: none
+    uint32_t what;                // BarrierChange
+};
+// A bulk copy: its pieces, joined where neighbours are, in RecordedRuns: `from` of those it reads, then `to`.
+struct RecordedCopy {
+    uint64_t block, bytes, landed;  // of the memory that it fills; landed: where its values are in Recorder::landed, ~0: nowhere
+    uint32_t thread, first, from, to;
+};
+struct RecordedRun {
+    uint64_t address;
+    uint32_t bytes, memory;
 };
 
 using RecordedProduct = std::array<uint32_t, 10>;  // as utils/cuda/cpu/fragments.py takes it
@@ -88,6 +111,11 @@ public:
     std::vector<RecordedMemory> memories;
     std::vector<RecordedProduct> products;  // different ones
     std::vector<unsigned char> operands;    // of a lane: its elements of A, B, C and D, each from a multiple of 8 bytes
+    std::vector<RecordedBarrier> barriers;
+    std::vector<RecordedChange> changes;
+    std::vector<RecordedCopy> copies;
+    std::vector<RecordedRun> runs;
+    std::vector<unsigned char> landed;  // the bytes that bulk copies have brought, up to most_landed
     std::string kernel;
     std::unordered_set<uint64_t> kept;  // numbers of blocks
     dim3 grid_size, block_size;
@@ -103,6 +131,7 @@ public:
     void got(uint64_t value);  // the result of a shuffle
     void multiplies(const ptx::Product& product, const void* a, const void* b, const void* c, const char* function);
     void multiplied(const ptx::Product& product, const void* d);
+    void asked(bool over);  // the thread has waited for the end of a phase, or asked in vain
 
     // From the trace.
     void launch_begins(const char* name, const Launch& launch);
@@ -111,6 +140,10 @@ public:
     void block_ends(const Block& b);
     void thread_ends(Block& b, unsigned int thread);
     void lands(Block& b, const void* to, size_t size, const Region& region);  // an asynchronous copy
+    void all_have_arrived(const Block& b) { epochs[b.number]++; }
+    void barrier_changes(Block& b, const void* barrier, BarrierChange what, uint64_t phase, int64_t count, int64_t bytes);
+    void copy_begins(Trace& t, Block& b, BulkTransfer& transfer);
+    void copy_lands(Block& b, const BulkTransfer& transfer);
     const void* saw(Block& b, uintptr_t a, size_t size, Op op, const Region& region, const void* code);
     void counted(const Site& site, unsigned int lanes, uint64_t block, unsigned int warp, uint64_t sectors,
                  uint64_t wavefronts, uint64_t least_wavefronts) override;
@@ -121,6 +154,7 @@ private:
         std::deque<uint32_t> waiting;  // numbers of its events that are not counted yet
         int64_t store = -1, shuffle = -1, product = -1;  // numbers of the last of each, if its value is not known yet
         bool left = false;
+        RecordedChange awaits{0, 0, 0, ~0u};  // the phase that it has asked for
     };
     struct Place {  // of the running thread
         const void* code = nullptr;
@@ -135,6 +169,13 @@ private:
     std::map<std::tuple<int64_t, uintptr_t, uintptr_t>, uint16_t> known;  // memories by block, begin and end
     std::deque<std::vector<unsigned char>> before;
     std::deque<std::string> names;
+    std::unordered_map<uint64_t, uint16_t> epochs;  // by block
+    struct Life {
+        uint32_t number, life;
+    };
+    std::map<std::pair<uint64_t, const void*>, Life> lives;  // of barriers, by block and address
+    bool landing = false;  // copies land now that a barrier waits for:
+    RecordedChange landing_for;
 
     Thread* running();
     const OwnFunction* function_at(const void* code) const;
@@ -143,6 +184,10 @@ private:
     void note(Thread& t, Seen s);
     void uncounted(Block& b);  // adds an event that is not an access to the trace's list
     void forget(uint64_t number);
+    bool keeps(const Block& b) const { return active && threads.count(b.number); }
+    RecordedChange change(const Block& b, const void* barrier, BarrierChange what, uint64_t phase) const;
+    void note_change(RecordedChange c, bool own);
+    void add_runs(Trace& t, Block& b, std::vector<BulkPiece> pieces);
 };
 
 }  // namespace cuda_on_cpu

@@ -24,13 +24,22 @@ _MOST = 4  # blocks, including those with problems
 _STEP = np.dtype(
     [("block", "u8"), *[(n, "u4") for n in ("warp", "lanes", "first", "sectors", "wavefronts", "least_wavefronts")]]
     + [(name, "u1") for name in ("did", "bytes", "space", "from_copy", "matrices")]
-    + [("_", "u1", 3)]
+    + [("_", "u1"), ("epoch", "u2")]
 )
 _SEEN = np.dtype(
     [("address", "u8"), ("value", "u1", 16), ("function", "u8"), ("frame", "u4"), ("memory", "u2")]
     + [(name, "u1") for name in ("frames", "did", "has_value", "source", "size")]
     + [("_", "u1", 5)]
 )
+_CHANGE = np.dtype(
+    [("block", "u8"), ("count", "i8"), ("bytes", "i8")]
+    + [(name, "u4") for name in ("barrier", "life", "phase", "seen", "copy", "what")]
+)
+_COPY = np.dtype(
+    [(name, "u8") for name in ("block", "bytes", "landed")]
+    + [(name, "u4") for name in ("thread", "first", "from", "to")]
+)
+_RUN = np.dtype([("address", "u8"), ("bytes", "u4"), ("memory", "u4")])
 _FRAME = np.dtype([("pc", "u4"), ("function", "u4"), ("bytes", "u8"), ("address", "u8")])
 
 
@@ -40,13 +49,20 @@ class _Memory(ctypes.Structure):
     _fields_ += [("block", ctypes.c_int64), ("space", ctypes.c_uint64), ("before", ctypes.c_void_p)]
 
 
+class _Barrier(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("block", ctypes.c_uint64), ("address", ctypes.c_uint64)]
+
+
 class _Arrays(ctypes.Structure):
     """What cuda_on_cpu_record_read fills in (recorder.cpp)."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("steps", "order", "seen", "frames", "bytes")]
     _fields_ += [("memories", ctypes.POINTER(_Memory)), ("products", ctypes.c_void_p), ("operands", ctypes.c_void_p)]
+    _fields_ += [("barriers", ctypes.POINTER(_Barrier))]
+    _fields_ += [(name, ctypes.c_void_p) for name in ("changes", "copies", "runs", "landed")]
     _fields_ += [(f"{name}_count", ctypes.c_size_t) for name in ("step", "order", "seen", "frame", "byte", "memory")]
-    _fields_ += [(f"{name}_count", ctypes.c_size_t) for name in ("product", "operand")]
+    _fields_ += [(f"{name}_count", ctypes.c_size_t) for name in ("product", "operand", "barrier", "change", "copy")]
+    _fields_ += [(f"{name}_count", ctypes.c_size_t) for name in ("run", "landed")]
     _fields_ += [("kernel", ctypes.c_char_p), ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3)]
     _fields_ += [("cut", ctypes.c_uint64)]
 
@@ -115,6 +131,11 @@ class Recorder:
             memories=[_memory(arrays.memories[k]) for k in range(arrays.memory_count)],
             products=_array(arrays.products, 10 * arrays.product_count, np.dtype("u4")).reshape(-1, 10),
             operands=_array(arrays.operands, arrays.operand_count, np.dtype("u1")),
+            barriers=[(b.name.decode(), b.block, b.address) for b in arrays.barriers[: arrays.barrier_count]],
+            changes=_array(arrays.changes, arrays.change_count, _CHANGE),
+            copies=_array(arrays.copies, arrays.copy_count, _COPY),
+            runs=_array(arrays.runs, arrays.run_count, _RUN),
+            landed=_array(arrays.landed, arrays.landed_count, np.dtype("u1")),
             cut=bool(arrays.cut),
         )
         self.kernel_name = arrays.kernel.decode()

@@ -3,6 +3,8 @@
 //
 // Such a module is not optimized, so each of its frames holds the address of its caller's frame.
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include "cuda_on_cpu/phases.h"
+#include "cuda_on_cpu/tensor_copies.h"
 #include "mma.h"
 #include "recorder.h"
 
@@ -104,6 +106,30 @@ uint32_t transpose_matrix(uint32_t s);
     result name##_of_recorded(__VA_ARGS__) asm("__wrap__ZN11cuda_on_cpu" mangled); \
     result name##_of_recorded(__VA_ARGS__)
 
+// Where the thread is has been noted: the runtime goes on.
+#define PASSED_ON(result, name, mangled, parameters, ...)                              \
+    result name##_of_recorded parameters asm("__wrap__ZN11cuda_on_cpu" mangled);       \
+    result name##_of_recorded parameters {                                             \
+        ARRIVES;                                                                       \
+        return name(__VA_ARGS__);                                                      \
+    }
+// The same, where it may wait for the end of a phase.
+#define ASKED(name, mangled, parameters, ...)                                        \
+    bool name##_of_recorded parameters asm("__wrap__ZN11cuda_on_cpu" mangled);         \
+    bool name##_of_recorded parameters {                                               \
+        ARRIVES;                                                                       \
+        const bool over = name(__VA_ARGS__);                                           \
+        if (ARRIVES) tracing->recorder->asked(over);                                   \
+        return over;                                                                   \
+    }
+#define AWAITED(name, mangled, parameters, ...)                                      \
+    void name##_of_recorded parameters asm("__wrap__ZN11cuda_on_cpu" mangled);         \
+    void name##_of_recorded parameters {                                               \
+        ARRIVES;                                                                       \
+        name(__VA_ARGS__);                                                             \
+        if (ARRIVES) tracing->recorder->asked(true);                                   \
+    }
+
 static void waits(bool kept, const char* function) {
     if (kept) tracing->recorder->did(Did::barrier, function);
 }
@@ -154,20 +180,15 @@ WRAPPED(unsigned int, match, "5matchEjmPKc", unsigned int mask, uint64_t value, 
     if (ARRIVES) tracing->recorder->did(Did::line, name);
     return match(mask, value, name);
 }
-WRAPPED(void, touch, "5touchEPKvmNS_6AccessES1_", const void* address, size_t bytes, Access access, const void* code) {
-    ARRIVES;
-    touch(address, bytes, access, code);
-}
+PASSED_ON(void, touch, "5touchEPKvmNS_6AccessES1_", (const void* address, size_t bytes, Access access, const void* code),
+          address, bytes, access, code)
 WRAPPED(void, async_copy, "10async_copyEPvPKvmm", void* to, const void* from, size_t bytes, size_t zeros) {
     ARRIVES;
     if (tracing && tracing->recorder) tracing->recorder->copying = true;
     async_copy(to, from, bytes, zeros);
     if (tracing && tracing->recorder) tracing->recorder->copying = false;
 }
-WRAPPED(void, async_wait, "10async_waitEm", size_t prior) {
-    ARRIVES;
-    async_wait(prior);
-}
+PASSED_ON(void, async_wait, "10async_waitEm", (size_t prior), prior)
 WRAPPED(void, multiply, "8multiplyERKNS_3ptx7ProductEPvPKvS6_S6_PKc", const ptx::Product& product, void* d,
         const void* a, const void* b, const void* c, const char* name) {
     const bool kept = ARRIVES;
@@ -179,25 +200,56 @@ WRAPPED(uint32_t, transpose_matrix, "16transpose_matrixEj", uint32_t s) {
     if (ARRIVES) tracing->recorder->did(Did::line, "movmatrix.sync");
     return transpose_matrix(s);
 }
-WRAPPED(void, load_matrices, "13load_matricesEPjjbj", uint32_t* d, unsigned int count, bool transpose,
-        uint32_t shared_address) {
-    ARRIVES;
-    load_matrices(d, count, transpose, shared_address);
-}
-WRAPPED(void, store_matrices, "14store_matricesEjPKjjb", uint32_t shared_address, const uint32_t* s, unsigned int count,
-        bool transpose) {
-    ARRIVES;
-    store_matrices(shared_address, s, count, transpose);
-}
-WRAPPED(void, load_fragment, "13load_fragmentERKNS_4TileEPvPKvjbPKc", const Tile& tile, void* x, const void* from,
-        unsigned int stride, bool columns, const char* name) {
-    ARRIVES;
-    load_fragment(tile, x, from, stride, columns, name);
-}
-WRAPPED(void, store_fragment, "14store_fragmentERKNS_4TileEPKvPvjbPKc", const Tile& tile, const void* x, void* to,
-        unsigned int stride, bool columns, const char* name) {
-    ARRIVES;
-    store_fragment(tile, x, to, stride, columns, name);
-}
+PASSED_ON(void, load_matrices, "13load_matricesEPjjbj",
+          (uint32_t* d, unsigned int count, bool transpose, uint32_t shared_address), d, count, transpose, shared_address)
+PASSED_ON(void, store_matrices, "14store_matricesEjPKjjb",
+          (uint32_t shared_address, const uint32_t* s, unsigned int count, bool transpose), shared_address, s, count,
+          transpose)
+PASSED_ON(void, load_fragment, "13load_fragmentERKNS_4TileEPvPKvjbPKc",
+          (const Tile& tile, void* x, const void* from, unsigned int stride, bool columns, const char* name), tile, x, from,
+          stride, columns, name)
+PASSED_ON(void, store_fragment, "14store_fragmentERKNS_4TileEPKvPvjbPKc",
+          (const Tile& tile, const void* x, void* to, unsigned int stride, bool columns, const char* name), tile, x, to,
+          stride, columns, name)
+
+// Barriers in memory: the runtime itself reports what changes (trace.h: BarrierChange).
+using Number = unsigned long long;
+PASSED_ON(void, phase_init, "10phase_initEPKvyPKc", (const void* b, Number expected, const char* name), b, expected, name)
+PASSED_ON(void, phase_inval, "11phase_invalEPKvPKc", (const void* b, const char* name), b, name)
+PASSED_ON(Number, phase_arrive, "12phase_arriveEPKvRKNS_7ArrivalEPKc",
+          (const void* b, const Arrival& arrival, const char* name), b, arrival, name)
+PASSED_ON(void, phase_expect, "12phase_expectEPKvyPKc", (const void* b, Number bytes, const char* name), b, bytes, name)
+PASSED_ON(void, phase_complete, "14phase_completeEPKvyPKc", (const void* b, Number bytes, const char* name), b, bytes, name)
+PASSED_ON(void, phase_waits_for_copies, "22phase_waits_for_copiesEPKvPKc", (const void* b, const char* name), b, name)
+AWAITED(phase_wait, "10phase_waitEPKvyPKc", (const void* b, Number phase, const char* name), b, phase, name)
+AWAITED(phase_wait_parity, "17phase_wait_parityEPKvbPKc", (const void* b, bool parity, const char* name), b, parity, name)
+ASKED(phase_over, "10phase_overEPKvyPKcb", (const void* b, Number phase, const char* name, bool acquires), b, phase, name,
+      acquires)
+ASKED(phase_over_parity, "17phase_over_parityEPKvbPKcb", (const void* b, bool parity, const char* name, bool acquires), b,
+      parity, name, acquires)
+
+// What the bulk copy engine does.
+PASSED_ON(void, bulk_load, "9bulk_loadEPvPKvjS2_jPKc",
+          (void* to, const void* from, unsigned int bytes, const void* b, unsigned int mask, const char* name), to, from,
+          bytes, b, mask, name)
+PASSED_ON(void, bulk_store, "10bulk_storeEPvPKvjPKc", (void* to, const void* from, unsigned int bytes, const char* name), to,
+          from, bytes, name)
+PASSED_ON(void, bulk_reduce, "11bulk_reduceEPvPKvjS2_iiPKc",
+          (void* to, const void* from, unsigned int bytes, const void* b, int op, int type, const char* name), to, from,
+          bytes, b, op, type, name)
+PASSED_ON(void, async_store, "11async_storeEPvPKvjS2_PKc",
+          (void* to, const void* value, unsigned int bytes, const void* b, const char* name), to, value, bytes, b, name)
+PASSED_ON(void, async_reduce, "12async_reduceEPvPKvjiiS2_PKc",
+          (void* to, const void* value, unsigned int bytes, int op, int type, const void* b, const char* name), to, value,
+          bytes, op, type, b, name)
+PASSED_ON(void, bulk_wait, "9bulk_waitEjb", (unsigned int prior, bool reads), prior, reads)
+PASSED_ON(void, tensor_load, "11tensor_loadEPvPKvPKiiS2_jPKc",
+          (void* to, const void* map, const int32_t* at, int rank, const void* b, unsigned int mask, const char* name), to,
+          map, at, rank, b, mask, name)
+PASSED_ON(void, tensor_store, "12tensor_storeEPKvPKiiS1_PKc",
+          (const void* map, const int32_t* at, int rank, const void* from, const char* name), map, at, rank, from, name)
+PASSED_ON(void, tensor_reduce, "13tensor_reduceEPKvPKiiS1_iPKc",
+          (const void* map, const int32_t* at, int rank, const void* from, int op, const char* name), map, at, rank, from,
+          op, name)
 
 }  // namespace cuda_on_cpu

@@ -6,18 +6,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from utils.cuda.cpu.trace.barriers import Barriers
 from utils.cuda.cpu.trace.marked import marked
 from utils.cuda.cpu.trace.operands import Operands, matrices
 from utils.cuda.cpu.trace.ordering import fair, with_exits_early
-from utils.cuda.cpu.trace.source import array_dimensions, parameter_type
-from utils.cuda.cpu.trace.values import KINDS, decoded, kind_of
+from utils.cuda.cpu.trace.places import Place
+from utils.cuda.cpu.trace.source import line_of, lines_of_asm
+from utils.cuda.cpu.trace.values import decoded, kind_of
 from utils.cuda.player.ordering import passed_together, without_repeated_lines
-from utils.cuda.player.recording import Block, Memory, Recording, Step, kept_sentence, window
+from utils.cuda.player.recording import Block, Recording, Step, kept_sentence
 
 __all__ = ["Made", "recording"]
 
-_DID = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line", "product")  # recorder.h: Did
-_SPACES = ("global", "shared", "constant", "local")
+# recorder.h: Did
+_DID = ("read", "write", "atomic", "copy", "barrier", "passed", "shuffle", "exit", "line", "product", "arrive")
 _MATRICES = (None, "rows", "transposed")  # requests.h: matrix_rows, matrix_columns
 _UNSET = 0xFE  # a variable that has no value yet (recorder.cpp)
 
@@ -34,17 +36,23 @@ class Made:
     memories: list[dict]
     products: np.ndarray  # a row of numbers for each, as of_product takes them
     operands: np.ndarray
+    barriers: list[tuple]  # name, block and address of each
+    changes: np.ndarray
+    copies: np.ndarray
+    runs: np.ndarray
+    landed: np.ndarray
     cut: bool
 
 
 def recording(recorder, made, debug) -> Recording:
     """The `Recording` of what a Recorder (recorder.py) made, with at most `recorder.steps` steps."""
-    places = [_Place(memory, recorder) for memory in made.memories]
+    places = [Place(memory, recorder) for memory in made.memories]
     numbers = {number: k for k, number in enumerate(sorted(recorder.kept))}
-    reader = _Reader(made, debug, places, numbers)
+    reader = _Reader(made, debug, places, numbers, recorder.trace.source)
     raws = fair(made.steps, 2 * recorder.steps, made.steps["block"])  # some show nothing new
     steps = [step for raw in raws for step in reader.steps(raw)]
-    steps = without_repeated_lines(passed_together(with_exits_early(steps, recorder.trace.source)))
+    steps = reader.barriers.ordered(with_exits_early(steps, recorder.trace.source))
+    steps = without_repeated_lines(passed_together(steps))
     kept = fair(steps, recorder.steps, [step.block for step in steps])
     cut = made.cut or len(raws) < len(made.steps) or len(kept) < len(steps)
     memories = _in_order(
@@ -65,6 +73,7 @@ def recording(recorder, made, debug) -> Recording:
         steps=kept,
         products=reader.operands.products(),
         operands=reader.operands.lists,
+        barriers=reader.barriers.listed,
         matrices=matrices(kept),
     )
     found.problems = marked(recorder.trace.problems, recorder.trace.recorded.problems, found)
@@ -91,83 +100,17 @@ def _in_order(steps, memories, source, debug):
     return [memories[old] for old in order]
 
 
-# ---- memories -------------------------------------------------------------------------------------------------------
-
-
-class _Place:
-    """One of the runtime's memories: what its elements are, and where an address is in it."""
-
-    def __init__(self, memory, recorder):
-        self.raw, self.begin, self.size = memory, memory["begin"], memory["bytes"]
-        self.name, self.space = recorder.named(memory["name"]) or "a tensor", _SPACES[memory["space"]]
-        tensor = recorder.tensors.get(self.begin)
-        if tensor is not None and tensor.nbytes == self.size:
-            self.type, self.itemsize = str(tensor.dtype).removeprefix("torch."), tensor.element_size()
-            self.kind, self.shape = KINDS.get(self.type, ""), tuple(tensor.shape)
-            self.type = {"f4": "float", "f8": "double", "i4": "int", "f2": "half"}.get(self.kind, self.type)
-            if self.type == "bool":
-                self.kind = "u1"
-        else:
-            declared = memory["type"] or parameter_type(memory["name"], recorder.trace.source)
-            declared = declared or _declared_type(recorder.trace.source, self.name)
-            self.type, self.kind, count = kind_of(declared.partition("[")[0] or "")
-            sizes = array_dimensions(declared)
-            element = int(self.kind[1:]) if self.kind and self.kind != "bf16" else 2 if self.kind else 0
-            if not self.kind and (not declared or memory["element"] in (1, 2, 4, 8)):
-                element, count = memory["element"], 1
-                self.kind = {4: "f4", 8: "f8", 2: "f2", 1: "u1"}.get(element, "") if not declared else ""
-            self.itemsize = element or memory["element"]
-            whole = self.itemsize * count * int(np.prod(sizes or (1,)))
-            self.shape = (*sizes, *([count] if count > 1 else [])) if whole == self.size else ()
-            if not self.shape or whole != self.size:
-                self.shape = (max(1, self.size // self.itemsize),)
-        self.block = memory["block"] if memory["block"] >= 0 else None
-        self.count = max(0, self.size // self.itemsize)
-
-    def values(self, raw) -> list:
-        """The elements that these bytes hold."""
-        return decoded(raw, self.kind, self.itemsize)
-
-    def where(self, address, size) -> str:
-        """Where an address outside the memory is, in words."""
-        before = self.begin - address
-        if before > 0:
-            return f"{before:,} bytes before the start of {self.name}"
-        past = address - (self.begin + self.size)
-        if past == 0:
-            return f"the first byte past the end of {self.name}"
-        return f"{past:,} bytes past the end of {self.name}" if past > 0 else f"across the end of {self.name}"
-
-    def as_memory(self, steps, number) -> Memory:
-        """The memory as a Recording has it; of a large one, the part that the steps touch."""
-        part = window(steps, number, self.count)
-        begin, count = part or (0, self.count)
-        if self.space == "shared":
-            values = [None] * count
-        else:
-            raw = np.frombuffer(self.raw["before"], np.uint8)[begin * self.itemsize : (begin + count) * self.itemsize]
-            values = self.values(raw)
-        block = None if self.block is None else self.block_number
-        return Memory(
-            self.name, self.space, self.type, self.itemsize, self.shape, values, block, part, self.raw["offset"]
-        )
-
-
-def _declared_type(source, name) -> str:
-    """The element type of `extern __shared__ type name[]`; empty if the source does not declare it."""
-    found = re.search(rf"extern\s+__shared__\s+([\w\s:]+?)\s*\b{re.escape(name)}\s*\[", source)
-    return re.sub(r"__align__\s*\(\d+\)", "", found[1]).strip() if found else ""
-
-
 # ---- steps ----------------------------------------------------------------------------------------------------------
 
 
 class _Reader:
     """Turns the runtime's steps into those of a Recording."""
 
-    def __init__(self, made, debug, places, numbers):
+    def __init__(self, made, debug, places, numbers, source):
         self.made, self.debug, self.places, self.numbers = made, debug, places, numbers
         self.operands = Operands(made)
+        self.asm = lines_of_asm(source)
+        self.barriers = Barriers(made, numbers, places, source)
         self._last_frame = max(0, len(made.frames) - 1)
         if not len(made.frames):
             made.frames = np.zeros(1, made.frames.dtype)
@@ -178,20 +121,27 @@ class _Reader:
     def steps(self, raw):
         """The step, or several if its lanes touch several memories or are in several lines."""
         lanes = np.flatnonzero(np.unpackbits(np.array([raw["lanes"]], "<u4").view(np.uint8), bitorder="little"))
-        seen = self.made.seen[self.made.order[raw["first"] : raw["first"] + len(lanes)]]
-        groups = {}
+        events = self.made.order[raw["first"] : raw["first"] + len(lanes)]
+        seen, kind, groups = self.made.seen[events], _DID[raw["did"]], {}
+        is_bulk = kind in ("read", "copy") and not seen[0]["size"]
         for one, members in self._alike(seen):
             key = int(one["memory"]) if one["size"] else None, self._line(one)
-            groups[key] = np.concatenate([groups.get(key, np.zeros(0, int)), members])
-        if _DID[raw["did"]] == "line" and not self._is_own(seen[0]):
+            for k in members if is_bulk else ():
+                shape = (*key, self.barriers.shape(seen[k], kind == "read"))
+                groups[shape] = np.append(groups.get(shape, np.zeros(0, int)), k)
+            if not is_bulk:
+                groups[key] = np.concatenate([groups.get(key, np.zeros(0, int)), members])
+        if kind == "line" and not self._is_own(seen[0]):
             return
         first = True
-        for (memory, line), members in groups.items():
+        for (memory, line, *_), members in groups.items():
             members = np.sort(members)
             part = seen[members]
-            step = Step(self.numbers[int(raw["block"])], int(raw["warp"]), line or 0, _DID[raw["did"]], [])
+            step = Step(self.numbers[int(raw["block"])], int(raw["warp"]), line or 0, kind, [])
             step.lanes = lanes[members].tolist()
-            if memory is not None:
+            if is_bulk:
+                self.barriers.bulk(step, part)
+            elif memory is not None:
                 self._access(step, part, memory, raw, first)
             elif step.kind in ("barrier", "passed"):
                 step.barrier = f"line {line}" if line else self._function(part[0])
@@ -200,8 +150,10 @@ class _Reader:
             elif step.kind == "shuffle":
                 step.source_lanes = [int(one["source"]) for one in part]
                 step.values = self._exchanged(part)
-            step.variables = self._variables(raw, step.lanes, part)
+            if not self.barriers.waited_for(events[members]):
+                step.variables = self._variables(raw, step.lanes, part)
             first = False
+            self.barriers.take(step, events[members], int(raw["epoch"]))
             yield step
 
     def _alike(self, seen):
@@ -235,9 +187,14 @@ class _Reader:
         return one["function"] or place and self.debug.is_own(*place)
 
     def _line(self, one):
-        place = self._innermost(one)
-        place = place and self.debug.place(*place)
-        return place and place[0]
+        """The line that a step names: as in a trace, a function that only wraps an instruction is named where it is
+        called."""
+        lines = []
+        for frame in self.made.frames[one["frame"] : int(one["frame"]) + int(one["frames"])]:
+            lines += self.debug.lines(self.debug.functions[frame["function"]], int(frame["pc"]))
+            if not self.asm.issuperset(lines):
+                break
+        return line_of(lines, self.asm)
 
     def _access(self, step, part, memory, raw, counts):
         place = self.places[memory]

@@ -44,10 +44,15 @@ void trace_barrier_begins(Trace&, Block&, const void* barrier, const void* code)
 void trace_barrier_ends(Trace&, Block&, const void* barrier, const void* code);
 [[noreturn]] void trace_barrier_missing(Trace&, Block&, const void* barrier, const char* function, const void* code);
 void trace_barrier_used(Trace&, Block&, const void* barrier, const char* function, const void* code);
+// For a recording: what has become of a barrier in the memory of `Block&`, in this phase. `count`: the arrivals that it
+// expects from now on (begins, phase_ends) or that have come (arrives), the phase that a thread waits for (waits), 1 or 0
+// before and after cp.async copies that it waits for land (copies_land). `bytes`: announced; come, where it is negative.
+enum class BarrierChange : uint8_t { begins, ends, arrives, waits, phase_ends, copies_land, copy_begins, copy_lands };
+void trace_barrier_changed(Trace&, Block&, const void* barrier, BarrierChange, uint64_t phase, int64_t count, int64_t bytes);
 
 // ---- asynchronous.cpp: what the async proxy does. `Block&` is the block whose shared memory it is, or that counts.
 
-// The running thread issues a transfer; its bytes come; its thread waits until its source has been read, or for all of
+// The running thread issues a transfer; its bytes have come; its thread waits until its source has been read, or for all of
 // it; its thread ends without that; its block ends before anybody has asked for the phase.
 void trace_bulk_begins(Trace&, Block&, BulkTransfer&);
 void trace_bulk_lands(Trace&, Block&, const BulkTransfer&);

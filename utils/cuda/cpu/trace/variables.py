@@ -16,6 +16,7 @@ from elftools.elf.elffile import ELFFile
 __all__ = ["Debug", "Function", "Scalar"]
 
 _FBREG, _FRAME_ADDRESS, _FRAME_POINTER = 0x91, 0x9C, 0x56  # DW_OP_fbreg, DW_OP_call_frame_cfa, DW_OP_reg6
+_ARGUMENT_BYTES = 0x2E  # DW_CFA_GNU_args_size, which says nothing about the frame, and which pyelftools refuses
 _MOST_ELEMENTS = 8  # of a local array; "…" stands for the others
 _NUMBERS = {  # by DW_ATE_...: boolean, float, signed, signed_char, unsigned, unsigned_char
     (2, 1): "u1", (4, 4): "f4", (4, 8): "f8",
@@ -60,6 +61,7 @@ class Function:
     slots: list = field(default_factory=list)
     variables: list = field(default_factory=list)
     calls: list = field(default_factory=list)  # (begin, end, line, column) of inlined code that is not the learner's
+    own_calls: list = field(default_factory=list)  # (begin, end, line) of inlined code that is
     exchanged: list = field(default_factory=list)  # (begin, end, type) of shuffles
 
     @property
@@ -95,6 +97,12 @@ class Debug:
         if (function.begin, pc) not in self._places:
             self._places[function.begin, pc] = self._look_up(function, pc - 1)
         return self._places[function.begin, pc]
+
+    def lines(self, function, pc) -> list[int]:
+        """The line of a return address in `function`, and those where inlined functions around it are called."""
+        place = self.place(function, pc)
+        calls = sorted((end - begin, line) for begin, end, line in function.own_calls if begin <= pc - 1 < end)
+        return [*place[:1], *(line for _, line in calls)] if place else []
 
     def is_own(self, function, pc) -> bool:
         """Whether the code at a return address in `function` is the learner's own, not that of an inlined call."""
@@ -185,6 +193,7 @@ class Debug:
         asks for an alignment of its own."""
         for entry in self._frames:
             if entry.header["initial_location"] == begin:
+                entry.instructions = [each for each in entry.instructions if int(each.opcode) != _ARGUMENT_BYTES]
                 rules = [row["cfa"] for row in entry.get_decoded().table]
                 return any(rule.reg == 6 and rule.offset == 16 for rule in rules)
         return False
@@ -198,6 +207,7 @@ class Debug:
             elif child.tag == "DW_TAG_inlined_subroutine":
                 ranges = _ranges(child, self._dwarf)
                 if self._is_own(child):
+                    made.own_calls += [(begin, end, _attribute(child, "DW_AT_call_line")) for begin, end in ranges]
                     self._collect(child, made, ranges, shift)
                 elif _attribute(child, "DW_AT_call_file") in self._own:
                     place = _attribute(child, "DW_AT_call_line"), _attribute(child, "DW_AT_call_column") or 0
@@ -323,6 +333,8 @@ def _scalars(name, kind, at, depth=0):
     elif kind.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
         if number := _SIXTEEN_BITS.get(_name(kind)):
             yield Scalar(name, at, size, number)
+            return
+        if _name(kind) == "CUtensorMap_st":
             return
         for child in kind.iter_children():
             offset = _attribute(child, "DW_AT_data_member_location")
