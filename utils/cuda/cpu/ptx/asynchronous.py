@@ -1,7 +1,7 @@
 """Barriers in shared memory, the bulk copy engine, and fences between proxies: rows of the instruction table
 (include/cuda_on_cpu/ptx/asynchronous.h)."""
 
-from utils.cuda.cpu.ptx.parse import Immediate, Sink
+from utils.cuda.cpu.ptx.parse import Immediate, Place, Sink
 from utils.cuda.cpu.ptx.use import PTX
 
 __all__ = ["OPERATIONS", "ROWS", "TYPES"]
@@ -125,8 +125,7 @@ def _tensormap_fence(use):
 
 def _setmaxnreg(use):
     use.count(1)
-    count = use.operands[0]
-    if not isinstance(count, Immediate):
+    if not isinstance(use.operands[0], Immediate | Place):  # "n", which nvcc checks
         raise use.refused("takes a constant")
     more = "true" if use["way"] == "inc" else "false"
     return f"{PTX}setmaxnreg({use.read(0, 'u32')}, {more}, {_name(use)});"
