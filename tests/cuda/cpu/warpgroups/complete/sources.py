@@ -9,7 +9,7 @@ BENCH = Path(__file__).parents[5] / "bench"
 
 class Mistake(NamedTuple):
     """What a copy of a kernel has instead of a part of its text, and the problem that a trace finds: its kind, part of
-    its message, and part of the line that it names."""
+    its message or hint, and part of the line that it names."""
 
     right: str
     wrong: str
@@ -86,7 +86,7 @@ ATTENTION = _kernel(
     early=(
         "mbarrier_wait(&full_v[s], parity);",
         "",
-        ("race", "which the bulk copy that thread (128,0,0)", "weights[i]"),
+        ("race", "Wait for the phase of the mbarrier", "weights[i]"),
     ),
     never_empty=("mbarrier_wait(&empty_v[s], parity);", "", ("race", "may still", "tma_load(shared.v[s]")),
 )
