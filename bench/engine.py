@@ -15,7 +15,7 @@ import torch
 
 import kernels
 from bench.targets import Row, print_table
-from utils import compile_kernel
+from utils import compile_kernel, tensor_map
 from utils.ground.progress import waiting
 from utils.ground.system import cxx_compiler
 from utils.lesson.simulator import blk_kernel, cdiv
@@ -23,7 +23,7 @@ from utils.lesson.timing import Timing, format_seconds, measure
 
 HERE = Path(__file__).parent
 
-TENSOR_KERNELS = ["matmul_wmma", "matmul_mma"]
+TENSOR_KERNELS = ["matmul_wmma", "matmul_mma", "matmul_wgmma"]
 # The targets: "faster than" is a minimum factor, all others are upper limits. Times in seconds, memory in bytes.
 TARGETS = {
     "faster than Numba": 5_000,
@@ -160,7 +160,7 @@ def matmul(size=512) -> list[Row]:
 
 COMPILE = """
 import sys, time
-from utils import compile_kernel
+from utils import compile_kernel, tensor_map
 source, name = sys.stdin.read(), sys.argv[1]
 start = time.perf_counter()
 compile_kernel(source, name)
@@ -219,26 +219,41 @@ def tracing(size=128) -> list[Row]:
     ]
 
 
-def tensor_cores(size=512, traced=(128, 64)) -> list[Row]:
-    """Products of bfloat16 matrices by the kernels of tensor_cores.cu, and traces of smaller ones."""
-    random, rows = torch.Generator().manual_seed(0), []
-    source = (HERE / "tensor_cores.cu").read_text()
+def tensor_kernel(name):
+    """One of TENSOR_KERNELS, compiled."""
+    if name == "matmul_wgmma":
+        return compile_kernel((HERE / "hopper.cuh").read_text() + (HERE / "hopper.cu").read_text(), name)
+    return compile_kernel((HERE / "tensor_cores.cu").read_text(), name)
 
-    def checked(launch, n, depth, timed):
+
+def tensor_launch(name, kernel, a, b, c):
+    """How to launch such a kernel, or its trace, and the arguments, of which the third is `c`."""
+    (n, depth), (m, _) = b.T.shape, a.shape
+    if name == "matmul_wgmma":
+        maps = (tensor_map(x, (64, 64), "128B") for x in (a, b))
+        return kernel[(cdiv(n, 128), cdiv(m, 128)), 256, 4 * 32768], (*maps, c, m, n, depth)
+    return kernel[(n // 64, m // 64), 128], (a, b, c, n, depth)
+
+
+def tensor_cores(size=512, traced=(128, 64)) -> list[Row]:
+    """Products of bfloat16 matrices by the kernels of tensor_cores.cu and hopper.cu, and traces of smaller ones."""
+    random, rows = torch.Generator().manual_seed(0), []
+
+    def checked(name, kernel, n, depth, timed):
         a, b = (torch.randn(*shape, generator=random).bfloat16() for shape in ((n, depth), (depth, n)))
         c = torch.full((n, n), float("nan"))
-        args = (a, b, c, n, depth)
-        found = launch[(n // 64, n // 64), 128](*args)
+        run, args = tensor_launch(name, kernel, a, b, c)
+        found = run(*args)
         c = c if found is None else found.args[2]  # a trace leaves its arguments as they were
         torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-4, atol=1e-4)
-        return measure(launch[(n // 64, n // 64), 128], *args, repeat=timed)
+        return measure(run, *args, repeat=timed)
 
     for name in TENSOR_KERNELS:
-        kernel = compile_kernel(source, name)
+        kernel = tensor_kernel(name)
         of = f"{name}, bfloat16 by tensor cores, "
-        timing = checked(kernel, size, size, 5)
+        timing = checked(name, kernel, size, size, 5)
         rows.append(at_most(f"{of}{size} x {size} x {size}", timing, "tensor cores"))
-        timing = checked(kernel.trace, *traced, 3)
+        timing = checked(name, kernel.trace, *traced, 3)
         rows.append(at_most(f"{of}a trace of {traced[0]} x {traced[0]} x {traced[1]}", timing, "traced tile"))
     return rows
 

@@ -105,6 +105,7 @@ auto f = [i, n](float a) { return a; };
 float v = 4 / 2, u = 1.0f / 2, t = n * 1 / 2;
 int half = 5 / 2, lane = i ^ 1, other = i ^ 16, mask = i ^ 0x2;
 x[i ^ 2] = y[(i >> 1) ^ 2];
+int parity = i / 4 % 2 ^ 1;
 dim3 b = dim3(16, 16), c(16, 16), d = {16, 16};
 float w2 = __shfl_xor_sync(~0u, v, 2), m = max(i, (n, h));
 """.strip().splitlines()

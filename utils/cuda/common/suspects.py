@@ -216,9 +216,10 @@ _WHOLE = {
 def _powers(part):
     """`float square = x ^ 2`, but not a mask such as `lane ^ 2` among other bits or as an index."""
     for k, token in enumerate(part):
-        base, exponent = text_at(part, k - 1), text_at(part, k + 1)
+        before, base, exponent = (text_at(part, k + step) for step in (-2, -1, 1))
         square = exponent == "2" and (base.isidentifier() or base in (")", "]"))
-        if token.text == "^" and (square or base in ("2", "10") and exponent.isdecimal()):
+        power = square or (base in ("2", "10") and exponent.isdecimal() and before != "%")  # `% 2 ^ 1`: a parity
+        if token.text == "^" and power:
             begins = next((b + 1 for b in range(k, -1, -1) if part[b].text in (";", "{", "}")), 0)
             ends = next((b for b in range(k, len(part)) if part[b].text in (";", "{", "}")), len(part))
             texts = _operators(part[begins:ends])

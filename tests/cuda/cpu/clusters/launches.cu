@@ -24,6 +24,11 @@ __global__ void __cluster_dims__(2) pairs(int* out, int add) {
 template <int n>
 __global__ void __cluster_dims__(n, 1, 1) __launch_bounds__(64) of_template(int* out) { look(out); }
 __global__ void __launch_bounds__(64, 1, 2) at_most_two(int* out, int add) { look(out); }
+__global__ void mapped(int* out) {
+    __shared__ int x;
+    const uint2 both = __cluster_map_shared_multicast(&x, 3);
+    out[threadIdx.x] = both.x == __cvta_generic_to_shared(&x) ? both.y : -2;
+}
 // All blocks of the grid, and those of each cluster.
 __global__ void everyone(int* out) {
     auto cluster = cg::this_cluster();
@@ -81,6 +86,14 @@ int main() {
     show("of a template", cudaGetLastError());
     show("of a template, by function", cudaLaunchKernelEx(&plain, of_template<8>, out));
     show("by an older function", cudaLaunchKernel((void*)pairs, dim3(8), dim3(32), args, 0, 0));
+    void (*pointer)(int*, int) = pairs;
+    pointer<<<8, 32>>>(out, 1000);
+    show("by a pointer", cudaGetLastError());
+    show("by a pointer and function", cudaLaunchKernelEx(&plain, pointer, out, 3000));
+    pointer<<<7, 32>>>(out, 0);
+    show("by a pointer, no multiple", cudaGetLastError());
+    mapped<<<1, 4>>>(out);
+    show("for several blocks", cudaGetLastError(), 4);
     cudaLaunchConfig_t one = config(a, 8, 1);
     show("one block", cudaLaunchKernelEx(&one, whichever, out, 0));
 

@@ -28,6 +28,10 @@ the same size twice: cudaSuccess {neighbours(8, 2)}
 of a template: cudaSuccess {neighbours(8, 4)}
 of a template, by function: cudaSuccess {neighbours(8, 8)}
 by an older function: cudaSuccess {neighbours(8, 2, 2000)}
+by a pointer: cudaSuccess {neighbours(8, 2, 1000)}
+by a pointer and function: cudaSuccess {neighbours(8, 2, 3000)}
+by a pointer, no multiple: cudaErrorInvalidValue
+for several blocks: cudaSuccess 3 3 3 3
 one block: cudaSuccess {neighbours(8, 1)}
 with a barrier of the grid: cudaSuccess 128 128 0 0 0 0 0 0 128 128 128 128 128 128 128 128
 no multiple: cudaErrorInvalidValue

@@ -22,7 +22,6 @@ ABSENT = {
         |__internal_cast_u2s""",
     "outdated: NVIDIA documents none of them any more": r"""
         dmul|dadd|dsub|double2u?(int|ll)|double2ull|u?ll2double|u?int2double|float2double|syncthreads_(count|and|or)""",
-    "an address in several blocks, of which NVIDIA documents nothing": r"__cluster_map_shared_multicast",
     "no compute capability of a profile has them": r"__f(fma|add|mul)2_r[nzdu]|__\w*e8m0\w*",
     "atomics of 16 bytes are not on every machine": r"__u128Atomic\w+",
     "constants and arguments have no address space of their own": r"""

@@ -32,6 +32,7 @@ BulkCombine bulk_combine(BulkOp op, BulkType type);  // nullptr if there is no s
 struct BulkTransfer {
     std::vector<BulkPiece> pieces;
     const char* name = "cp.async.bulk";  // of the instruction, for messages
+    bool is_box = false;                 // a tensor map says what it moves
     const void* code = nullptr;          // where the kernel calls: __builtin_return_address(0) of the entry function
     BulkCombine combine = nullptr;       // of a reduction
     const void* barrier = nullptr;       // the mbarrier that counts it; nullptr: the issuing thread's bulk group does

@@ -71,9 +71,11 @@ void needs_cluster(unsigned int x, unsigned int y, unsigned int z) {
     Block& b = block();
     const dim3 dim = b.worker->launch->cluster;
     if (dim.x == x && dim.y == y && dim.z == z) return;
-    b.worker->in_kernel = 0;
-    fail(wrong_cluster, "was launched through a pointer, and the CPU engine then knows no __cluster_dims__: write the "
-                        "kernel's name in the launch");
+    Worker& w = *b.worker;
+    w.in_kernel = 0;
+    w.wanted_cluster = {x, y, z};
+    w.fault = no_fault;
+    leave_block(w);
 }
 
 Block* block_with(const void* address) {

@@ -118,6 +118,7 @@ struct Grid {
     std::vector<std::pair<uint64_t, std::string>> printed;  // by block
     size_t printed_bytes = 0, left_out = 0;                 // all of that, and what was too much
     std::string fault;                                      // the message about the first
+    dim3 wanted_cluster{0, 0, 0};                           // of a kernel whose blocks find that they need clusters
     std::atomic<unsigned int> at_grid{0}, ended{0};         // blocks, at a barrier of the grid
 
     void work(uint64_t index, std::barrier<>* meeting);
@@ -133,7 +134,11 @@ struct Grid {
 
 // Keeps what the block printed, and the fault that ended it, if one did.
 void Grid::collect(Worker& w, const Block& b) {
-    if (w.fault) over = true;
+    if (w.fault || w.wanted_cluster.x) over = true;
+    if (w.wanted_cluster.x) {
+        std::lock_guard lock(output_mutex);
+        wanted_cluster = std::exchange(w.wanted_cluster, {0, 0, 0});
+    }
     if (w.printed.empty() && !w.fault && !w.left_out) return;
     std::lock_guard lock(output_mutex);
     left_out += std::exchange(w.left_out, 0);
@@ -361,6 +366,11 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         for (auto& helper : helpers) helper.join();
         watch.reset();
         if (tracing) trace_launch_ends(*tracing);
+    }
+    if (grid.wanted_cluster.x) {  // no thread has executed anything yet
+        launch = given;
+        launch.cluster_of_kernel = grid.wanted_cluster;
+        return run_grid(name, launch, run_threads, kernel);
     }
     std::stable_sort(grid.printed.begin(), grid.printed.end(),
                      [](auto& a, auto& b) { return a.first < b.first; });

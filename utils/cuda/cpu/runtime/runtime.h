@@ -116,6 +116,7 @@ struct Worker {
     volatile sig_atomic_t in_kernel = 0;
     int fault = no_fault;
     std::string fault_text;  // what the reason needs beside its number
+    dim3 wanted_cluster{0, 0, 0};  // of a kernel that finds that it needs clusters
     const char* fault_file = nullptr;  // of a failed assertion, with its line
     int fault_line = 0;
     const char* fault_address = nullptr;

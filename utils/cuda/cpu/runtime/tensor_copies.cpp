@@ -82,6 +82,7 @@ static BulkTransfer transfer_of(const TensorMap& map, const int32_t* at, const v
                                 const char* name, const void* code) {
     BulkTransfer transfer;
     transfer.name = name;
+    transfer.is_box = true;
     transfer.code = code;
     transfer.bytes = int64_t(map.bytes());
     char* arena = reinterpret_cast<char*>(block().arena.get());

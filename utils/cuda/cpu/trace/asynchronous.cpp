@@ -30,6 +30,7 @@ struct Asynchronous {
     uint16_t agent;
     unsigned int knows;  // the thread whose knowledge the access begins with
     Party who;
+    bool is_box = false;
 
     void access(const void* address, size_t bytes, Op op);
     void note(uintptr_t a, size_t bytes, Op op, Region& region);
@@ -67,7 +68,8 @@ void Asynchronous::access(const void* address, size_t bytes, Op op) {
     if (!region) region = t.nearest(a, who.code * 4 + uintptr_t(op));
     Fiber& running = *block().running;
     const void* code = reinterpret_cast<void*>(who.code);
-    if (!t.out_of_bounds(block(), a, bytes, op, code, region) && running.has_thread) t.stop_thread(block());
+    if (!t.out_of_bounds(block(), a, bytes, op, code, region, is_box ? "box" : "") && running.has_thread)
+        t.stop_thread(block());
 }
 
 void Asynchronous::note(uintptr_t a, size_t bytes, Op op, Region& region) {
@@ -187,6 +189,7 @@ void trace_bulk_begins(Trace& t, Block& b, BulkTransfer& transfer) {
     Asynchronous reads = agent(t, mine, reads_for, thread, thread, issuer(transfer));
     Asynchronous writes = agent(t, b, writes_for, thread, thread, issuer(transfer));
     if (transfer.barrier) counted_by(t, b, transfer);
+    reads.is_box = writes.is_box = transfer.is_box;
     transfer.reads = reads.agent;
     transfer.writes = writes.agent;
     for (const BulkPiece& piece : transfer.pieces) {

@@ -64,6 +64,12 @@ def _begun_too_early(p):
         message = f"{what}, and {thread_of(other)} {does_to(other.op, 'it')}{in_line(other)}: nothing orders the two"
     if p.by in ("st.async", "red.async"):
         hint = "Put `cluster.sync();` between the two, or an mbarrier at which the other thread has arrived."
+    elif p.op == "load" and other.by and p.space == "shared":
+        hint = "Wait for the phase of the mbarrier that counts the copy first. Is it this stage's barrier, and the "
+        hint += "parity of this phase?"
+    elif p.op == "load" and other.by:
+        hint = "Let the thread that began the one that writes wait for it with `cp.async.bulk.wait_group 0`, then a "
+        hint += "barrier."
     elif p.op == "load":
         hint = "Between them come a `fence.proxy.async` by the thread that writes, and a barrier."
     elif other.by and other.op == "load":

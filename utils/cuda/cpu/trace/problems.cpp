@@ -58,9 +58,11 @@ void place_in(Problem& p, const Region* r, uintptr_t a) {
 }
 
 // Whether the access does no harm, so that the thread can go on.
-bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
+bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
+                          const char* text) {
     Problem p;
     p.kind = "out_of_bounds";
+    p.text = text;
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
     const std::string freed = freed_memory(reinterpret_cast<void*>(a));

@@ -61,7 +61,10 @@ def _out_of_bounds(p):
     limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
     if below and has:
         limit = f"the first element of {region} is {region}[0]"
-    if not has:
+    if p.text == "box":
+        hint = f"The map describes more than {region}: compare the address, sizes and strides that it was made with "
+        hint += "(the strides are in bytes). A box itself may leave the map's tensor."
+    elif not has:
         hint = f"{region} is empty: does this launch have anything to do?"
     elif p.element and wrapped(p.offset // p.element):
         hint = wrapped(p.offset // p.element)

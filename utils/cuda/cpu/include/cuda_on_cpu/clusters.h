@@ -45,6 +45,10 @@ inline void __threadfence_cluster() { cuda_on_cpu::fence(); }
 __forceinline__ void* __cluster_map_shared_rank(const void* p, unsigned int rank) {
     return cuda_on_cpu::map_shared_rank(p, rank, "__cluster_map_shared_rank");
 }
+// For multicast: the address that a variable has in the running block, and the blocks' mask, as NVIDIA's header has it.
+inline uint2 __cluster_map_shared_multicast(const void* p, unsigned int mask) {
+    return {static_cast<unsigned int>(__cvta_generic_to_shared(p)), mask};
+}
 __forceinline__ unsigned int __cluster_query_shared_rank(const void* p) {
     return cuda_on_cpu::query_shared_rank(p, "__cluster_query_shared_rank");
 }

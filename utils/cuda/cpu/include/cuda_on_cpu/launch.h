@@ -279,7 +279,7 @@ unsigned int match(unsigned int mask, uint64_t value, const char* name);  // the
 unsigned int active_lanes();                                          // __activemask
 bool cooperative();                                                   // whether grid_barrier may be called
 void grid_barrier();                                                  // waits for every thread of the grid
-// At the start of a kernel with __cluster_dims__: a launch through a pointer may not know them.
+// At the start of a kernel with __cluster_dims__. A launch through a pointer does not know them: it begins again.
 void needs_cluster(unsigned int x, unsigned int y, unsigned int z);
 void fence();                                                         // __threadfence and the like
 // Lets other threads go on where one asks again and again for what another must do first.
