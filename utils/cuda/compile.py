@@ -75,7 +75,9 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
     def build(place):
         __tracebackhide__ = True
         from utils.cuda.common.diagnostics import shorten
+        from utils.cuda.cpu.placed import header_texts
 
+        sources.update(header_texts(cuda_src, cpp_src) | sources)
         with open(place / "commands.txt", "w") as commands:
             say = lambda text: print(shorten(text), file=commands)  # noqa: E731
             return builder(name, cuda_src, cpp_src, funcs, place, opt, say)

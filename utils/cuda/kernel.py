@@ -35,7 +35,7 @@ def compile_kernels(source, names, options=(), verbose=False):
     options = (options,) if isinstance(options, str) else tuple(options)
     source = plain("cuda_src", source)
     check_options(options)
-    chosen = [chosen_kernel(source, name) for name in names]
+    chosen = [chosen_kernel(source, name, options) for name in names]
     on, judge = device().type, verdict.on_kernels(source, names, options)
     if on == "cuda":
         from utils.cuda.gpu.nvrtc import modules
@@ -146,7 +146,7 @@ class Tracer:
     def __init__(self, source, name, options=(), together=()):
         __tracebackhide__ = True
         self.source, self.name, self.options = plain("cuda_src", source), name, options
-        self.chosen = chosen_kernel(self.source, name)
+        self.chosen = chosen_kernel(self.source, name, self.options)
         self.together = list(together) or [name]
 
     @property

@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from utils import CompileError, compile_kernel
+from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda.common.preprocessor import included, preprocessor_options
 
 
@@ -78,3 +78,54 @@ def test_a_changed_header_means_a_new_build(on_cpu, fresh, monkeypatch, tmp_path
     os.chdir(tmp_path)
     with pytest.raises(CompileError, match="value.h"):
         result()
+
+
+HEADERS = {
+    "near.cuh": r"""#pragma once
+#include "deep/where.cuh"
+__global__ void twice(float* x, int n) {
+    __shared__ float tile[64];
+    tile[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < n) x[threadIdx.x] = 2 * tile[63 - threadIdx.x] + where();
+}
+inline void launch(float* x, int n) { twice<<<1, 64>>>(x, n); }
+""",
+    "deep/where.cuh": r"""__host__ __device__ inline int where() {
+#ifdef __CUDA_ARCH__
+    return 1;
+#else
+    return 0;
+#endif
+}
+""",
+    "far/wrong.cuh": "__global__ void wrong(float* x) {\n    x[threadIdx.x + 1] = 1;\n}\n",
+    "far/bad.cuh": "\n__global__ void bad(float* x) { x[0] = missing; }\n",
+}
+EXTENSION = """#include "near.cuh"
+int of_host() { return where(); }
+void run(torch::Tensor x) {
+    launch(x.data_ptr<float>(), x.numel());
+    twice<<<1, 64>>>(x.data_ptr<float>(), x.numel());
+}"""
+
+
+def test_headers_may_hold_kernels_and_launches(on_cpu, monkeypatch, tmp_path):
+    for name, text in HEADERS.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    x = torch.arange(64.0)
+    compile_kernel('#include "near.cuh"\n', "twice")[1, 64](x, 64)
+    assert torch.equal(x, 2 * torch.arange(64.0).flip(0) + 1)
+    x = torch.ones(64)
+    module = load_cuda(EXTENSION, "int of_host(); void run(torch::Tensor x);", ["run", "of_host"])
+    module.run(x)
+    assert x.eq(7).all() and module.of_host() == 0
+    monkeypatch.setenv("CPATH", str(tmp_path / "far"))
+    found = compile_kernel("#include <wrong.cuh>\n", "wrong").trace[1, 64](torch.ones(64)).problems
+    assert "writes x[64]" in str(found[0]) and "(line 2 of wrong.cuh: `x[threadIdx.x + 1] = 1;`)" in str(found[0])
+    monkeypatch.delenv("CPATH")
+    with pytest.raises(CompileError, match="bad.cuh, line 2: .*missing"):
+        compile_kernel("#include <bad.cuh>\n", "bad", (f"-I{tmp_path}/far",))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 
 from utils.cuda.common import cxx
+from utils.cuda.common.program import headers_of
 from utils.cuda.common.tensor_map import TensorMap
 
 __all__ = ["Parameter", "chosen_kernel", "packed", "parameters", "tensor_of"]
@@ -20,8 +21,9 @@ __all__ = ["Parameter", "chosen_kernel", "packed", "parameters", "tensor_of"]
 # ---- the kernel that is meant ---------------------------------------------------------------------------------------
 
 
-def chosen_kernel(source, name) -> cxx.SourceKernel:
-    """The kernel that `name`, possibly with template arguments, means. Raises ValueError that lists the kernels."""
+def chosen_kernel(source, name, options=()) -> cxx.SourceKernel:
+    """The kernel that `name`, possibly with template arguments, means, of the source or of a header that it includes;
+    `options` are NVRTC's. Raises ValueError that lists the source's kernels."""
     __tracebackhide__ = True
     if not isinstance(name, str):
         raise TypeError(f"name must be text, but it is {type(name).__name__}: {name!r:.80}")
@@ -32,6 +34,9 @@ def chosen_kernel(source, name) -> cxx.SourceKernel:
     if not written:
         raise ValueError(f"{name!r} is no kernel's name, like 'square' or 'matmul_tile<16>'.{have}")
     base, arguments = written
+    if base not in there:
+        for text in headers_of(source, options=options).values():
+            there = cxx.kernels(text) | there
     if base not in there:
         if any(token.directive and token.text == "__global__" for token in cxx.tokens(source)):
             return cxx.SourceKernel(base, "", [], False, 0)  # a macro may define it: the compiler knows

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 
-__all__ = ["included", "own_macros", "preprocessor_options"]
+__all__ = ["include_folders", "included", "own_macros", "preprocessor_options"]
 
 _LONG = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
 _DIRECTIVE = re.compile(rb"^.*\b(?:include|include_next|__has_include|define|embed)\b.*$", re.MULTILINE)
@@ -47,6 +47,14 @@ def own_macros(options) -> tuple[list[str], list[str]]:
     return lines, others
 
 
+def include_folders(options=()) -> list[str]:
+    """The folders of `options` (-I) and of $CPATH and $CPLUS_INCLUDE_PATH, in a compiler's order."""
+    folders = [option[2:] for option in preprocessor_options(options) if option.startswith("-I")]
+    for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
+        folders += os.environ.get(name, "").split(os.pathsep) if os.environ.get(name) else []
+    return folders
+
+
 def included(*sources, options=()) -> list[tuple[str, str]]:
     """Path and hash of every file that the sources may include, directly or through others, for a build's name.
 
@@ -59,10 +67,7 @@ def included(*sources, options=()) -> list[tuple[str, str]]:
     __tracebackhide__ = True
     if not options and not any("include" in source for source in sources):
         return []
-    folders = [option[2:] for option in preprocessor_options(options) if option.startswith("-I")]
-    for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
-        folders += os.environ.get(name, "").split(os.pathsep) if os.environ.get(name) else []
-    folders = list(dict.fromkeys([os.curdir, *folders]))
+    folders = list(dict.fromkeys([os.curdir, *include_folders(options)]))
     from_options = [option.partition("=")[2] or option for option in options]  # --pre-include=x.h, -DHEADER="x.h"
     named = "\n".join('include "{}"'.format(option.strip('"<>')) for option in from_options)
     waiting = [(text.encode(errors="replace"), folders) for text in (named, *sources)]

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from utils.cuda.common import cxx, extension, gpus, preprocessor
 from utils.cuda.common.cache import hashed, hashed_files
-from utils.cuda.common.diagnostics import refused
 from utils.cuda.common.extension import identity, run
 from utils.cuda.common.options import standard
-from utils.cuda.common.program import CUDA
+from utils.cuda.common.program import CUDA, headers_of
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import constructors, guard, launch_bounds
+from utils.cuda.cpu.placed import INCLUDE, inside, place, placed_headers, translated
 from utils.cuda.cpu.plain_macros import with_plain_macros
 from utils.cuda.cpu.ptx.headers import last_headers
 from utils.cuda.cpu.recorded import WRAPS, recorded_flags
@@ -37,9 +37,9 @@ __all__ = [
 
 _HERE = Path(__file__).parent
 
+_HEADERS_OF = [Path(preprocessor.__file__), Path(headers_of.__code__.co_filename)]  # which headers a source includes
 # _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
-_INCLUDE = _HERE / "include"
-_COMMON_FLAGS = ["-fPIC", extension.ANY_ALIAS, f"-I{_INCLUDE}"]
+_COMMON_FLAGS = ["-fPIC", extension.ANY_ALIAS, f"-I{INCLUDE}"]
 _OWN_MACRO = re.compile(r"^#define (CUDA_ON_CPU_(?:TRACE|LOCAL_ARRAYS))\b", re.MULTILINE)  # what it means to headers
 _RUNTIME_FLAGS = [*_COMMON_FLAGS, "-std=c++20", "-O2", "-pthread", "-U_FORTIFY_SOURCE", "-DCUDA_ON_CPU_RUNTIME"]
 # nvcc judges every text, so here a compiler only has to accept what nvcc accepts. A function may end without its
@@ -67,6 +67,8 @@ _HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
 # g++ 13's propagation of constants would still treat it as undefined: `found ? sum : 0` would always be 0.
 _SET_LOCALS, _SET_LOCALS_GCC = "-ftrivial-auto-var-init=pattern", "-fno-tree-ccp"
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=bounds,alignment,object-size"]
+# Numbers that C++ leaves undefined. A recording has none of the checks, which would be steps of their own.
+_NUMBERS = ["-fsanitize=float-cast-overflow,shift-exponent"]
 # Where a source says `volatile`: the lanes of a warp make such accesses in step (runtime/in_step.cpp).
 _IN_STEP_GCC = ["-DCUDA_ON_CPU_IN_STEP", "--param=tsan-distinguish-volatile=1"]
 _IN_STEP_CLANG = ["-DCUDA_ON_CPU_IN_STEP", "-mllvm", "-tsan-distinguish-volatile=1"]
@@ -82,7 +84,7 @@ def kernel_fingerprint(traced=False) -> str:
 
 @functools.cache
 def _engine_fingerprint(traced) -> str:
-    own = [_file_hash(path) for path in (*sorted(_HERE.glob("*.py")), Path(preprocessor.__file__), *cxx.FILES)]
+    own = [_file_hash(path) for path in (*sorted(_HERE.glob("*.py")), *_HEADERS_OF, *cxx.FILES)]
     return hashed(_runtime_fingerprint(), hashed_files(_HERE / "ptx", (".py",)), own, identity(_compiler(traced)))
 
 
@@ -129,7 +131,7 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     if not traced and any(map(has_local_arrays, sources)):
         flags.append("-DCUDA_ON_CPU_LOCAL_ARRAYS")
     level = _TRACED_FLAGS if traced else _DEVICE_FLAGS if optimized else ["-O0"]
-    flags += recorded_flags(level) if recorded else level
+    flags += recorded_flags(level) if recorded else [*level, *(_NUMBERS if traced else [])]
     if traced or in_step:
         flags += _HOOKS + (_HOOKS_CLANG if is_clang else _HOOKS_GCC)
     if in_step:
@@ -153,10 +155,11 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     __tracebackhide__ = True
     stem = "recorded" if recorded else "traced" if traced else "kernel"
     macros, others = preprocessor.own_macros(preprocessor.preprocessor_options(options))
-    headers = ("cuda_runtime.h", "cuda_on_cpu/kernel.h", *last_headers([source]))
+    own, places = placed_headers([source], folder, options, traced, host=False)
+    headers = ("cuda_runtime.h", "cuda_on_cpu/kernel.h", *last_headers([source, *own]))
     code = [*(f"#include <{header}>" for header in headers), *macros]
     code += ["#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH", '#line 1 "cuda_src"']
-    code.append(_translated("cuda_src", source, traced, host=False))
+    code.append(translated("cuda_src", source, traced, host=False))
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
     bounded = launch_bounds.bounded(cxx.declared_kernels(with_plain_macros(source)))
@@ -167,26 +170,18 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
     compiler, library = _compiler(traced), folder / f"{stem}.so"
     gnu = (standard(options) or "c++17").replace("c++", "gnu++")  # C++17 is nvcc's own default
-    flags = [*_COMMON_FLAGS, f"-std={gnu}", *_device_flags(compiler, [source], traced, recorded=recorded)]
+    flags = [
+        *_COMMON_FLAGS,
+        f"-std={gnu}",
+        *places,
+        *_device_flags(compiler, [source, *own], traced, recorded=recorded),
+    ]
     flags += ["-D__CUDACC_RTC__", *others, "-iquote", os.curdir]  # as NVRTC
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
     link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(recorded), "-o", str(library)]
     return _compile_and_link([compiled], link, folder, say)
-
-
-def _translated(which, source, traced=False, **options):
-    """C++ for the CPU; `which` names the source in messages. Raises CompileError for one that cannot be translated."""
-    __tracebackhide__ = True
-    from utils.cuda.cpu.local_arrays import with_marks  # here: loading an earlier build needs none of it
-    from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
-    from utils.cuda.cpu.wrappers import with_wrappers_inlined
-
-    try:
-        return translate(with_wrappers_inlined(with_marks(source)) if traced else source, **options)
-    except TranslationError as error:
-        raise refused(which, source, error.line, str(error), needs_gpu=isinstance(error, NeedsGPU)) from None
 
 
 class Builder:
@@ -239,18 +234,19 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
         device_code.append("#include <cuda_course/binding.h>")
     if cxx.uses_torch(cuda_src) or cxx.includes_torch(cuda_src):
         device_code += ["#include <cuda_on_cpu/torch_halves.h>", "#include <torch/types.h>"]
-    device_code += [f"#include <{header}>" for header in last_headers([cuda_src])]
-    device_code += ['#line 1 "cuda_src"', _translated("cuda_src", cuda_src, traced)]
+    own, places = placed_headers([cuda_src, cpp_src], folder, traced=traced)
+    device_code += [f"#include <{header}>" for header in last_headers([cuda_src, *own])]
+    device_code += ['#line 1 "cuda_src"', translated("cuda_src", cuda_src, traced)]
     (folder / "cuda.cpp").write_text("\n".join(device_code) + "\n")
     includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
-    host_code = extension.main_source({"cpp_src": _translated("cpp_src", cpp_src, kernels=False)}, funcs, includes)
+    host_code = extension.main_source({"cpp_src": translated("cpp_src", cpp_src, kernels=False)}, funcs, includes)
     (folder / "main.cpp").write_text(host_code)
 
     compiler = _compiler(traced)
-    device_flags = _device_flags(compiler, [cuda_src], traced, opt, recorded)
+    device_flags = _device_flags(compiler, [cuda_src, *own], traced, opt, recorded)
     parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0"]}
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
-    flags = [f"-I{_INCLUDE}", *extension.torch_flags(name), "-Werror=return-type"]
+    flags = [f"-I{INCLUDE}", *places, "-iquote", os.curdir, *extension.torch_flags(name), "-Werror=return-type"]
     link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime(recorded)]
     link += [*extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
 
@@ -266,8 +262,6 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
 
 # NVIDIA's libraries whose functions the engine's runtime provides, as far as it has them.
 _IN_RUNTIME = re.compile(r"cuda|cudart(_static)?|cudadevrt|cublas|cublasLt|nvToolsExt")
-# What makes a header part of the device code, so that it must be translated.
-_IN_DEVICE_CODE = {"__global__", "__device__", "__shared__", "__constant__", "<<<"}
 # A program's own start: before its `main`, the runtime prepares for a process that is not Python.
 _START = """extern "C" void cuda_on_cpu_program_begins(const char*);
 __attribute__((constructor)) static void begin() { cuda_on_cpu_program_begins("%s"); }
@@ -284,12 +278,12 @@ def build_program(program, folder, traced=False, say=print) -> str:
     (folder / "start.cpp").write_text(_START % extension.torch_library())
     texts = program.headers | program.sources
     for path, text in texts.items():
-        _place(root, path, text, path.suffix in CUDA or _is_device_code(text), traced)
+        place(root, path, text, path.suffix in CUDA or is_device_code(text), traced)
     standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
     macros, others = preprocessor.own_macros(program.macros)
     (folder / "macros.h").write_text("\n".join(macros) + "\n")
     flags = [f"-std={standard}", *_COMMON_FLAGS, *others, *program.host_flags]
-    flags += [f"-I{place}" for original in program.folders for place in (_inside(root, original), original)]
+    flags += [f"-I{place}" for original in program.folders for place in (inside(root, original), original)]
     levels = {"cuda": _device_flags(compiler, texts.values(), traced), "host": ["-O2"]}
     commands = [[compiler, "-c", str(folder / "start.cpp"), "-o", str(folder / "start.o")]]
     for number, path in enumerate(program.sources):
@@ -299,7 +293,7 @@ def build_program(program, folder, traced=False, say=print) -> str:
         included = ["cuda_runtime.h", *last_headers(texts.values())] if kind == "cuda" else []
         for header in (*included, str(folder / "macros.h")):
             given = [*given, "-include", header]
-        placed = str(_inside(root, path))
+        placed = str(inside(root, path))
         commands.append([compiler, *given, *levels[kind], "-iquote", str(path.parent), *language, "-c", placed])
         commands[-1] += ["-o", str(folder / f"{number}.o")]
     objects = [command[-1] for command in commands]
@@ -307,25 +301,6 @@ def build_program(program, folder, traced=False, say=print) -> str:
     link = [compiler, "-no-pie", *program.host_flags, *objects, *_link_runtime(), *libraries, "-ldl"]
     link += ["-o", str(folder / "program")]
     return _compile_and_link(commands, link, folder, say)
-
-
-def _inside(root, path) -> Path:
-    """Where a file or a folder of a program is below `root`."""
-    return root / str(path).lstrip("/")
-
-
-def _is_device_code(text):
-    return any(token.text in _IN_DEVICE_CODE for token in cxx.tokens(text))
-
-
-def _place(root, path, text, is_cuda, traced):
-    """Write a file of a program below `root`, translated if it is CUDA. A compiler names its own path and lines."""
-    if is_cuda:
-        text = _translated(path.name, text, traced)
-    placed = _inside(root, path)
-    placed.parent.mkdir(parents=True, exist_ok=True)
-    with open(placed, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(f'#line 1 "{path}"\n{text}\n')
 
 
 def _runtime_parts() -> dict[str, str]:

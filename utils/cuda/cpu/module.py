@@ -13,6 +13,7 @@ from utils.cuda.common.preprocessor import included
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.build import build_kernels, expected_seconds, kernel_fingerprint, needs
+from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.profile import behave_like_chosen
 
 __all__ = ["Module", "module", "modules"]
@@ -49,6 +50,7 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None, 
 
     def build(place):
         __tracebackhide__ = True
+        sources.update(header_texts(source, options=options) | sources)
         with open(place / "commands.txt", "w") as commands, guard.building():
 
             def say(command):

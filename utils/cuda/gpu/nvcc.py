@@ -6,6 +6,7 @@ torch's load_inline, which takes ten times as long.
 
 import contextlib
 import io
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from utils.cuda.common import cxx, extension, toolchain
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.extension import identity
+from utils.cuda.common.program import headers_of, is_device_code
 from utils.cuda.common.targets import target_of_text
 from utils.cuda.gpu.split import NotSplit, Split, split
 from utils.cuda.gpu.stock import tools_for_load_inline
@@ -75,6 +77,8 @@ class Builder:
     def _parts(self, cuda_src):
         """The texts for nvcc and for the C++ compiler. Raises NotSplit if the text cannot be cut."""
         if cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src):
+            if any(map(is_device_code, headers_of(cuda_src).values())):
+                raise NotSplit("a header that it includes has device code")
             return split(cuda_src)
         return Split(cuda_src, "", [], set())
 
@@ -91,11 +95,11 @@ class Builder:
             *extension.NVCC_FLAGS,
             f"-gencode=arch=compute_{real},code=sm_{real}",
         ]
-        device += ["-ccbin", compiler, "-Xcompiler", "-fPIC"]
+        device += ["-ccbin", compiler, "-Xcompiler", "-fPIC", f"-I{os.curdir}"]
         device += ["-c", str(folder / "cuda.cu"), "-o", str(folder / "cuda.o")]
         # Most of the host's build time goes into headers: optimising code that runs once per launch only adds to it.
         host = [compiler, *extension.torch_flags(name), "-O1" if opt else "-O0", "-Wno-attributes"]
-        host += ["-Werror=return-type", "-isystem", str(self.home / "include")]
+        host += ["-Werror=return-type", "-iquote", os.curdir, "-isystem", str(self.home / "include")]
         link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o")]
         link += [*extension.torch_libraries(compiler, "c10_cuda", "torch_cuda"), *cudart_link(folder, self.home)]
         link += ["-o", str(folder / f"{name}.so")]
@@ -129,6 +133,7 @@ class Builder:
                     functions=funcs,
                     extra_cflags=flags,
                     extra_cuda_cflags=flags,
+                    extra_include_paths=[os.getcwd()],
                     extra_ldflags=cudart_link(folder, self.home),
                     build_directory=str(folder),
                     no_implicit_headers=True,

@@ -104,6 +104,42 @@ def test_views_that_overlap():
     assert problems("ADD", part, part, outputs=[part]) == []  # the same tensor twice
 
 
+NUMBERS = r"""
+__global__ void to_int(const float* x, int* y) { *y = *x; }
+__global__ void to_unsigned(const float* x, unsigned int* y) { *y = *x; }
+__global__ void to_byte(const float* x, unsigned char* y) { *y = *x; }
+__global__ void to_short(const double* x, short* y) { *y = *x; }
+__global__ void to_long(const double* x, long long* y) { *y = *x; }
+__global__ void shift(const int* by, int* y) { *y = 1 << *by; }
+"""
+NAN, INF = float("nan"), float("inf")
+CONVERTED = [  # what a GPU makes of it, by PTX's cvt; None: as the CPU does
+    ("to_int", torch.int32, [(NAN, 0), (3e9, 2**31 - 1), (-INF, None), (-1.5, None)]),
+    ("to_unsigned", torch.uint32, [(-1.5, 0), (NAN, None), (5e9, 2**32 - 1), (3e9, None), (-0.5, None)]),
+    ("to_byte", torch.uint8, [(-1.0, 0), (300.0, None), (255.5, None)]),
+    ("to_short", torch.int16, [(7e4, None), (1e10, -1), (NAN, None)]),
+    ("to_long", torch.int64, [(1e20, 2**63 - 1), (NAN, None), (-1e20, None)]),
+]
+
+
+def test_numbers_that_a_gpu_computes_otherwise():
+    names = [name for name, *_ in CONVERTED] + ["shift"]
+    tracers = {name: Tracer(NUMBERS, name, together=names) for name in names}
+    for name, dtype, values in CONVERTED:
+        given = torch.float64 if name in ("to_short", "to_long") else torch.float32
+        for value, on_gpu in values:
+            y = torch.zeros(1, dtype=dtype)
+            found = tracers[name][1, 1](torch.tensor([value], dtype=given), y).problems
+            assert [p.kind for p in found] == ["undefined"] * (on_gpu is not None), (name, value, found)
+            assert on_gpu is None or f": a GPU gives {on_gpu}, and the CPU " in found[0].message, (name, value, found)
+    for by, shifted_by in ((31, None), (32, 0), (40, 8), (-1, 31)):
+        y = torch.zeros(1, dtype=torch.int32)
+        found = tracers["shift"][1, 1](torch.tensor([by], dtype=torch.int32), y).problems
+        assert [p.line for p in found] == [7] * (shifted_by is not None)
+        said = f"shifts a number of 32 bits by {by}: a GPU shifts all of them out, and the CPU shifts by {shifted_by} "
+        assert shifted_by is None or said in found[0].message
+
+
 EXTENSION = r"""
 #include <torch/extension.h>
 __global__ void add(const float* x, float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] += x[threadIdx.x]; }

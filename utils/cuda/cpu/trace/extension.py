@@ -10,8 +10,9 @@ from functools import partial
 import torch
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.trace.copies import declared, memory_at, wholes
-from utils.cuda.cpu.trace.lines import load_address, source_lines
+from utils.cuda.cpu.trace.lines import header_lines, load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
 from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, OTHER_POISON, reads_absent_lane
@@ -76,8 +77,9 @@ class TracedModule:
             report["problems"] = [
                 p for p in report["problems"] if not p.get("unset") or p.get("text") or self._holds_floats(p["region"])
             ]
-            lines = partial(source_lines, self.__file__, load_address(self._library.cuda_on_cpu_watch_allocations))
-            recorded = read(self._named(report), self._source, lines)
+            place = self.__file__, load_address(self._library.cuda_on_cpu_watch_allocations)
+            lines = partial(source_lines, *place), partial(header_lines, *place, partial(header_texts, self._source))
+            recorded = read(self._named(report), self._source, *lines)
             self.trace = Trace(function.__name__, self._source, recorded, list(args), record)
             if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
                 raise failure  # the extension noticed it itself

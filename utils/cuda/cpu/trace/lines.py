@@ -5,7 +5,10 @@ import re
 import shutil
 import subprocess
 
-__all__ = ["load_address", "source_lines", "source_places"]
+from utils.cuda.common.lexer import lines_of
+from utils.cuda.cpu.trace.words import quoted
+
+__all__ = ["header_lines", "load_address", "source_lines", "source_places"]
 
 
 class _Found(ctypes.Structure):
@@ -32,6 +35,18 @@ def source_lines(library, base, returns) -> list[list[int]]:
     """The lines in 'cuda_src' of each return address: the innermost, then those that call it. Empty if it has none.
     `library` begins at `base` in memory."""
     return [[line for _, line in places] for places in source_places(library, base, returns, {"cuda_src"})]
+
+
+def header_lines(library, base, texts, returns) -> list[str]:
+    """'line 3 of my.cuh: `x[i] = 0;`' of each return address in one of the headers `texts()`, which are texts by name;
+    empty if it is in none."""
+    known = {name: lines_of(text) for name, text in texts().items()}
+    found = (next(iter(places), None) for places in source_places(library, base, returns, known.keys()))
+    return [_in_words(*place, known[place[0]]) if place else "" for place in found]
+
+
+def _in_words(name, line, lines):
+    return f"line {line} of {name}" + (f": `{quoted(lines[line - 1].strip())}`" if line <= len(lines) else "")
 
 
 def source_places(library, base, returns, names) -> list[list[tuple[str, int]]]:

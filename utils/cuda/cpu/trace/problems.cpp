@@ -173,6 +173,16 @@ void Trace::misaligned(const void* address, size_t needs, Op op, const void* cod
     stop_thread(b);
 }
 
+// A number that C++ leaves undefined, and that a GPU computes otherwise. The thread goes on.
+void Trace::undefined(std::string text, const void* code) {
+    if (!in_thread()) return;
+    Problem p;
+    p.kind = "undefined";
+    p.who = party(block(), *block().running, code, Op::load);
+    p.text = std::move(text);
+    add(std::move(p));
+}
+
 // Memory is read that nothing has been written to.
 void Trace::uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
     if (b.traced->stopped) return;

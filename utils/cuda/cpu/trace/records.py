@@ -26,12 +26,13 @@ class Place:
     position: int = 0  # in the compiled code, 0 if unknown
     line: int | None = None  # counts from 1, None if unknown
     source: str = ""  # the line's text
+    elsewhere: str = ""  # the line of a header, in words, if it is in none of the source
     op: str | None = None  # load, store or atomic
 
     @property
     def where(self):
         """What identifies a place: the line, or the position if the line is unknown."""
-        return self.line or self.position
+        return self.line or self.elsewhere or self.position
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +136,12 @@ class Recorded:
     tensors: dict[str, tuple] = field(default_factory=dict)
 
 
-def read(report, source, lines) -> Recorded:
+def read(report, source, lines, headers=None) -> Recorded:
     """What `report` says, the dictionary from the runtime's JSON.
 
     `lines` is called once, with a list of code positions; for each it returns the line numbers of `source`, the
-    innermost first where functions were inlined into one another.
+    innermost first where functions were inlined into one another. `headers` gives, for positions that have none, the
+    lines of headers in words.
     """
     problems, sites = report.get("problems", ()), report.get("sites", ())
     products, copied = report.get("products", ()), report.get("copied") or {}
@@ -148,12 +150,16 @@ def read(report, source, lines) -> Recorded:
     asm = lines_of_asm(source)
     found = lines(positions) if positions else ()
     line_at = {position: line_of(at, asm) for position, at in zip(positions, found, strict=True)}
+    others = [position for position, line in line_at.items() if not line] if headers else []
+    elsewhere = dict(zip(others, headers(others), strict=True)) if others else {}
     texts = dict(enumerate((text.strip() for text in lines_of(source)), 1))
     shapes = {shared["name"]: array_dimensions(shared.get("type") or "") for shared in report.get("shared", ())}
 
     def place(record):
         line = record.get("line") or line_at.get(_position(record))
-        return {"position": _position(record), "line": line, "source": texts.get(line, "")}
+        position = _position(record)
+        other = "" if line else elsewhere.get(position, "")
+        return {"position": position, "line": line, "source": texts.get(line, ""), "elsewhere": other}
 
     def problem(record):
         more, second = place(record), record.get("other") or {}

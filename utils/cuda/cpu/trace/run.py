@@ -12,9 +12,10 @@ import torch
 from utils.cuda.common import gpus
 from utils.cuda.common.arguments import packed, parameters, tensor_of
 from utils.cuda.cpu.module import module
+from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.profile import behaving_like
 from utils.cuda.cpu.trace.copies import bytes_at, copied, declared, memory_at, name_regions
-from utils.cuda.cpu.trace.lines import load_address, source_lines
+from utils.cuda.cpu.trace.lines import header_lines, load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import announce, stopped_when_full
 from utils.cuda.cpu.trace.trace import Trace
@@ -92,9 +93,11 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     report["problems"] = [p for p in report["problems"] if _is_plausible(p, wanted)]
     report["tensors"] = {wanted[i].name: (tensor.shape, tensor.element_size()) for i, tensor in tensors.items()}
     after = [copies[i].to(tensors[i].device) if i in copies else arg for i, arg in enumerate(args)]
-    lines = partial(source_lines, compiled.path, load_address(compiled.library.cuda_on_cpu_launch_0))
+    place = compiled.path, load_address(compiled.library.cuda_on_cpu_launch_0)
+    texts = partial(header_texts, kernel.source, options=kernel.options)
+    lines = partial(source_lines, *place), partial(header_lines, *place, texts)
     record = partial(_record, launch, gpus.chosen().name or None)
-    return Trace(kernel.name, kernel.source, read(report, kernel.source, lines), after, record)
+    return Trace(kernel.name, kernel.source, read(report, kernel.source, *lines), after, record)
 
 
 def _compiled(kernel, **how):

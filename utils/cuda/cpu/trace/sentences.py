@@ -290,6 +290,13 @@ def _misaligned(p):
     return f"{thread_of(p)} {does_to(p.op, f'{size} bytes')} {where}: {rule}{at(p)}", hint
 
 
+def _undefined(p):
+    hint = "C++ leaves this undefined: shift by less than the number has bits."
+    if p.text.startswith("converts"):
+        hint = "C++ leaves this undefined: bring the number into the type's range first, as with `min` and `max`."
+    return f"{thread_of(p)} {p.text}{at(p)}", hint
+
+
 def _runaway(p):
     quote = f" (`{quoted(p.source)}`)" if p.source else ""
     loop = f"the loop at line {p.line}{quote}" if p.line else ""
@@ -334,6 +341,7 @@ _SENTENCES = {
     "undefined_shuffle": _undefined_shuffle,
     "unwritten": _unwritten,
     "misaligned": _misaligned,
+    "undefined": _undefined,
     "runaway": _runaway,
     "refused_launch": _refused_launch,
     "box": about_box,

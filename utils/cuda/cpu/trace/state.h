@@ -220,6 +220,7 @@ public:
     void come_back();
     void outside_array(const char* type, int64_t index, const void* code);
     void misaligned(const void* p, size_t needs, Op op, const void* code);
+    void undefined(std::string text, const void* code);
     bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const char* text = "");
     void tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op op);

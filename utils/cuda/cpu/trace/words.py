@@ -25,13 +25,13 @@ _LONGEST_QUOTE = 80  # characters of a source line within a sentence
 def at(place):
     """' (line 7: `y[i] = x[i];`)', empty if the line is unknown."""
     quote = f": `{quoted(place.source)}`" if place.source else ""
-    return f" (line {place.line}{quote})" if place.line else ""
+    return f" (line {place.line}{quote})" if place.line else f" ({place.elsewhere})" if place.elsewhere else ""
 
 
 def in_line(place, unless=None):
     """' in line 7 (`y[i] = x[i];`)', empty if the line is unknown; without the quote if it was just given."""
     quote = f" (`{quoted(place.source)}`)" if place.source and place.source != unless else ""
-    return f" in line {place.line}{quote}" if place.line else ""
+    return f" in line {place.line}{quote}" if place.line else f" in {place.elsewhere}" if place.elsewhere else ""
 
 
 def element(p, size=None):

@@ -1,0 +1,63 @@
+"""The learner's own files as the CPU engine compiles them: translated, and below a build's folder under their own
+paths, so that they find each other as before."""
+
+import os
+from pathlib import Path
+
+from utils.cuda.common import preprocessor
+from utils.cuda.common.diagnostics import refused
+from utils.cuda.common.program import headers_of, is_device_code
+
+__all__ = ["INCLUDE", "header_texts", "inside", "place", "placed_headers", "translated"]
+
+INCLUDE = Path(__file__).parent / "include"  # what replaces CUDA's headers and torch's
+
+
+def translated(which, source, traced=False, **options):
+    """C++ for the CPU; `which` names the source in messages. Raises CompileError for one that cannot be translated."""
+    __tracebackhide__ = True
+    from utils.cuda.cpu.local_arrays import with_marks  # here: loading an earlier build needs none of it
+    from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
+    from utils.cuda.cpu.wrappers import with_wrappers_inlined
+
+    try:
+        return translate(with_wrappers_inlined(with_marks(source)) if traced else source, **options)
+    except TranslationError as error:
+        raise refused(which, source, error.line, str(error), needs_gpu=isinstance(error, NeedsGPU)) from None
+
+
+def header_texts(*sources, options=()) -> dict[str, str]:
+    """The texts of the headers that the engine translates for these sources, by name, as messages name them."""
+    return {path.name: text for path, text in headers_of(*sources, options=options, provided=INCLUDE).items()}
+
+
+def placed_headers(sources, folder, options=(), traced=False, host=True):
+    """Write the learner's own headers that the texts `sources` include below `folder`, translated where they are CUDA.
+
+    Returns their texts, and the flags with which a compiler finds them before the originals.
+    """
+    __tracebackhide__ = True
+    headers = headers_of(*sources, options=options, provided=INCLUDE)
+    root = folder / "source"
+    for path, text in headers.items():
+        place(root, path, text, is_device_code(text), traced, host=host)
+    if not headers:
+        return [], []
+    folders = [inside(root, os.path.abspath(place)) for place in preprocessor.include_folders(options)]
+    return list(headers.values()), ["-iquote", str(inside(root, Path.cwd())), *(f"-I{place}" for place in folders)]
+
+
+def inside(root, path) -> Path:
+    """Where a file or a folder of a program is below `root`."""
+    return root / str(path).lstrip("/")
+
+
+def place(root, path, text, is_cuda, traced, **options):
+    """Write a file of a program below `root`, translated if it is CUDA. A compiler names its own path and lines."""
+    __tracebackhide__ = True
+    if is_cuda:
+        text = translated(path.name, text, traced, **options)
+    placed = inside(root, path)
+    placed.parent.mkdir(parents=True, exist_ok=True)
+    with open(placed, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f'#line 1 "{path}"\n{text}\n')
