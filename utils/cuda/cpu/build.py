@@ -16,7 +16,7 @@ from utils.cuda.common import cxx, extension, gpus, preprocessor
 from utils.cuda.common.cache import hashed, hashed_files
 from utils.cuda.common.extension import identity, run
 from utils.cuda.common.options import standard
-from utils.cuda.common.program import CUDA, headers_of
+from utils.cuda.common.program import CUDA, headers_of, is_device_code
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import constructors, guard, launch_bounds
