@@ -132,6 +132,21 @@ def test_host_functions_are_judged_too():
     compile_kernel(calls.replace("float host()", "__host__ __device__ float host()"), "k")
 
 
+@pytest.mark.parametrize("host", ["", '\n#include <cstdio>\nvoid host() { printf("done"); }'])
+def test_what_ptxas_rejects_is_shown_with_its_line(host):
+    source = """template <int n> __device__ int half_of(float x) {
+    int bits = n;
+    asm volatile("{\\n\\t"
+                 "mov.b64 %0, {%1, %1};\\n\\t"
+                 "}" : "=r"(bits) : "f"(x));
+    return bits;
+}
+__global__ void k(float* x) { x[0] = half_of<3>(x[1]); }"""
+    with pytest.raises(CompileError, match="Arguments mismatch for instruction 'mov'") as raised:
+        compile_kernel(source + host, "k")
+    assert raised.value.line == 4 and not raised.value.hint
+
+
 def test_host_code_is_left_out_as_nvrtc_leaves_it_out():
     compile_kernel(f"{RIGHT}\n#ifndef __CUDACC_RTC__\nnobody reads this\n#endif\n", "k")
 

@@ -33,6 +33,7 @@ from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
 from utils.cuda.common.targets import target, target_of_text
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
+from utils.cuda.gpu.ptxas import with_source_lines
 from utils.cuda.gpu.split import NotSplit, device_code
 from utils.ground.errors import ToolchainError
 
@@ -215,12 +216,11 @@ def _nvcc(judge, folder, say):
     with contextlib.ExitStack() as at_end:
         at_end.callback(shutil.rmtree, folder, ignore_errors=True)
 
-        def start(text):
+        def start(text, made=()):
             source = folder / "judged.cu"
             source.write_text(text, errors="surrogateescape")
-            # For the host, nvcc only writes C++, which is not compiled.
-            flags = ["-cuda" if judge.for_host else "-cubin", *judge.flags, "-I."]
-            process = _started(source, flags, judge.architecture, folder)
+            made = made or ["-cuda" if judge.for_host else "-cubin"]  # for the host, it only writes C++
+            process = _started(source, [*made, *judge.flags, "-I."], judge.architecture, folder)
             at_end.callback(_end, process)
             return process
 
@@ -283,6 +283,9 @@ def _nvcc_rejection(process, judge, folder, start) -> str | None:
         return ""
     if NO_HEADER.search(log) or judge.cut & _missing(log) or re.search(r"^instances[(]", log, re.MULTILINE):
         return None
+    if PTXAS.search(log):
+        again = answer(start(_for_nvcc(judge), ["-cubin", "-lineinfo", "-keep", "-keep-dir", str(folder)]))[1]
+        log = with_source_lines(again, judge.text.splitlines())
     if not re.search(r"^(?:cuda_src|name)[(:]", log, re.MULTILINE) and not answer(start(""))[0]:
         return None  # a compiler that rejects an empty text, too, is no judge
     return log

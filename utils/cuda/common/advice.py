@@ -51,7 +51,7 @@ def python_text(place):
     """A docstring or an f-string."""
     if re.search(r'"""|\'\'\'', place.text):
         return 'C++ has no `"""`: a comment is `// ...` or `/* ... */`.'
-    if re.search(r"""\bf["']""", place.text):
+    if re.search(r"""(?<!["'])\bf["']""", place.text):
         return 'C++ has no f-strings: `printf("i = %d\\n", i)` shows an int, `%f` a float.'
     return ""
 

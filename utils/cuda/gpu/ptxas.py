@@ -1,9 +1,10 @@
-"""What ptxas reports about the kernels that it compiles: registers, shared memory, stack and spills."""
+"""What ptxas reports about the kernels that it compiles: registers, shared memory, stack and spills, and errors."""
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Usage", "usages"]
+__all__ = ["Usage", "with_source_lines", "usages"]
 
 
 class Usage(NamedTuple):
@@ -30,3 +31,30 @@ def usages(log) -> dict[tuple[str, str], Usage]:
         summed = [sum(map(int, column)) for column in zip(*frames, strict=True)]
         found[symbol, arch] = Usage(int(registers[1]), int(shared[1]) if shared else 0, *summed)
     return found
+
+
+_ERROR = re.compile(r"^ptxas (\S+), line (\d+); (?:error|fatal)\s*: (.*)$", re.MULTILINE)
+_PLACE = re.compile(r"\s*\.loc\s+(\d+) (\d+) ")
+_FILE = re.compile(r'^\s*\.file\s+(\d+) "(?:.*/)?(.*?)"', re.MULTILINE)
+
+
+def with_source_lines(log, source) -> str:
+    """ptxas's log with its errors as nvcc writes them, `cuda_src(3): error: ...`.
+
+    ptxas names a line of the PTX, which is there still, made with -lineinfo: above that line, .loc has the source's. Of
+    an `asm` statement it is the last one, so the instruction is looked for in the lines of `source` that come before.
+    """
+
+    def told(error):
+        path, number, message = Path(error[1]), int(error[2]), error[3]
+        lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+        places = ((n, _PLACE.match(lines[n - 1])) for n in range(min(number, len(lines)), 0, -1))
+        began, place = next(((n, found) for n, found in places if found), (0, None))
+        if not place:
+            return error[0]
+        word, last = lines[number - 1].split(), int(place[2])
+        nearest = range(min(last, len(source)), max(last - (number - began), 0), -1)
+        line = next((n for n in nearest if word and word[0].rstrip(";") in source[n - 1]), last)
+        return f"{dict(_FILE.findall(chr(10).join(lines)))[place[1]]}({line}): error: {message}"
+
+    return _ERROR.sub(told, log)
