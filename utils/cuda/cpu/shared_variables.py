@@ -174,7 +174,8 @@ def _type(declaration, names, ending):
     pieces, depth = [], 0
     for before, token in pairwise((None, *declaration)):
         pieces.append(" " if before and before.end != token.start else "")
-        pieces.append(token.text + (ending if depth == 0 and token.text in names else ""))
+        declared = depth == 0 and token.text in names and not (before and before.text == "::")
+        pieces.append(token.text + (ending if declared else ""))
         depth += {"{": 1, "}": -1}.get(token.text, 0)
     return "".join(pieces)
 

@@ -54,15 +54,15 @@ __global__ void parity(const float* x, float* out) {
 }
 
 __global__ void leaving(float* out) {
-    __shared__ barrier bar;
-    if (threadIdx.x == 0) init(&bar, blockDim.x);
+    __shared__ cuda::barrier<cuda::thread_scope_block> barrier;  // named as its type
+    if (threadIdx.x == 0) init(&barrier, blockDim.x);
     __syncthreads();
     if (threadIdx.x % 2) {
-        bar.arrive_and_drop();
+        barrier.arrive_and_drop();
         return;
     }
-    bar.arrive_and_wait();
-    bar.arrive_and_wait();
+    barrier.arrive_and_wait();
+    barrier.arrive_and_wait();
     out[threadIdx.x / 2] = threadIdx.x;
 }
 
