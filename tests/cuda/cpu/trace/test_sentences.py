@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.cuda.cpu.trace.reports import at, message, problem, shared, traced
+from utils.cuda.cpu.trace.source import guard
 from utils.cuda.kernel import Tracer
 
 
@@ -414,3 +415,15 @@ def test_the_rest_of_a_tensor_that_is_read_as_float4():
     assert found.hint == "y has 408 bytes, which is not a multiple of 16: write the rest element by element."
     (found,) = traced(problem("unwritten", 0, **whole, offset=384)).problems
     assert found.message == "y[24] was never written" and "all 25 elements" in found.hint
+
+
+def test_what_a_line_depends_on_may_be_an_if_constexpr():
+    source = """template <int n> __global__ void k(float* x) {
+    if constexpr (n > 1) {
+        if (threadIdx.x < n)
+            x[threadIdx.x] = 1;
+        x[0] = 2;
+    } else x[1] = 3;
+}"""
+    found = {line: guard(source, line) for line in (4, 5, 6)}
+    assert [(branch.word, branch.line) for branch in found.values()] == [("if", 3), ("if", 2), ("else", 6)]

@@ -123,6 +123,7 @@ class Branch(NamedTuple):
 def branches(source) -> list[Branch]:
     """Every branch and loop of a source, in text order: an inner one comes after the one around it."""
     part = [token for token in cxx.tokens(source) if not token.directive]
+    part = [b for a, b in pairwise([part[0], *part]) if (a.text, b.text) != ("if", "constexpr")] if part else []
     found = []
     for k, token in enumerate(part):
         if token.text not in ("if", "else", "for", "while"):
