@@ -8,6 +8,7 @@ import torch
 from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda import verdict
 from utils.cuda.common import diagnostics, extension, toolchain
+from utils.cuda.common.diagnostics import CompileWarning
 from utils.cuda.cpu import module
 from utils.cuda.gpu.split import NotSplit, device_code
 from utils.cuda.kernel import Tracer
@@ -30,6 +31,7 @@ def new_cache(monkeypatch, tmp_path):
     (tmp_path / "runtime").symlink_to(runtime)
     monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
     monkeypatch.setattr(module, "_loaded", {})
+    monkeypatch.setattr(verdict, "_accepted", {})
     monkeypatch.setattr("utils.cuda.kernel.device", lambda: torch.device("cpu"))
     return tmp_path
 
@@ -163,6 +165,19 @@ def test_an_interrupted_build_leaves_no_compiler_and_no_files(new_cache, monkeyp
     with pytest.raises(KeyboardInterrupt):
         compile_kernel(RIGHT, "k")
     assert started and all(process.returncode is not None for process in started) and not left_in(new_cache)
+
+
+def test_nvcc_is_asked_once_about_two_kernels_of_a_text(monkeypatch):
+    asked, nvcc = [], verdict._nvcc
+    monkeypatch.setattr(verdict, "_nvcc", lambda *given: (asked.append(given[0]), nvcc(*given))[1])
+    source = RIGHT + "\n__global__ void other(float* x) { x[1] == 2; x[0] = 1; }"
+    for name in ("k", "other"):
+        with pytest.warns(CompileWarning, match="expression has no effect"):
+            compile_kernel(source, name)
+    for _ in range(2):
+        with pytest.raises(CompileError):
+            compile_kernel(WRONG, "k")
+    assert len(asked) == 3
 
 
 def test_a_broken_nvcc_is_no_judge(monkeypatch, tmp_path):

@@ -29,7 +29,7 @@ from utils.cuda.common import cxx, extension, gpus, options, toolchain
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.compilers import explained_limits, started
 from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError, refused
-from utils.cuda.common.preprocessor import preprocessor_options
+from utils.cuda.common.preprocessor import included, preprocessor_options
 from utils.cuda.common.program import CUDA
 from utils.cuda.common.targets import target, target_of_text
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
@@ -52,6 +52,10 @@ _MISSING = re.compile(
     r'identifier "(?:\w+::)*(\w+)" is undefined|namespace "(\w+)" has no member'
     r'|"(\w+)" is not a (?:template|class)|name followed by "(::)" must be'
 )
+
+
+# What nvcc printed about texts that it has accepted in this process: it is asked once about all kernels of a text.
+_accepted = {}
 
 
 class Judge(NamedTuple):
@@ -92,7 +96,9 @@ class Judge(NamedTuple):
         """
         __tracebackhide__ = True
         if toolchain.nvcc_candidates():
-            judging = _nvcc(self, place / "nvcc", say)
+            judged = self._replace(names=tuple(name for name in self.names if "<" in name))
+            key = (judged, self.fingerprint, *included(self.source, options=preprocessor_options(self.flags)))
+            judging = _nvcc(self, place / "nvcc", say, key) if key not in _accepted else _nvcc_again(place, key)
         else:
             _check_calls(self.source)
             if not _has_nvrtc():
@@ -208,7 +214,7 @@ def _own_texts():
 
 
 @contextlib.contextmanager
-def _nvcc(judge, folder, say):
+def _nvcc(judge, folder, say, key):
     """Run nvcc in `folder`, in the background. Yields a function that waits for it and returns its log if it rejects
     the text, '' if it accepts it, None if there is no verdict. Leaving early, because the learner interrupts for
     instance, ends nvcc."""
@@ -226,7 +232,13 @@ def _nvcc(judge, folder, say):
 
         process = start(_for_nvcc(judge))
         say(shlex.join(process.args))
-        yield lambda: _nvcc_rejection(process, judge, folder, start)
+        yield lambda: _nvcc_rejection(process, judge, folder, start, key)
+
+
+@contextlib.contextmanager
+def _nvcc_again(place, key):
+    """The same for a text that nvcc has accepted before."""
+    yield lambda: _noted(place, _accepted[key])
 
 
 def _for_nvcc(judge, headers=()) -> str:
@@ -265,9 +277,15 @@ def _end(process):
         process.wait()
 
 
-def _nvcc_rejection(process, judge, folder, start) -> str | None:
-    """Wait for nvcc; see `_nvcc`. What it prints although it accepts the text goes where `cache.build_once` looks for
-    warnings."""
+def _noted(place, log) -> str:
+    """Keep what nvcc prints although it accepts a text, where `cache.build_once` looks for warnings."""
+    with open(place / "warnings.log", "a") as kept:
+        kept.write(log)
+    return ""
+
+
+def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
+    """Wait for nvcc; see `_nvcc`."""
 
     def answer(process):
         status = process.wait()
@@ -278,9 +296,7 @@ def _nvcc_rejection(process, judge, folder, start) -> str | None:
     if not accepted and judge.cut and _missing(log):
         accepted, log = answer(start(_for_nvcc(judge, _WITH_TORCH)))
     if accepted:
-        with open(folder.parent / "warnings.log", "a") as kept:
-            kept.write(log)
-        return ""
+        return _noted(folder.parent, _accepted.setdefault(key, log))
     if NO_HEADER.search(log) or judge.cut & _missing(log) or re.search(r"^instances[(]", log, re.MULTILINE):
         return None
     if PTXAS.search(log):
