@@ -288,3 +288,13 @@ __global__ void guarded(const float* x, float* y, int n) {
             compile_kernel(source, "guarded")
         except CompileError as error:
             pytest.fail(str(error))
+
+
+def test_an_atomic_at_a_misaligned_address():
+    source = """__global__ void k(float* x) {
+    atomicAdd(x + threadIdx.x, 1.0f);
+    if (threadIdx.x == 3) atomicAdd((float2*)(x + threadIdx.x), make_float2(1, 1));
+}"""
+    (problem,) = Tracer(source, "k")[1, 32](torch.zeros(32)).problems
+    assert (problem.kind, problem.line, problem.thread) == ("misaligned", 3, (3, 0, 0)), problem
+    assert "updates 8 bytes atomically at x[3]" in problem.message

@@ -200,7 +200,9 @@ void __ubsan_handle_type_mismatch_v1(UbsanPointer* data, uintptr_t p) {
 namespace cuda_on_cpu {
 
 void touch(const void* address, size_t bytes, Access access, const void* code) {
-    if (tracing) tracing->access(address, bytes, Op(int(access)), code);
+    if (!tracing) return;
+    if (access == Access::atomic && uintptr_t(address) % bytes) tracing->misaligned(address, bytes, Op::atomic, code);
+    tracing->access(address, bytes, Op(int(access)), code);
 }
 
 uint3 place_of_thread() { return here->thread; }
