@@ -8,6 +8,7 @@ import torch
 from utils import CompileError, compile_kernel
 from utils.cuda.cpu.ptx.statements import with_statements
 from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
+from utils.cuda.kernel import compile_kernels
 
 SOURCE = r"""
 #define OPERATION(op, type) asm(#op "." type " %0, %0, %1;" : "+r"(x) : "r"(3))
@@ -72,6 +73,27 @@ __global__ void k(const float* in, int* out) {
     asm("tcgen05.wait::ld.sync.aligned;");
 #endif
 }
+__device__ void leave_above(int limit, int i) {
+    asm volatile("{ .reg .pred p; setp.gt.s32 p, %0, %1; @p exit; }" :: "r"(i), "r"(limit));
+}
+__global__ void leaving(int* out) {
+    int i = threadIdx.x, n = i;
+    out[i] = -1;
+    leave_above(20, i);
+    asm volatile("AGAIN_%=: { .reg .pred p%=; add.s32 %0, %0, 1; setp.lt.s32 p%=, %0, 40; @p%= bra AGAIN_%=; }"
+                 : "+r"(n));
+    asm volatile("AGAIN_%=: { .reg .pred p%=; add.s32 %0, %0, 2; setp.lt.s32 p%=, %0, 60; @p%= bra AGAIN_%=; }"
+                 : "+r"(n));
+    if (i == 3) asm volatile("exit;");
+    __syncthreads();
+    out[i] = n;
+}
+__global__ void sums(const unsigned int* a, const unsigned int* b, unsigned int* out) {
+    int at = 3 * threadIdx.x;
+    asm volatile("add.cc.u32 %0, %1, %2;" : "=r"(out[at]) : "r"(a[at]), "r"(b[at]));
+    asm volatile("addc.cc.u32 %0, %1, %2;" : "=r"(out[at + 1]) : "r"(a[at + 1]), "r"(b[at + 1]));
+    asm volatile("addc.u32 %0, %1, %2;" : "=r"(out[at + 2]) : "r"(a[at + 2]), "r"(b[at + 2]));
+}
 """
 
 
@@ -81,6 +103,43 @@ def test_operands_macros_and_scopes():
     i = torch.arange(32, dtype=torch.int32)
     expected = [3 * i + 3, 3 * i + 3 + 8 + i + 1, 9 * i, torch.where(i < 16, 2 * i + 32, -1), i + 32]
     torch.testing.assert_close(out, torch.stack(expected))
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return dict(zip(("leaving", "sums"), compile_kernels(SOURCE, ["leaving", "sums"]), strict=True))
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_exit_ends_a_thread_and_nobody_waits_for_it(kernels, traced):
+    out = torch.zeros(32, dtype=torch.int32)
+    kernel = kernels["leaving"]
+    if traced:  # as with `return`
+        trace = kernel.trace[1, 32](out)
+        assert [problem.kind for problem in trace.problems] == ["divergent_barrier"], trace
+        assert "thread (3,0,0) has left the kernel" in trace.problems[0].message
+        out = trace.args[0]
+    else:
+        kernel[1, 32](out)
+    assert out.tolist() == [60 if i <= 20 and i != 3 else -1 for i in range(32)]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_carry_goes_from_one_statement_to_the_next(kernels, traced):
+    rows = torch.randint(0, 1 << 32, (2, 40, 3))
+    rows[0, :20, 1] = (1 << 32) - 1
+    a, b = (row.to(torch.uint32).view(torch.int32).contiguous() for row in rows)
+    out = torch.zeros_like(a)
+    kernel = kernels["sums"]
+    if traced:
+        trace = kernel.trace[1, 40](a, b, out)
+        assert trace.ok
+        out = trace.args[2]
+    else:
+        kernel[1, 40](a, b, out)
+    number = lambda row: sum((int(x) & 0xFFFFFFFF) << 32 * k for k, x in enumerate(row))  # noqa: E731
+    for x, y, z in zip(a, b, out, strict=True):
+        assert number(z) == (number(x) + number(y)) % (1 << 96)
 
 
 def test_every_line_keeps_its_number():
@@ -100,7 +159,6 @@ REFUSED = [
     ("mov.u32 %0, %3;", 3, "has no operand %3", False),
     ("mov.u32 %1, %0;", 3, "%1 is an input of the asm statement", False),
     ("bra NOWHERE;", 3, "no label `NOWHERE`", False),
-    ("addc.u32 %0, %0, 1;", 3, "put both into one", False),
     ("mov.u32 %0, 1", 3, "`mov.u32` has no `;` behind it", False),
     ("mov.u32 %0, 1.5;", 3, "the constant 1.5 is not a u32", False),
     ("{ mov.u32 %0, 1;", 3, "`{` without its `}`", False),

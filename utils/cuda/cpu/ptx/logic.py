@@ -1,6 +1,6 @@
 """Bits, comparisons, choices and jumps: rows of the instruction table (include/cuda_on_cpu/ptx/logic.h)."""
 
-from utils.cuda.cpu.ptx.parse import Refused, Register, Vector
+from utils.cuda.cpu.ptx.parse import Register, Vector
 from utils.cuda.cpu.ptx.use import BITS, INTEGERS, PTX
 
 __all__ = ["ROWS"]
@@ -89,10 +89,6 @@ def _lop3(use):
     return f"{{ const uint32_t cuda_on_cpu_d = {expression}; {results} }}"
 
 
-def _exit(use):
-    raise Refused(f"`{use.instruction.name}` in an asm statement needs a GPU: use `return`", use.instruction.line, True)
-
-
 ROWS = [
     (f"mov t=pred|b8|b128|{_ALL}|f16|bf16|f16x2|bf16x2", _mov, ""),
     *((f"{op} t=b16|b32|b64|pred", f"bit_{op}<{{t}}>", "t t t") for op in ("and", "or", "xor")),
@@ -129,5 +125,5 @@ ROWS = [
         )
     ),
     ("bra uni?", _bra, ""),
-    ("exit", _exit, ""),
+    ("exit", "exit_thread", "-"),
 ]

@@ -71,9 +71,15 @@ def with_statements(source) -> str:
     if not has_statements(source):
         return source
     source = with_macros(source, WORDS)
+    text, carries = _translated(source, False)
+    return _translated(source, True)[0] if carries else text
+
+
+def _translated(source, carries):
+    """The source without `asm`, and whether a statement takes the carry of another; `carries`: some do."""
     tokens, macros = cxx.tokens(source), cxx.macros(source)
     conditional = _conditional(source)
-    pieces, at = [], 0
+    pieces, at, taken = [], 0, False
     for k, token in enumerate(tokens):
         if token.text not in WORDS or token.start < at or cxx.text_at(tokens, k - 1) == "#":
             continue
@@ -82,7 +88,8 @@ def with_statements(source) -> str:
         if closes is None:
             raise Refused("this asm statement has no `(...)`", token.line)
         try:
-            text = _replacement(source, tokens, opens, closes, macros)
+            text, takes = _replacement(source, tokens, opens, closes, macros, carries)
+            taken |= takes
         except Refused as refused:
             refused.line = refused.line or token.line
             if in_host_function(source, token.start):
@@ -96,7 +103,7 @@ def with_statements(source) -> str:
             text += _newline(token) * source.count("\n", token.start, tokens[closes].end)
         pieces += [source[at : token.start], text]
         at = tokens[closes].end
-    return "".join(pieces) + source[at:]
+    return "".join(pieces) + source[at:], taken
 
 
 def _conditional(source):
@@ -127,11 +134,12 @@ class _Register(NamedTuple):
     kind: str
 
 
-def _replacement(source, tokens, opens, closes, macros):
+def _replacement(source, tokens, opens, closes, macros, carries):
+    """The C++ of a statement, and whether it takes the carry of another; `carries` if any statement does."""
     parts = _at_colons(tokens[opens + 1 : closes])
     word = tokens[opens - 1]
     template, lines = _template(parts[0], macros, word.line)
-    statement = _Statement(parts[1:3], word.line)
+    statement = _Statement(parts[1:3], word.line, carries)
     pieces = statement.translated(parse(template, lines))
     first = _first_word(tokens, opens)
     text, line = "", first.line
@@ -140,7 +148,8 @@ def _replacement(source, tokens, opens, closes, macros):
         at = min(max(at or line, line), last)
         text += _newline(word) * (at - line) + piece + " "
         line = at
-    return f"do {{ {text}{_newline(word) * (last - line)}{statement.ends()} }} while (0)"
+    text = f"do {{ {text}{_newline(word) * (last - line)}{statement.ends()} }} while (0)"
+    return text, statement.takes_carry
 
 
 def _first_word(tokens, opens):
@@ -188,12 +197,13 @@ def _template(part, macros, line):
 class _Statement:
     """One asm statement: its operands, registers and labels, as `Use` asks for them."""
 
-    def __init__(self, parts, line):
+    def __init__(self, parts, line, carries):
         self._line = line
         self._places, self._names = [], {}
         self._head, self._reads, self._writes = [], {}, {}  # the last two by variable
         self._used, self._in_place = set(), set()  # variables of operands
         self._scopes, self._labels, self._carry = [{}], {}, False
+        self._carries, self.takes_carry = carries, False
         outputs = parts[0] if parts else ()
         inputs = parts[1] if len(parts) > 1 else ()
         for operands, given in ((outputs, False), (inputs, True)):
@@ -248,13 +258,14 @@ class _Statement:
         if len(self._scopes) > 1:
             raise Refused("this PTX has a `{` without its `}`", parts[-1].line)
         labels = f"__label__ {', '.join(self._labels.values())}; " if self._labels else ""
-        head = labels + " ".join(
-            [*self._head, *(["bool cuda_on_cpu_carry = false;"] if self._carry else []), *self._reads.values()]
-        )
+        before = "::cuda_on_cpu::carry()" if self._carries else "false"
+        carry = [f"bool cuda_on_cpu_carry = {before};"] if self._carry else []
+        head = labels + " ".join([*self._head, *carry, *self._reads.values()])
         return [(0, head), *body]
 
     def ends(self):
-        return " ".join(self._writes.values())
+        kept = ["::cuda_on_cpu::set_carry(cuda_on_cpu_carry);"] if self._carry and self._carries else []
+        return " ".join([*self._writes.values(), *kept])
 
     def _declare(self, declaration, count):
         kind = declaration.type
@@ -361,8 +372,7 @@ class _Statement:
         return self._labels[name]
 
     def carry(self, use, takes) -> str:
-        """The variable that holds the carry; within one asm statement only."""
-        if takes and not self._carry:
-            raise use.refused("the carry comes from another asm statement: put both into one")
+        """The variable that holds the carry; of another asm statement, if this one takes it first."""
+        self.takes_carry |= takes and not self._carry
         self._carry = True
         return "cuda_on_cpu_carry"

@@ -285,6 +285,9 @@ void end_thread() {
     resume(next_fiber(b));
 }
 
+bool carry() { return my_block().running->carry; }
+void set_carry(bool carry) { my_block().running->carry = carry; }
+
 End run_block(Worker& w, Block& b) {
     here = &b;
     End end = End(_setjmp(w.scheduler));

@@ -144,7 +144,6 @@ End run_block(Worker& w, Block& b);        // until it ends or waits for the gri
 [[noreturn]] void leave_block(Worker& w);  // for good: the stacks of its threads are not unwound
 void enter_kernel(Worker& w);              // back to the learner's code, unless an interruption came meanwhile
 [[noreturn]] void fail(int fault, std::string text = "");
-[[noreturn]] void end_thread();            // the running thread does no more; the others go on
 void wait_for_trace(Queue& queue);         // until the trace lets the threads of `queue` go on
 
 #pragma GCC visibility push(hidden)  // called at every barrier: found without a look-up

@@ -57,6 +57,7 @@ struct Fiber {
     char* top = nullptr;  // where the frames of its threads begin, below the engine's own
 
     bool has_thread = false;
+    bool carry = false;  // PTX: of the thread's last instruction with .cc
     uint3 thread;         // the thread that runs or waits here,
     unsigned int number;  // and its place in the block, x first
     Waiting waiting = Waiting::nothing;

@@ -287,6 +287,9 @@ void step_aside();
 void nap();  // the same for __nanosleep, between two questions
 [[noreturn]] void failed_assertion(const char* condition, const char* file, int line);
 [[noreturn]] void trap();
+[[noreturn]] void end_thread();  // the running thread does no more, whatever function it is in; the others go on
+bool carry();  // PTX: the thread's condition code register
+void set_carry(bool carry);
 size_t dynamic_shared_bytes();
 long long device_clock();  // ticks of the multiprocessors' clock (runtime/profile.h): what clock() and clock64() give
 

@@ -5,6 +5,8 @@
 
 namespace cuda_on_cpu::ptx {
 
+[[noreturn]] __forceinline__ void exit_thread() { ::cuda_on_cpu::end_thread(); }
+
 template <class T> __forceinline__ Bits<T> bit_and(Bits<T> a, Bits<T> b) { return a & b; }
 template <class T> __forceinline__ Bits<T> bit_or(Bits<T> a, Bits<T> b) { return a | b; }
 template <class T> __forceinline__ Bits<T> bit_xor(Bits<T> a, Bits<T> b) { return a ^ b; }
