@@ -259,7 +259,7 @@ def test_function_that_is_declared_and_never_defined(backend):
     ("change", "message"),
     [
         (("128>>>(", "128>>(("), "this launch has `<<<` but no `>>>`"),
-        (("out[i] = 2 * x[i];", 'asm("exit;");'), "`exit` in an asm statement needs a GPU"),
+        (("out[i] = 2 * x[i];", 'asm("ret;");'), "`ret` needs a GPU"),
         (("    int i =", "    __shared__ int s = 1; int i ="), "cannot have an initial value"),
         (("    int i =", '    asm volatile("frob;"); int i ='), "knows no instruction `frob`"),
     ],

@@ -150,7 +150,7 @@ def test_dynamic_shared_declarations():
         ("\nvoid f() { k<<<1, 2(x); }", 2, "no `>>>`"),
         ("void f() {\n\n <<<1, 2>>>(x); }", 3, "no kernel's name"),
         ("void f() { k<<<1, 2>>>; }", 1, "arguments in parentheses"),
-        ('void f() {\n asm volatile("exit;"); }', 2, "asm statement needs a GPU"),
+        ('__global__ void f() {\n asm volatile("ret;"); }', 2, "`ret` needs a GPU"),
         ("__global__ void f() {\n g<<<1, 1>>>(); }", 2, "dynamic parallelism"),
         ("__global__ void f(cudaTextureObject_t t) {}", 1, "texture needs a GPU"),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 from utils.cuda.common import cxx
 from utils.cuda.common.toolchain import cuda_home
-from utils.cuda.cpu.build import _INCLUDE
+from utils.cuda.cpu.placed import INCLUDE
 from utils.ground.system import cxx_compiler
 
 HEADERS = """crt/math_functions.h crt/device_functions.h crt/device_double_functions.h crt/sm_70_rt.h crt/sm_80_rt.h
@@ -53,7 +53,7 @@ def test_every_device_function_of_nvidias_headers_exists_or_has_a_reason_not_to(
     uses += ["#line 1", *(f"using ::{name};" for name in names), "}"]
     source = tmp_path / "names.cpp"
     source.write_text("\n".join(uses))
-    command = [cxx_compiler(), "-std=gnu++17", f"-I{_INCLUDE}", "-fsyntax-only", str(source)]
+    command = [cxx_compiler(), "-std=gnu++17", f"-I{INCLUDE}", "-fsyntax-only", str(source)]
     log = subprocess.run(command, capture_output=True, text=True).stderr
     absent = {names[int(line) - 1] for line in re.findall(r"names\.cpp:(\d+):\d+: error", log)}
     reasons = [re.sub(r"\s", "", pattern) for pattern in ABSENT.values()]
@@ -65,17 +65,17 @@ def test_sources_can_ask_whether_a_header_of_nvidias_was_included():
     if home is None:
         pytest.skip("NVIDIA's headers are not installed")
     asked = {}
-    for own in sorted(_INCLUDE.glob("*.h")):
+    for own in sorted(INCLUDE.glob("*.h")):
         theirs = home / "include" / own.name
         guard = theirs.exists() and re.search(
             r"^#\s*(?:ifndef|if !defined\s*\()\s*(\w+_H_+)\b", theirs.read_text(), re.M
         )
         if guard:
-            command = [cxx_compiler(), "-std=gnu++17", f"-I{_INCLUDE}", "-dM", "-E", "-x", "c++", str(own)]
+            command = [cxx_compiler(), "-std=gnu++17", f"-I{INCLUDE}", "-dM", "-E", "-x", "c++", str(own)]
             defined = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             asked[own.name, guard[1]] = re.search(rf"^#define {guard[1]}\b", defined, re.M) is not None
     assert ("cublas_v2.h", "CUBLAS_V2_H_") in asked and ("cuda_runtime.h", "__CUDA_RUNTIME_H__") in asked
     assert [guard for guard, is_defined in asked.items() if not is_defined] == []
     # samples of NVIDIA's ask for these two, which are in headers that those headers include
-    assert "#define __DRIVER_TYPES_H__" in (_INCLUDE / "cuda_runtime.h").read_text()
-    assert "#define CUBLAS_API_H_" in (_INCLUDE / "cublas_v2.h").read_text()
+    assert "#define __DRIVER_TYPES_H__" in (INCLUDE / "cuda_runtime.h").read_text()
+    assert "#define CUBLAS_API_H_" in (INCLUDE / "cublas_v2.h").read_text()
