@@ -5,6 +5,7 @@ import torch
 
 from tests.cuda.cpu.tensor import fragments
 from utils import CompileError, compile_kernel
+from utils.cuda.cpu.translate import TranslationError, translate
 from utils.cuda.kernel import compile_kernels
 
 SOURCE = r"""
@@ -341,3 +342,16 @@ def test_fragments_that_do_not_exist_are_refused(monkeypatch):
     for kind in ("half", "float, nvcuda::wmma::row_major", "int, nvcuda::wmma::row_major"):
         with pytest.raises(CompileError, match="wmma has no fragment of this use, shape, type and layout"):
             compile_kernel(source % (use + kind), "k")
+
+
+@pytest.mark.parametrize(
+    ("ptx", "says"),
+    [
+        ("wmma.load.a.sync.row.m16n16k16.f16 {%0}, [%1];", "no such combination of modifiers"),
+        ("wmma.load.a.sync.aligned.row.m8n8k4.f64 %0, [%1];", "operand 1 is not a vector of registers"),
+        ("wmma.mma.sync.aligned.row.col.m8n8k4.rz.f64.f64.f64.f64 {%0, %0}, {%0}, {%0}, {%0, %0};", "`.rz`"),
+    ],
+)
+def test_other_ptx_is_refused(ptx, says):
+    with pytest.raises(TranslationError, match=says):
+        translate(f'__global__ void k(double* p) {{ double x = 1; asm volatile("{ptx}" : "+d"(x) : "l"(p)); }}')
