@@ -63,7 +63,7 @@ function productTiles(recording, step, view) {
   const values = (step.operands ?? []).map((number) => recording.operands[number]);
   const [a, b, c, d] = product.tiles;
   const ofSum = new Map(c.cells.map((cell, at) => [cell, values[2]?.[at]]));
-  const isWmma = product.name.startsWith("wmma");
+  const isWmma = product.name.startsWith("wmma::");
   const figures = [[a, 0], [b, 1], [d, 3]].map(([tile, number]) => {
     const held = tile.cells.length / tile.lanes.length;
     const letter = tile.name.toLowerCase();

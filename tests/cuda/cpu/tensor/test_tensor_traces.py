@@ -58,6 +58,30 @@ __global__ void loaded(const float* x) {
     load_a<signed char, wmma::col_major>(s);  // byte by byte
 }
 """
+EIGHT = "{%0, %1, %2, %3, %4, %5, %6, %7}"
+IN_PTX = rf"""
+__global__ void in_ptx(const half* a, const half* b, float* c, int which, int stride) {{
+    if (which == 1 && threadIdx.x > 20) return;
+    unsigned int fa[8], fb[8];
+    float sum[8];
+    if (which != 2) for (float& x : sum) x = 0;
+    asm volatile("wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {EIGHT}, [%8], %9;"
+                 : "=r"(fa[0]), "=r"(fa[1]), "=r"(fa[2]), "=r"(fa[3]), "=r"(fa[4]), "=r"(fa[5]), "=r"(fa[6]),
+                   "=r"(fa[7]) : "l"(a + (which == 4 ? 4 : 0)), "r"(stride));
+    asm volatile("wmma.load.b.sync.aligned.col.m16n16k16.global.f16 {EIGHT}, [%8];"
+                 : "=r"(fb[0]), "=r"(fb[1]), "=r"(fb[2]), "=r"(fb[3]), "=r"(fb[4]), "=r"(fb[5]), "=r"(fb[6]),
+                   "=r"(fb[7]) : "l"(b));
+    asm volatile("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {EIGHT}, {{%8, %9, %10, %11, %12, %13, %14, %15}},"
+                 " {{%16, %17, %18, %19, %20, %21, %22, %23}}, {EIGHT};"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]), "+f"(sum[4]), "+f"(sum[5]), "+f"(sum[6]),
+                   "+f"(sum[7])
+                 : "r"(fa[0]), "r"(fa[1]), "r"(fa[2]), "r"(fa[3]), "r"(fa[4]), "r"(fa[5]), "r"(fa[6]), "r"(fa[7]),
+                   "r"(fb[0]), "r"(fb[1]), "r"(fb[2]), "r"(fb[3]), "r"(fb[4]), "r"(fb[5]), "r"(fb[6]), "r"(fb[7]));
+    asm volatile("wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%8], {EIGHT};"
+                 :: "f"(sum[0]), "f"(sum[1]), "f"(sum[2]), "f"(sum[3]), "f"(sum[4]), "f"(sum[5]), "f"(sum[6]),
+                    "f"(sum[7]), "l"(c) : "memory");
+}}
+"""
 ROWS = r"""
 #include <cuda_fp16.h>
 __device__ unsigned int address(const void* p) { return (unsigned int)__cvta_generic_to_shared(p); }
@@ -96,11 +120,11 @@ __global__ void rows(unsigned int* out, int which) {
 
 @pytest.fixture(scope="module")
 def tiles(unjudged):
-    kernel, staged, loaded = compile_kernels(TILES, ["tiles", "staged", "loaded"])
+    kernel, in_ptx, staged, loaded = compile_kernels(TILES + IN_PTX, ["tiles", "in_ptx", "staged", "loaded"])
 
-    def traced(which=0, stride=16, threads=32):
+    def traced(which=0, stride=16, threads=32, ptx=False):
         h, c = torch.zeros(16 * 16).half(), torch.zeros(16 * 16)
-        return kernel.trace[1, threads](h, h.clone(), c, which, stride)
+        return (in_ptx if ptx else kernel).trace[1, threads](h, h.clone(), c, which, stride)
 
     traced.staged, traced.loaded = staged, loaded
     return traced
@@ -173,6 +197,34 @@ def test_loads_are_those_that_nvcc_makes(tiles):
 def test_tiles_with_a_mistake(tiles, kind, message, given):
     problem = tiles(**given).problems[0]
     assert problem.kind == kind and re.search(message, problem.message), problem.message
+
+
+def test_tiles_of_ptx_cost_the_same(tiles):
+    trace, other = tiles(ptx=True), tiles()
+    assert trace.problems == []
+    lines = {"wmma.load.a": "matrix_sync(fa", "wmma.load.b": "matrix_sync(fb", "wmma.store.d": "store_matrix_sync"}
+    for mine, same in lines.items():
+        assert counted(trace, mine) == counted(other, same)
+    steps = trace.recording().steps
+    kinds = [step.kind for step in steps if step.kind in ("read", "product", "write")]
+    assert kinds == ["read"] * 8 + ["product"] + ["write"] * 4
+
+
+@pytest.mark.parametrize(
+    "kind, message, given",
+    [
+        ("divergent_barrier", r"\(0,0,0\) waits at wmma.load.a.sync in .* \(21,0,0\) has left", {"which": 1}),
+        ("uninitialized", r"\(0,0,0\) .* wmma.mma.sync with elements of a fragment that were never set", {"which": 2}),
+        ("misaligned", r"\(0,0,0\) .* reads 32 bytes at a\[4\], .* a multiple of 32 .*wmma.load.a", {"which": 4}),
+        ("out_of_bounds", r"\(12,0,0\) .* reads a\[264\] to a\[265\], but a has 256 elements", {"stride": 24}),
+        ("misaligned", r"wmma.load.a.sync with a stride of 20 elements: .* multiple of 8", {"stride": 20}),
+        ("divergent_barrier", r"calls wmma.load.a.sync, but its warp has only 16 lanes", {"threads": 16}),
+    ],
+)
+def test_tiles_of_ptx_with_a_mistake(tiles, kind, message, given):
+    problem = tiles(ptx=True, **given).problems[0]
+    assert problem.kind == kind and re.search(message, problem.message), problem.message
+    assert "32 lanes" in problem.hint or kind != "divergent_barrier"
 
 
 def test_rows_without_a_mistake(rows):

@@ -5,6 +5,7 @@ import torch
 
 from tests.cuda.cpu.tensor import fragments
 from utils import CompileError, compile_kernel
+from utils.cuda.cpu.translate import TranslationError, translate
 from utils.cuda.kernel import compile_kernels
 
 SOURCE = r"""
@@ -140,6 +141,82 @@ def products():
         return dict(zip(CASES, compile_kernels(SOURCE, [kernel_name(case) for case in CASES]), strict=True))
 
 
+def in_ptx(number, case):
+    """A kernel with the parameters of `product`, all of whose work is PTX. Names are written in each order in turn."""
+    (m, n, k), ab, of_d, of_c, a_layout, b_layout = case
+    shape, wide = f"m{m}n{n}k{k}", 64 if ab == "f64" else 32
+
+    def registers(name, kind, elements):
+        count = 8 if name in "ab" and kind == "f16" else elements * fragments.BITS[kind] // 32 // wide
+        return f"{{{', '.join(f'{name}{i}' for i in range(count))}}}"
+
+    a, b = registers("a", ab, m * k), registers("b", ab, k * n)
+    c, d = registers("c", of_c, m * n), registers("d", of_d, m * n)
+
+    def moved(layout, space):
+        orders = [f"{layout}.{shape}{space}", f"{shape}.{layout}{space}", f"{shape}{space}.{layout}"]
+        return f"sync.aligned.{orders[number % 3]}"
+
+    types = f"{of_d}.{of_c}" if ab == "f16" else f"{of_d}.{ab}.{ab}.{of_c}"
+    shape_and_layouts = [f"{a_layout}.{b_layout}.{shape}", f"{shape}.{a_layout}.{b_layout}"][number % 2]
+    plain = saturated = f"wmma.mma.sync.aligned.{shape_and_layouts}.{types}"
+    if ab == "b1":
+        plain, saturated = (plain.replace("wmma.mma", f"wmma.mma.{bits}.popc") for bits in ("xor", "and"))
+    elif of_d == "s32":
+        saturated += ".satfinite"
+    elif ab == "f64":
+        saturated = plain.replace(f".{types}", f".rn.{types}")
+    lines = [
+        f".reg .b{wide} a<8>, b<8>, c<8>, d<8>;",
+        ".reg .pred rows, saturates;",
+        "setp.ne.s32 rows, %8, 0;",
+        "setp.ne.s32 saturates, %9, 0;",
+        f"wmma.load.a.{moved(a_layout, '.global')}.{ab} {a}, [%0], %4;",
+        f"wmma.load.b.{moved(b_layout, '')}.{ab} {b}, [%1], %5;",
+        f"wmma.load.c.{moved('row', '.global')}.{of_c} {c}, [%2], %6;",
+        f"@saturates {saturated} {d}, {a}, {b}, {c};",
+        f"@!saturates {plain} {d}, {a}, {b}, {c};",
+        f"@rows wmma.store.d.{moved('row', '')}.{of_d} [%3], {d}, %7;",
+        f"@!rows wmma.store.d.{moved('col', '.global')}.{of_d} [%3], {d}, %7;",
+    ]
+    pointers, numbers = ("a", "b", "c", "d"), ("lda", "ldb", "ldc", "ldd", "rows", "saturate")
+    inputs = ", ".join([f'"l"({name})' for name in pointers] + [f'"r"((int){name})' for name in numbers])
+    return (
+        f"__global__ void ptx_{number}(const void* a, const void* b, const void* c, void* d, int lda, int ldb, int ldc,"
+        f' int ldd, bool rows, bool saturate) {{\n asm volatile("{{{" ".join(lines)}}}" :: {inputs} : "memory");\n}}\n'
+    )
+
+
+# D = A * B + C of rows without strides, through shared memory and all three ways to address it.
+STAGED = r"""
+__global__ void staged(const unsigned int* a, const unsigned int* b, const float* c, float* d) {
+    __shared__ __align__(32) unsigned int sa[128], sb[128];
+    __shared__ __align__(32) float sums[256];
+    for (int i = threadIdx.x; i < 128; i += 32) sa[i] = a[i], sb[i] = b[i];
+    for (int i = threadIdx.x; i < 256; i += 32) sums[i] = c[i];
+    __syncwarp();
+    asm volatile("{ .reg .b32 a<8>, b<8>; .reg .f32 c<8>;"
+                 "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {a0, a1, a2, a3, a4, a5, a6, a7}, [%0];"
+                 "wmma.load.b.sync.aligned.row.m16n16k16.f16 {b0, b1, b2, b3, b4, b5, b6, b7}, [%1];"
+                 "wmma.load.c.sync.aligned.row.m16n16k16.shared::cta.f32 {c0, c1, c2, c3, c4, c5, c6, c7}, [%2], 16;"
+                 "wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32 {c0, c1, c2, c3, c4, c5, c6, c7}, {a0, a1, a2, a3,"
+                 " a4, a5, a6, a7}, {b0, b1, b2, b3, b4, b5, b6, b7}, {c0, c1, c2, c3, c4, c5, c6, c7};"
+                 "wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%2 + 0], {c0, c1, c2, c3, c4, c5, c6, c7}; }"
+                 :: "r"((unsigned)__cvta_generic_to_shared(sa)), "l"(sb), "r"((unsigned)__cvta_generic_to_shared(sums))
+                 : "memory");
+    __syncwarp();
+    for (int i = threadIdx.x; i < 256; i += 32) d[i] = sums[i];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def in_asm():
+    source = "".join(in_ptx(number, case) for number, case in enumerate(CASES)) + STAGED
+    names = [f"ptx_{number}" for number in range(len(CASES))] + ["staged"]
+    return dict(zip([*CASES, "staged"], compile_kernels(source, names), strict=True))
+
+
 @pytest.fixture(scope="module")
 def others():
     names = ["all_counts", "scaled", "held", "strided"]
@@ -204,6 +281,22 @@ def test_sums_of_small_whole_numbers_are_exact_and_saturate(products):
         assert torch.equal(multiplied(kernel, case, a, b, c, saturate=True, rows=False), exact), case
 
 
+def test_ptx_gives_the_same_bits(products, in_asm):
+    for case, kernel in products.items():
+        for flag in (False, True):
+            given = operands(case, small=False)
+            d, expected = (multiplied(k, case, *given, saturate=flag, rows=flag) for k in (in_asm[case], kernel))
+            assert torch.equal(*(fragments.as_bits(x, case[2]) for x in (d, expected))), case
+
+
+def test_ptx_through_shared_memory_without_strides(products, in_asm):
+    case = (LARGE[0], "f16", "f32", "f32", "row", "row")
+    a, b, c = operands(case, small=False)
+    d = torch.full((16, 16), torch.nan)
+    in_asm["staged"][1, 32](a.half().view(torch.int32), b.half().view(torch.int32), c.float(), d)
+    assert torch.equal(d.double(), multiplied(products[case], case, a, b, c))
+
+
 def test_numbers_of_elements(others):
     out = torch.zeros(9, 6, dtype=torch.int32)
     others["all_counts"][1, 1](out)
@@ -249,3 +342,16 @@ def test_fragments_that_do_not_exist_are_refused(monkeypatch):
     for kind in ("half", "float, nvcuda::wmma::row_major", "int, nvcuda::wmma::row_major"):
         with pytest.raises(CompileError, match="wmma has no fragment of this use, shape, type and layout"):
             compile_kernel(source % (use + kind), "k")
+
+
+@pytest.mark.parametrize(
+    ("ptx", "says"),
+    [
+        ("wmma.load.a.sync.row.m16n16k16.f16 {%0}, [%1];", "no such combination of modifiers"),
+        ("wmma.load.a.sync.aligned.row.m8n8k4.f64 %0, [%1];", "operand 1 is not a vector of registers"),
+        ("wmma.mma.sync.aligned.row.col.m8n8k4.rz.f64.f64.f64.f64 {%0, %0}, {%0}, {%0}, {%0, %0};", "`.rz`"),
+    ],
+)
+def test_other_ptx_is_refused(ptx, says):
+    with pytest.raises(TranslationError, match=says):
+        translate(f'__global__ void k(double* p) {{ double x = 1; asm volatile("{ptx}" : "+d"(x) : "l"(p)); }}')

@@ -6,7 +6,7 @@
 #define __CUDA_MMA_H__  // by which sources ask whether this header was included
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
-#include "cuda_on_cpu/ptx/fragments.h"
+#include "cuda_on_cpu/ptx/wmma.h"
 
 namespace nvcuda {
 namespace wmma {
@@ -35,18 +35,6 @@ enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
 
 namespace cuda_on_cpu {
 
-// In memory: `columns` if elements of a column are neighbours.
-struct Tile {
-    enum Use : uint8_t { a, b, c } use;
-    uint8_t m, n;
-    uint16_t k;
-    ptx::Type type;
-    uint16_t held;  // elements of a lane, some of them twice
-};
-// In runtime/fragments.cpp: a lane's part of a tile between memory and its fragment's array `x`.
-void load_fragment(const Tile& tile, void* x, const void* from, unsigned int stride, bool columns, const char* name);
-void store_fragment(const Tile& tile, const void* x, void* to, unsigned int stride, bool columns, const char* name);
-
 // How an element type of wmma is stored: its kind, the type of `x`, and how many elements fit into one of these.
 template <ptx::Type is, class T, unsigned int fit = 1>
 struct StoredAs {
@@ -69,37 +57,18 @@ template <> struct Stored<nvcuda::wmma::experimental::precision::s4> : StoredAs<
 template <> struct Stored<nvcuda::wmma::experimental::precision::u4> : StoredAs<ptx::Type::u4, unsigned int, 8> {};
 template <> struct Stored<nvcuda::wmma::experimental::precision::b1> : StoredAs<ptx::Type::b1, unsigned int, 32> {};
 
+template <class Use>
+constexpr Tile::Use use_of = std::is_same_v<Use, nvcuda::wmma::matrix_a>   ? Tile::a
+                             : std::is_same_v<Use, nvcuda::wmma::matrix_b> ? Tile::b
+                                                                           : Tile::c;
+
 // The fragments that there are.
 template <class Use, class Layout>
 constexpr bool is_fragment(ptx::Type type, int m, int n, int k) {
-    using namespace nvcuda::wmma;
-    using ptx::Type;
-    constexpr bool sum = std::is_same_v<Use, accumulator>, rows = std::is_same_v<Layout, row_major>;
-    constexpr bool columns = std::is_same_v<Layout, col_major>;
-    if (sum ? !std::is_void_v<Layout> : !rows && !columns) return false;
-    const bool large = k == 16 && ((m == 16 && n == 16) || (m == 32 && n == 8) || (m == 8 && n == 32));
-    const bool tf32 = k == 8 && m == 16 && n == 16, small = m == 8 && n == 8;
-    switch (type) {
-        case Type::f16: return large;
-        case Type::bf16: case Type::s8: case Type::u8: return large && !sum;
-        case Type::f32: return (large || tf32) && sum;
-        case Type::tf32: return tf32 && !sum;
-        case Type::f64: return small && k == 4;
-        case Type::s32: return (large || (small && (k == 32 || k == 128))) && sum;
-        case Type::s4: case Type::u4: return small && k == 32 && (std::is_same_v<Use, matrix_a> ? rows : columns);
-        case Type::b1: return small && k == 128 && (std::is_same_v<Use, matrix_a> ? rows : columns);
-        default: return false;
-    }
-}
-
-template <class Use, int m, int n, int k, class T>
-constexpr Tile tile_of() {
-    using namespace nvcuda::wmma;
-    constexpr bool is_a = std::is_same_v<Use, matrix_a>, is_b = std::is_same_v<Use, matrix_b>;
-    constexpr int elements = is_a ? m * k : is_b ? k * n : m * n;
-    // As on the first GPUs with tensor cores, each lane has 16 elements of half, some of them more than once.
-    constexpr int held = std::is_same_v<T, __half> && (is_a || is_b) ? 16 : elements / 32;
-    return {is_a ? Tile::a : is_b ? Tile::b : Tile::c, m, n, k, Stored<T>::kind, held};
+    constexpr bool rows = std::is_same_v<Layout, nvcuda::wmma::row_major>;
+    constexpr bool columns = std::is_same_v<Layout, nvcuda::wmma::col_major>;
+    if (use_of<Use> == Tile::c ? !std::is_void_v<Layout> : !rows && !columns) return false;
+    return is_tile(use_of<Use>, type, m, n, k, columns);
 }
 
 }  // namespace cuda_on_cpu
@@ -113,7 +82,8 @@ class fragment {
                   "wmma has no fragment of this use, shape, type and layout");
 
 public:
-    static constexpr ::cuda_on_cpu::Tile cuda_on_cpu_tile = ::cuda_on_cpu::tile_of<Use, m, n, k, T>();
+    static constexpr ::cuda_on_cpu::Tile cuda_on_cpu_tile =
+        ::cuda_on_cpu::tile_of(::cuda_on_cpu::use_of<Use>, ::cuda_on_cpu::Stored<T>::kind, m, n, k);
     enum { num_elements = cuda_on_cpu_tile.held, num_storage_elements = num_elements / ::cuda_on_cpu::Stored<T>::packed };
     typedef T element_type;
     typedef typename ::cuda_on_cpu::Stored<T>::type storage_element_type;
@@ -155,10 +125,8 @@ __forceinline__ void mma_sync(fragment<accumulator, m, n, k, D>& d, const fragme
     constexpr ptx::Type of_d = Stored<D>::kind, of_a = Stored<AB>::kind, of_c = Stored<C>::kind;
     static_assert(of_a == ptx::Type::f16 || of_c == of_d, "c has another type than d");
     static_assert(of_a != ptx::Type::b1, "fragments of single bits are multiplied by bmma_sync");
-    // nvcc makes steps of 4 of a product of tf32.
-    static constexpr ptx::Product plain{m, n, k, of_d, of_a, of_a, of_c, false, false, false, false, false,
-                                        of_a == ptx::Type::tf32 ? 4 : 0};
-    static constexpr ptx::Product saturated{m, n, k, of_d, of_a, of_a, of_c, true};
+    static constexpr ptx::Product plain = product_of_tiles(m, n, k, of_d, of_a, of_c);
+    static constexpr ptx::Product saturated = product_of_tiles(m, n, k, of_d, of_a, of_c, true);
     multiply(satf && !is_float(of_a) ? saturated : plain, d.x, a.x, b.x, c.x, "wmma::mma_sync");
 }
 
@@ -168,8 +136,9 @@ __forceinline__ void bmma_sync(fragment<accumulator, 8, 8, 128, int>& d,
                                const fragment<accumulator, 8, 8, 128, int>& c, experimental::bmmaBitOp op = experimental::bmmaBitOpXOR,
                                experimental::bmmaAccumulateOp = experimental::bmmaAccumulateOpPOPC) {
     using ::cuda_on_cpu::ptx::Type;
-    static constexpr ::cuda_on_cpu::ptx::Product by_xor{8, 8, 128, Type::s32, Type::b1, Type::b1, Type::s32};
-    static constexpr ::cuda_on_cpu::ptx::Product by_and{8, 8, 128, Type::s32, Type::b1, Type::b1, Type::s32, false, true};
+    static constexpr auto by_xor = ::cuda_on_cpu::product_of_tiles(8, 8, 128, Type::s32, Type::b1, Type::s32);
+    static constexpr auto by_and =
+        ::cuda_on_cpu::product_of_tiles(8, 8, 128, Type::s32, Type::b1, Type::s32, false, true);
     ::cuda_on_cpu::multiply(op == experimental::bmmaBitOpAND ? by_and : by_xor, d.x, a.x, b.x, c.x, "wmma::bmma_sync");
 }
 

@@ -73,7 +73,7 @@ def _table():
 _TABLE = _table()
 
 # What exists, but not here: the word that begins its name, and what it needs.
-_ON_HOPPER = """wgmma.mma_async.sp multimem tensormap tex tld4 txq suq sust suld st.bulk wmma mma.sp stacksave
+_ON_HOPPER = """wgmma.mma_async.sp multimem tensormap tex tld4 txq suq sust suld st.bulk mma.sp stacksave
 stackrestore alloca call ret cvta.param ld.param""".split()
 _ON_BLACKWELL = """tcgen05 clusterlaunchcontrol add.f32x2 mul.f32x2 fma.rn.f32x2 ld.global.v8 st.global.v8""".split()
 

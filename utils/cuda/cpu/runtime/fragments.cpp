@@ -1,4 +1,4 @@
-// wmma's loads and stores (include/mma.h): each lane moves its own elements.
+// wmma's loads and stores (include/mma.h, and inline PTX): each lane moves its own elements.
 //
 // What a trace sees is what nvcc makes of them for sm_80 and later, read from its machine code: elements that are
 // neighbours in memory and in the fragment make one access. Numbers of 16 bits whose neighbours in memory are in
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mma.h"
+#include "cuda_on_cpu/ptx/wmma.h"
 #include "runtime.h"
 #include "../trace/trace.h"
 

@@ -1,11 +1,10 @@
 // Which lane holds which element, for Python (cpu/fragments.py): from the tables that the products use.
 #include "cuda_on_cpu/ptx/mma.h"
+#include "cuda_on_cpu/ptx/wmma.h"
 #include "held.h"
-#include "mma.h"
 #include "runtime.h"
 
 using namespace cuda_on_cpu;
-using namespace nvcuda::wmma;
 
 struct Asked {  // cpu/fragments.py makes it
     uint32_t m, n, k, d, a, b, c, quads, a_columns, b_rows;
@@ -23,10 +22,7 @@ extern "C" bool cuda_on_cpu_is_product(const Asked* asked, bool of_wmma) {
         return p.quads ? p.m == 8 && p.n == 8 && p.k == 4 && p.a == ptx::Type::f16 && p.b == p.a
                        : ptx::has_shape(p.a, p.d, p.m, p.n, p.k) && ptx::are_mixed(p.a, p.b) &&
                              (p.c == p.d || (p.a == ptx::Type::f16 && is_float(p.c)));
-    return p.a == p.b && is_fragment<matrix_a, row_major>(p.a, p.m, p.n, p.k) &&
-           is_fragment<accumulator, void>(p.d, p.m, p.n, p.k) && is_fragment<accumulator, void>(p.c, p.m, p.n, p.k) &&
-           (p.a == ptx::Type::f16 || p.c == p.d) && is_float(p.a) == is_float(p.d) &&
-           (p.a == ptx::Type::f64) == (p.d == ptx::Type::f64) && (p.a == ptx::Type::f16 || p.d != ptx::Type::f16);
+    return is_product_of_tiles(p);
 }
 
 // Writes {lane, element, row, column} for each element that a lane holds of operand 'a', 'b', 'c' or 'd', in its own

@@ -129,7 +129,9 @@ class Products:
     @property
     def notes(self):
         order = (
-            "x[0], x[1], ... of its fragment" if "wmma" in self.fragments.name else "its registers, as PTX counts them"
+            "x[0], x[1], ... of its fragment"
+            if "wmma::" in self.fragments.name
+            else "its registers, as PTX counts them"
         )
         found = [f"T5 is lane 5. Below it: which elements of {order}."]
         if self.fragments.quads:

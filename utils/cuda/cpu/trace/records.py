@@ -110,7 +110,7 @@ class Site(Place):
 class Product(Place):
     """A product of tensor cores in the compiled code, and the warp that computed it first."""
 
-    name: str  # mma.sync, wmma::mma_sync
+    name: str  # mma.sync, wmma::mma_sync, wmma.mma.sync
     product: tuple  # as `utils.cuda.cpu.fragments.of_product` takes it
     count: int  # how often warps did it
     block: tuple = (0, 0, 0)

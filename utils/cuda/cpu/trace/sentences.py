@@ -196,10 +196,10 @@ def _missing_coordinate(p):
 
 
 def _divergent_barrier(p):
-    plain = p.text in _PTX or (p.text or "").startswith(("bar.", "barrier."))
+    plain = p.text in _PTX or (p.text or "").startswith(("bar.", "barrier.", "wmma."))
     other, barrier = p.other, p.text if plain else f"{p.text or '__syncthreads'}()"
     of_cluster = "cluster" in barrier
-    of_warp = p.text in _PTX or (p.text or "").startswith("wmma::")
+    of_warp = p.text in _PTX or (p.text or "").startswith(("wmma::", "wmma."))
     if of_warp and p.index is not None:
         message = f"{thread_of(p)} calls {barrier}, but its warp has only {counted(p.index, 'lane')}{at(p)}"
         return message, "It takes all 32 lanes: launch blocks whose number of threads is a multiple of 32."
@@ -267,7 +267,7 @@ def _unwritten(p):
 
 def _misaligned(p):
     if p.text:
-        if p.text.startswith("calls wmma::"):
+        if p.text.startswith(("calls wmma::", "calls wmma.")):
             hint = "Give the rows that much padding in memory, or copy the tile to such rows."
             return f"{thread_of(p)} {p.text}{at(p)}", hint
         return about_box(p)

@@ -13,3 +13,4 @@
 #include "ptx/tensors.h"
 #include "ptx/warps.h"
 #include "ptx/wgmma.h"
+#include "ptx/wmma.h"
