@@ -6,10 +6,11 @@ import re
 import pandas as pd
 
 from utils.cuda.common.lexer import lines_of
+from utils.cuda.cpu.fragments import TYPES
 from utils.cuda.cpu.trace.records import accesses
 from utils.cuda.cpu.trace.words import counted, shorten
 
-__all__ = ["as_html", "as_text", "requests"]
+__all__ = ["as_html", "as_text", "units", "requests"]
 
 _COLUMNS = ["line", "source", "space", "op", "bytes", "requests", "sectors"]
 _COLUMNS += ["sectors_per_request", "wavefronts", "bank_conflicts"]
@@ -35,6 +36,22 @@ def requests(sites) -> pd.DataFrame:
         rows.append({**access, **total, "sectors_per_request": each})
     table = pd.DataFrame(rows, columns=_COLUMNS)
     return table.astype({"line": int, "bytes": int, "sectors_per_request": float} | dict.fromkeys(_COUNTED, int))
+
+
+def units(recorded) -> pd.DataFrame:
+    """The table of a `Recorded`; `Trace.units` describes it."""
+    rows = {}
+    for use in [*recorded.products, *recorded.units]:
+        name = use.name
+        if use.product:
+            m, n, k, *types = use.product[:7]
+            name += f" m{m}n{n}k{k} " + " ".join(TYPES[number] for number in types)
+        key = (use.line or 0, use.source, getattr(use, "unit", "tensor"), name)
+        instructions, sectors = rows.get(key, (0, 0))
+        rows[key] = instructions + use.instructions, sectors + getattr(use, "sectors", 0)
+    rows = sorted(((*key, *counts) for key, counts in rows.items()), key=lambda row: row[0])
+    table = pd.DataFrame(rows, columns=["line", "source", "unit", "instruction", "instructions", "sectors"])
+    return table.astype(dict.fromkeys(["line", "instructions", "sectors"], int))
 
 
 def as_text(trace) -> str:
