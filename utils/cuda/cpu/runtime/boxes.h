@@ -54,39 +54,34 @@ inline uint32_t swizzled(uint32_t address, int swizzle) {
     return swizzle ? address ^ ((address >> 7 & ((1u << swizzle) - 1)) << 4) : address;
 }
 
-// Calls `row(to, from)` for each row of a box. `to` is an address of shared memory, without swizzling; `from` is where the
-// row begins in global memory, inside the tensor's row or not, and 0 if there is no such row. `at` is the box's first
-// element, by dimension; coordinates may be negative.
-template <class Row>
-void each_row(const TensorMap& map, const int32_t* at, uint32_t to, Row row) {
-    for (uint32_t r = 0, rows = uint32_t(map.rows()); r < rows; r++, to += map.row_bytes()) {
-        uint64_t from = map.address + int64_t(at[0]) * map.element();
-        bool inside = true;
-        uint32_t rest = r;
-        for (int d = 1; d < map.rank; d++) {
-            const int64_t index = int64_t(at[d]) + int64_t(rest % map.count(d)) * map.step(d);
-            rest /= map.count(d);
-            inside = inside && index >= 0 && index <= int64_t(map.last[d]);
-            from += uint64_t(index) * map.strides[d - 1];
-        }
-        row(to, inside ? from : 0);
-    }
-}
-
-// Calls `run(to, from, bytes)` for the parts of each row, without swizzling: `from` is 0 for elements outside the tensor.
+// Calls `run(to, from, bytes)` for the parts of each row of a box: `to` is an address of shared memory, without swizzling,
+// and `from` one of global memory, 0 for elements outside the tensor. `at` is the box's first element, by dimension;
+// coordinates may be negative.
 template <class Run>
-void each_run(const TensorMap& map, const int32_t* at, uint32_t shared, Run run) {
+void each_run(const TensorMap& map, const int32_t* at, uint32_t to, Run run) {
     const uint32_t whole = map.row_bytes(), element = map.element();
     const int64_t first = at[0], size = int64_t(map.last[0]) + 1;
     // Of each row, the elements [begin, end) are inside the tensor along the first dimension.
     const int64_t begin = std::clamp<int64_t>(-first, 0, map.box[0]);
     const int64_t end = std::clamp<int64_t>(size - first, begin, map.box[0]);
-    each_row(map, at, shared, [&](uint32_t to, uint64_t from) {
-        if (!from || begin == end) return run(to, 0, whole);
+    for (uint32_t r = 0, rows = uint32_t(map.rows()); r < rows; r++, to += whole) {
+        uint64_t base = map.address;
+        bool inside = begin < end;
+        uint32_t rest = r;
+        for (int d = 1; d < map.rank; d++) {
+            const int64_t index = int64_t(at[d]) + int64_t(rest % map.count(d)) * map.step(d);
+            rest /= map.count(d);
+            inside = inside && index >= 0 && index <= int64_t(map.last[d]);
+            base += uint64_t(index) * map.strides[d - 1];
+        }
+        if (!inside) {
+            run(to, 0, whole);
+            continue;
+        }
         if (begin) run(to, 0, begin * element);
-        run(to + begin * element, from + begin * element, (end - begin) * element);
+        run(to + begin * element, base + uint64_t(first + begin) * element, (end - begin) * element);
         if (end < map.box[0]) run(to + end * element, 0, (map.box[0] - end) * element);
-    });
+    }
 }
 
 // The same for runs of bytes that are neighbours on both sides, where a swizzle has put them.

@@ -35,7 +35,7 @@ void Units::copied(const char* name, uintptr_t code, uint64_t sectors) {
 }
 
 // The copy engine splits what it moves at multiples of 128 bytes of shared memory, and each part at those of global
-// memory. Loads to several blocks take a whole line of four sectors instead of three.
+// memory. A load for several blocks takes two sectors at least.
 struct Sectors {
     uint64_t shift;  // added to addresses of global memory
     bool multicast = false;
@@ -46,7 +46,7 @@ struct Sectors {
         while (bytes) {
             const uint32_t part = std::min({bytes, 128 - shared % 128, uint32_t(128 - global % 128)});
             const uint64_t sectors = (global + part - 1) / 32 - global / 32 + 1;
-            count += multicast && sectors == 3 ? 4 : sectors;
+            count += multicast && sectors == 1 ? 2 : sectors;
             shared += part, global += part, bytes -= part;
         }
     }
@@ -75,14 +75,10 @@ void trace_box_copied(Trace& t, Block& b, const TensorMap& map, const int32_t* a
                       unsigned int mask, const char* name, const void* code) {
     Sectors sectors{shift_of(t, b, map.address), mask != 0};
     const auto offset = static_cast<const unsigned char*>(shared) - b.arena.get();
-    // What is outside the tensor is read like the rest, and replaced; but it is not written.
-    if (shared && loads)
-        each_row(map, at, uint32_t(offset), [&](uint32_t to, uint64_t from) {
-            sectors.run(to, from ? from : -sectors.shift, map.row_bytes());
-        });
-    else if (shared)
-        each_run(map, at, uint32_t(offset), [&](uint32_t to, uint64_t from, uint32_t bytes) {
-            if (from) sectors.run(to, from, bytes);
+    // What is outside the tensor is not written, but a load counts it like memory that begins with a sector.
+    if (shared)
+        each_run(map, at, uint32_t(offset), [&](uint32_t place, uint64_t global, uint32_t bytes) {
+            if (loads || global) sectors.run(place, global ? global : -sectors.shift, bytes);
         });
     t.units.copied(name, reinterpret_cast<uintptr_t>(code), blocks_in(mask) * sectors.count);
 }
