@@ -171,7 +171,7 @@ __global__ void apart(const int* x, int* out) {
 }
 
 // Barrier 0 is that of __syncthreads, between its phases with a number of threads: one warp arrives, the others wait.
-__global__ void barrier_zero(const int* x, int* out) {
+__global__ void barrier_zero(const int* x, int* out, bool mix) {
     __shared__ int a[32];
     const int t = threadIdx.x;
     for (int k = 0; k < 2; k++) {
@@ -183,7 +183,7 @@ __global__ void barrier_zero(const int* x, int* out) {
             out[96 * k + t] = a[t % 32];
         }
         sync(1, 96);
-        if (t < 32) asm volatile("bar.sync 0;" ::: "memory");
+        if (t < 32 && mix) asm volatile("bar.sync 0;" ::: "memory");
         else __syncthreads();
     }
     out[192 + t] = __syncthreads_count(t < 50);
@@ -285,9 +285,12 @@ def test_the_lanes_of_a_warp_wait_at_one_instruction(kernels):
 
 def test_barrier_0_is_that_of_syncthreads(kernels):
     x = integers(32, below=1000)
-    out = _result(kernels, "barrier_zero", 96, x, empty(3, 96, dtype=torch.int32))
-    assert torch.equal(out[:2, 32:], torch.stack([x, x + 1]).repeat(1, 2))
-    assert set(out[2].tolist()) == {50}
+    for mix in (False, True):
+        out = empty(3, 96, dtype=torch.int32)
+        kernels["barrier_zero"][1, 96](x, out, mix)
+        assert torch.equal(out[:2, 32:], torch.stack([x, x + 1]).repeat(1, 2))
+        assert set(out[2].tolist()) == {50}
+    _result(kernels, "barrier_zero", 96, x, out, False)
 
 
 def test_a_barrier_for_all_opens_when_only_threads_that_have_ended_are_missing(kernels):
