@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
     if (!strcmp(what, "throw")) throw std::runtime_error("out of cheese");
     int n = 1000, *x;
     cudaMalloc(&x, n * sizeof(int));
+    for (int i = 0; i < 3 && !strcmp(what, "shift"); i++) shift<<<1, 1>>>(x, 40 + i);
     fill<<<(n + 255) / 256, 256>>>(!strcmp(what, "fault") ? nullptr : x, n);
     cudaDeviceSynchronize();
     printf("%d\n", sum(x, n));
@@ -52,6 +53,7 @@ __global__ void fill(int* x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) x[i] = factor;
 }
+__global__ void shift(int* x, int by) { *x = FACTOR << by; }
 """,
     "include/plain.h": 'static int plain() { unsigned lo; __asm__("" : "=r"(lo) : "0"(5)); return lo; }\n',
     "sum.cpp": '#include <cuda_runtime.h>\n#include <vector>\nextern "C" int add(int, int);\n'
@@ -97,6 +99,7 @@ def test_arguments_input_and_output_are_passed_on(folder):
         ("exit", 7, ""),
         ("abort", 134, "was ended by SIGABRT"),
         ("throw", 134, "out of cheese"),
+        ("shift", 0, r"^kernels\.cuh, line 9: warning: thread .* of shift shifts a number of 32 bits by 40: [^\n]*\n$"),
         ("fault", 134, r"illegal memory access.*thread \(0, 0, 0\) of block \(\d, 0, 0\) of fill"),
     ],
 )

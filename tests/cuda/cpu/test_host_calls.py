@@ -41,6 +41,7 @@ int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
     case 11: for (volatile int turn = 0;; turn++);
     case 12: __builtin_trap();
     case 13: cudaMemcpy(reinterpret_cast<void*>(i), &i, 8, cudaMemcpyDefault); break;
+    case 15: return INT64_MIN / i;
     case 14: cudaMemset(reinterpret_cast<void*>(i), 0, 8); break;
     }
     return x.numel();
@@ -50,6 +51,7 @@ WRONG = [
     (0, 0, r"host writes memory that is not there \(address \S+\), in its host code"),
     (0, 100_000, "host writes memory that is not there"),
     (1, 0, "host divides a whole number by zero, in its host code"),
+    (15, -1, "host divides the smallest whole number by -1, in its host code"),
     (2, 0, "host needs more stack than there is"),
     (3, 0, "host calls abort, which would end Python"),
     (4, 0, "host calls exit, which would end Python"),

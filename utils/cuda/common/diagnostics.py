@@ -15,7 +15,7 @@ from utils.ground.errors import CourseError
 from utils.ground.system import short_path
 
 __all__ = ["ACCEPTED", "PTXAS", "CompileError", "CompileWarning", "excerpt", "explained", "note_warnings", "refused"]
-__all__ += ["shorten", "show_warnings"]
+__all__ += ["shorten", "show_warnings", "warned_in_cell"]
 
 #: In the log of a text that only the CPU engine rejects.
 ACCEPTED = "NVIDIA's compiler accepts this source: it is the CPU engine that does not compile it."
@@ -257,13 +257,18 @@ def note_warnings(folder, sources):
 
 def show_warnings(folder):
     """Issue a CompileWarning for each that was noted when `folder` was built: the same one once in a cell."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    registry = _shown.setdefault(getattr(shell, "execution_count", None), {})
+    registry = warned_in_cell()
     for which, line, message, shown in json.loads((folder / "warnings.json").read_text()):
         warnings.warn_explicit(f"{message}\n{shown}", CompileWarning, which, line, registry=registry)
 
 
-_shown = {}  # Python's registries of warnings, by the number of the cell that was running
+def warned_in_cell(*about) -> dict:
+    """Python's registry of the warnings about this in the cell that is running, or in the whole program."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return _shown.setdefault((getattr(shell, "execution_count", None), *about), {})
+
+
+_shown = {}  # registries by the number of their cell, and what they are about
 
 
 # ---- errors that no compiler reports --------------------------------------------------------------------------------

@@ -67,7 +67,8 @@ _HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
 # g++ 13's propagation of constants would still treat it as undefined: `found ? sum : 0` would always be 0.
 _SET_LOCALS, _SET_LOCALS_GCC = "-ftrivial-auto-var-init=pattern", "-fno-tree-ccp"
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=bounds,alignment,object-size"]
-# Numbers that C++ leaves undefined. A recording has none of the checks, which would be steps of their own.
+# Numbers that C++ leaves undefined (runtime/numbers.cpp). A recording has none of the checks, which would be steps of
+# their own.
 _NUMBERS = ["-fsanitize=float-cast-overflow,shift-exponent"]
 # Where a source says `volatile`: the lanes of a warp make such accesses in step (runtime/in_step.cpp).
 _IN_STEP_GCC = ["-DCUDA_ON_CPU_IN_STEP", "--param=tsan-distinguish-volatile=1"]
@@ -131,7 +132,7 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     if not traced and any(map(has_local_arrays, sources)):
         flags.append("-DCUDA_ON_CPU_LOCAL_ARRAYS")
     level = _TRACED_FLAGS if traced else _DEVICE_FLAGS if optimized else ["-O0"]
-    flags += recorded_flags(level) if recorded else [*level, *(_NUMBERS if traced else [])]
+    flags += recorded_flags(level) if recorded else [*level, *_NUMBERS]
     if traced or in_step:
         flags += _HOOKS + (_HOOKS_CLANG if is_clang else _HOOKS_GCC)
     if in_step:

@@ -89,6 +89,7 @@ class Module:
         sizes = parameters().decode().split(";")
         self.sizes = [tuple(map(int, entry.split(":"))) for entry in sizes if entry]
         self._dims = ctypes.c_uint * 3
+        self._differences = ctypes.c_int.in_dll(self.library, "cuda_on_cpu_differences")
         self._launch.argtypes = [
             self._dims,
             self._dims,
@@ -123,3 +124,14 @@ class Module:
         error = self._launch(self._dims(*blocks), self._dims(*threads), shared_bytes, cooperative, args)
         if error is not None:
             raise RuntimeError(error.decode(errors="replace"))
+        if self._differences.value:
+            self._show_differences()
+
+    def _show_differences(self):
+        __tracebackhide__ = True
+        from utils.cuda.cpu import differences
+
+        take = self.library.cuda_on_cpu_take_difference
+        take.restype = ctypes.c_char_p
+        while (noted := take()) is not None:
+            differences.show(noted)

@@ -82,6 +82,7 @@ static bool by_host(const char* address, const void* context) {
 }
 
 static std::string what_host_did(int signal, const char* address, const void* context) {
+    if (signal == SIGFPE && quotient_overflows(context)) return "divides the smallest whole number by -1";
     if (signal == SIGFPE) return "divides a whole number by zero";
     if (signal != SIGSEGV && signal != SIGBUS) return "has reached what the compiler took for unreachable";
     const char* stack = stack_of_code(context);
@@ -97,6 +98,7 @@ static std::string what_host_did(int signal, const char* address, const void* co
 
 static void on_fault(int signal, siginfo_t* info, void* context) {
     if (here && is_kernels(context)) {
+        if (signal == SIGFPE && divide_as_gpu(context)) return;
         Worker& w = *block().worker;
         w.fault = signal;
         w.fault_address = static_cast<const char*>(info->si_addr);
@@ -365,15 +367,19 @@ static const char* cuda_error(int fault) {
     return "an illegal memory access was encountered: ";
 }
 
+std::string thread_name(uint3 thread, uint3 block, const char* kernel) {
+    char name[128];
+    snprintf(name, sizeof name, "thread (%u, %u, %u) of block (%u, %u, %u) of ", thread.x, thread.y, thread.z, block.x,
+             block.y, block.z);
+    return std::string(name) + kernel;
+}
+
 std::string fault_message(const char* kernel, const Worker& w) {
     if (w.fault == too_much_shared) return std::string(kernel) + " " + what_ended_it(w);
-    const Block& b = block();
-    char who[256];
-    snprintf(who, sizeof who, "thread (%u, %u, %u) of block (%u, %u, %u) of ", b.thread.x, b.thread.y, b.thread.z,
-             b.block.x, b.block.y, b.block.z);
+    const std::string who = thread_name(block().thread, block().block, kernel);
     std::string place;
     if (w.fault == assertion) place = std::string(" (") + w.fault_file + ", line " + std::to_string(w.fault_line) + ")";
-    return std::string("CUDA error: ") + cuda_error(w.fault) + who + kernel + " " + what_ended_it(w) + place;
+    return std::string("CUDA error: ") + cuda_error(w.fault) + who + " " + what_ended_it(w) + place;
 }
 
 // Around a module's variables (launch.h).

@@ -19,7 +19,7 @@
 
 namespace cuda_on_cpu {
 
-thread_local Position* here CUDA_ON_CPU_FAST_TLS = nullptr;
+__thread Position* here CUDA_ON_CPU_FAST_TLS = nullptr;
 
 // ---- stacks, and switching between them -----------------------------------------------------------------------------
 

@@ -118,6 +118,7 @@ struct Grid {
     std::vector<std::pair<uint64_t, std::string>> printed;  // by block
     size_t printed_bytes = 0, left_out = 0;                 // all of that, and what was too much
     std::string fault;                                      // the message about the first
+    std::optional<Difference> difference;                   // of the block with the lowest number
     dim3 wanted_cluster{0, 0, 0};                           // of a kernel whose blocks find that they need clusters
     std::atomic<unsigned int> at_grid{0}, ended{0};         // blocks, at a barrier of the grid
 
@@ -310,6 +311,7 @@ void Grid::serve(uint64_t index, std::barrier<>* meeting) {
     w->cooperative = meeting;
     w->launch = &launch;
     w->fault = no_fault;
+    w->difference.reset();
     w->cpu_thread = pthread_self();
     {
         AtWork registered(*w);
@@ -320,6 +322,8 @@ void Grid::serve(uint64_t index, std::barrier<>* meeting) {
         else
             run_in_turn(*w);
     }
+    if (std::lock_guard lock(output_mutex); w->difference)
+        if (!difference || w->difference->block_number < difference->block_number) difference.swap(w->difference);
     signal_stack.reset();  // before another thread may get this worker's
     give_back(std::move(w));
 }
@@ -380,8 +384,9 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         printf("(%s has printed %zu bytes more, which are left out)\n", name, grid.left_out);
     if (!grid.printed.empty() || grid.left_out) fflush(stdout);
     const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: reported once
-    if (!grid.fault.empty()) throw std::runtime_error(grid.fault);
-    if (!damage.empty()) throw std::runtime_error(damage);
+    const std::string error = grid.fault.empty() ? damage : grid.fault;
+    if (!error.empty()) throw std::runtime_error(grid.difference ? error + also(name, *grid.difference) : error);
+    if (grid.difference) note(name, *grid.difference);
 }
 
 }  // namespace cuda_on_cpu

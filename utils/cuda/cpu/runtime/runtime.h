@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -97,6 +98,15 @@ enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, as
              no_room = -13, wrong_barrier = -14,
              lacks_arrivals = -15, wrong_registers = -16, wrong_cluster = -17, wrong_product = -18 };
 
+// A number that a GPU computes differently (numbers.cpp), and which thread computed it, where.
+struct Difference {
+    uint64_t block_number;
+    uint3 thread, block;
+    std::string what;
+    const char* file;
+    uint32_t line;
+};
+
 // What one thread of the CPU needs to run blocks. Kept for the next launch, since the stacks are worth keeping.
 struct Worker {
     void (*run_threads)(void*);
@@ -111,6 +121,7 @@ struct Worker {
     const Launch* launch = nullptr;
     std::string printed;  // by the block that runs
     size_t left_out = 0;  // bytes of what it printed
+    std::optional<Difference> difference;  // the first of this launch
 
     // The learner's own code runs, which may be left at any point; within the runtime's functions it is 0.
     volatile sig_atomic_t in_kernel = 0;
@@ -251,11 +262,21 @@ struct AtWork {  // while one of these lives, its worker hears of an interruptio
     explicit AtWork(Worker& w);
     ~AtWork();
 };
+std::string thread_name(uint3 thread, uint3 block, const char* kernel);  // 'thread (0, 0, 0) of ...'
 std::string what_ended_it(const Worker& w);  // what the thread did, as in "divides a whole number by zero"
 std::string fault_message(const char* kernel, const Worker& w);  // the whole sentence, which begins as CUDA's own does
 bool find_tensor(const void* address, Place& found);  // or allocation that holds it or is beside it, where guarded
 std::string freed_memory(const void* address);  // 'memory that was freed: ...', empty for any other address
 std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
+
+// ---- numbers.cpp
+void note(const char* kernel, const Difference& found);  // Python warns of it
+std::string also(const char* kernel, const Difference& found);  // for the message of a fault, perhaps its consequence
+extern bool warns_on_stderr;  // in a whole program
+
+// ---- division.cpp
+bool quotient_overflows(const void* context);  // of the signal that a division has raised: it was not by zero
+bool divide_as_gpu(void* context);  // then goes on behind it; false for any other division
 
 // ---- host_call.cpp
 bool in_host_call();                     // this CPU thread runs an extension's function, and no kernel

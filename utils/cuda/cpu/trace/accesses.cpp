@@ -15,7 +15,7 @@
 
 namespace cuda_on_cpu {
 
-thread_local Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
+__thread Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
 
 void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, bool is_struct,
                    const Copy* copy) {

@@ -4,11 +4,10 @@
 // Their names and arguments are the interface between the compilers and their sanitizers' runtimes (compiler-rt), which
 // are not linked here.
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
-#include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "state.h"
+#include "../runtime/ubsan.h"
 
 using namespace cuda_on_cpu;
 
@@ -107,86 +106,9 @@ ATOMIC_HOOKS(32, uint32_t)
 ATOMIC_HOOKS(64, uint64_t)
 void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-}
-
-// A conversion to an integer that C++ leaves undefined, as text: here, and on a GPU, which clamps to the range of the 32
-// or 64 bits to which it converts, and has its own values for NaN (PTX ISA, "cvt").
-namespace {
-struct Converted {
-    std::string from, here, on_gpu;
-
-    Converted(double x, bool is_double, unsigned int bits, bool is_signed) {
-        char text[32];
-        snprintf(text, sizeof text, "%.9g", x);
-        from = text;
-        const bool wide = bits == 64;
-        if (is_signed) {
-            int64_t least = wide ? INT64_MIN : INT32_MIN, most = wide ? INT64_MAX : INT32_MAX;
-            int64_t gpu = x != x ? (wide || is_double ? least : 0) : x <= double(least) ? least
-                        : x >= double(most) ? most : int64_t(x);
-            int64_t cpu = wide ? int64_t(x) : int32_t(x);
-            here = std::to_string(cut(cpu, bits));
-            on_gpu = std::to_string(cut(gpu, bits));
-        } else {
-            uint64_t most = wide ? UINT64_MAX : UINT32_MAX, half = wide ? uint64_t(1) << 63 : uint64_t(1) << 31;
-            uint64_t gpu = x != x ? (wide || is_double ? half : 0) : x <= 0 ? 0 : x >= double(most) ? most : uint64_t(x);
-            uint64_t cpu = wide ? uint64_t(x) : bits == 32 ? uint32_t(x) : uint64_t(int32_t(x));
-            uint64_t mask = wide ? most : (uint64_t(1) << bits) - 1;
-            here = std::to_string(cpu & mask);
-            on_gpu = std::to_string(gpu & mask);
-        }
-    }
-
-    static int64_t cut(int64_t value, unsigned int bits) { return int64_t(uint64_t(value) << (64 - bits)) >> (64 - bits); }
-};
-}
-
-extern "C" {
-
-// What a failed check says about itself.
-struct UbsanPlace { const char* file; uint32_t line, column; };
-struct UbsanType { uint16_t kind, info; char name[1]; };
-struct UbsanIndex { UbsanPlace place; UbsanType *array, *index; };
-struct UbsanConversion { UbsanPlace place; UbsanType *from, *to; };
-struct UbsanShift { UbsanPlace place; UbsanType *value, *by; };
-struct UbsanPointer { UbsanPlace place; UbsanType* type; unsigned char log_alignment, kind; };
-
-static std::string plain_name(const UbsanType* type) {
-    std::string name = type->name;
-    name.erase(std::remove(name.begin(), name.end(), '\''), name.end());
-    return name;
-}
 void __ubsan_handle_out_of_bounds(UbsanIndex* data, uintptr_t index) {
-    bool is_signed = data->index->info & 1;
-    unsigned int bits = 1u << (data->index->info >> 1);
-    int64_t value = int64_t(index);
-    if (bits < 64 && is_signed) value = value << (64 - bits) >> (64 - bits);
-    if (tracing && bits <= 64) tracing->outside_array(data->array->name, value, CODE);
-}
-// -fsanitize=float-cast-overflow also checks what a processor and a GPU convert alike.
-void __ubsan_handle_float_cast_overflow(UbsanConversion* data, uintptr_t bits) {
-    if (!tracing || data->from->info > 64 || data->to->info >> 1 > 6) return;
-    float single;
-    double value;
-    if (data->from->info == 32) {
-        memcpy(&single, &bits, sizeof single);
-        value = single;
-    } else {
-        memcpy(&value, &bits, sizeof value);
-    }
-    const Converted converted(value, data->from->info == 64, 1 << (data->to->info >> 1), data->to->info & 1);
-    if (converted.here != converted.on_gpu)
-        tracing->undefined("converts " + converted.from + " to " + plain_name(data->to) + ": a GPU gives " +
-                           converted.on_gpu + ", and the CPU " + converted.here, CODE);
-}
-void __ubsan_handle_shift_out_of_bounds(UbsanShift* data, uintptr_t, uintptr_t by) {
-    unsigned int bits = 1u << (data->value->info >> 1), by_bits = 1u << (data->by->info >> 1);
-    int64_t count = int64_t(by);
-    if (by_bits < 64 && data->by->info & 1) count = count << (64 - by_bits) >> (64 - by_bits);
-    if (tracing)
-        tracing->undefined("shifts a number of " + std::to_string(bits) + " bits by " + std::to_string(count) +
-                           ": a GPU shifts all of them out, and the CPU shifts by " + std::to_string(count & (bits - 1)),
-                           CODE);
+    if (tracing && data->index->bits() <= 64)
+        tracing->outside_array(data->array->name, data->index->value(index), CODE);
 }
 void __ubsan_handle_type_mismatch_v1(UbsanPointer* data, uintptr_t p) {
     size_t needs = size_t(1) << data->log_alignment;

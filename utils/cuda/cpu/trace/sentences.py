@@ -291,10 +291,14 @@ def _misaligned(p):
 
 
 def _undefined(p):
-    hint = "C++ leaves this undefined: shift by less than the number has bits."
-    if p.text.startswith("converts"):
-        hint = "C++ leaves this undefined: bring the number into the type's range first, as with `min` and `max`."
-    return f"{thread_of(p)} {p.text}{at(p)}", hint
+    return f"{thread_of(p)} {p.text}{at(p)}", hint_of_undefined(p.text)
+
+
+def hint_of_undefined(text) -> str:
+    """What to do about a conversion or a shift that the runtime describes so (runtime/numbers.cpp)."""
+    if "converts" in text:
+        return "C++ leaves this undefined: bring the number into the type's range first, as with `min` and `max`."
+    return "C++ leaves this undefined: shift by less than the number has bits."
 
 
 def _runaway(p):

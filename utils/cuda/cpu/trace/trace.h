@@ -9,7 +9,7 @@ namespace cuda_on_cpu {
 
 struct TensorMap;  // runtime/boxes.h
 
-extern thread_local Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; none as a rule
+extern __thread Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; none as a rule
 
 uint64_t trace_pulse(const Trace&);  // changes whenever the kernel has done something
 bool trace_has_code(const Trace&, const void* place);  // of the kernel

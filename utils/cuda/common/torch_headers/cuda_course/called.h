@@ -18,12 +18,9 @@
 
 namespace cuda_course {
 
-struct Stopped {};  // Python's KeyboardInterrupt is set
+struct Stopped {};  // Python's exception is set
 
-inline void check(const char* error) {
-    if (!error) return;
-    if (*error) throw std::runtime_error(error);
-    if (!PyErr_CheckSignals()) return;
+[[noreturn]] inline void leave() {
 #ifdef PYBIND11_VERSION_MAJOR
     throw pybind11::error_already_set();
 #else
@@ -31,7 +28,24 @@ inline void check(const char* error) {
 #endif
 }
 
+inline void check(const char* error) {
+    if (!error) return;
+    if (*error) throw std::runtime_error(error);
+    if (PyErr_CheckSignals()) leave();
+}
+
 #ifdef CUDA_COURSE_GUARDED_CALL
+// What Python is to be warned of after a call.
+inline void show_warnings() {
+    while (const char* text = CUDA_COURSE_TAKE_WARNING()) {
+        PyObject* module = PyImport_ImportModule(CUDA_COURSE_SHOWS_WARNING);
+        PyObject* shown = module ? PyObject_CallMethod(module, "show", "y", text) : nullptr;
+        Py_XDECREF(module);
+        Py_XDECREF(shown);
+        if (!shown) leave();
+    }
+}
+
 template <auto function>
 struct Called;
 
@@ -57,6 +71,7 @@ struct Called<function> {
         };
         check(CUDA_COURSE_GUARDED_CALL(name, reinterpret_cast<const void*>(function),
                                        [](void* data) { (*static_cast<decltype(run)*>(data))(); }, &run));
+        show_warnings();
         if constexpr (!std::is_void_v<R>) return std::move(*result);
     }
 };

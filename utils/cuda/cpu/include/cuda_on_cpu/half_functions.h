@@ -24,6 +24,14 @@ struct alignas(2) HALF {
     template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
     __forceinline__ HALF(T x) : HALF(of(x)) {}
     __forceinline__ operator float() const { return value(); }
+    __forceinline__ operator bool() const { return __x & 0x7fff; }
+    // Not by way of float: a GPU clamps a half to the range of 8 and 16 bits, too.
+#define CONVERTS_TO(T) \
+    operator T() const { return ::cuda_on_cpu::to_integer<T, ::cuda_on_cpu::Rounding::zero>(value()); }
+    CONVERTS_TO(char) CONVERTS_TO(signed char) CONVERTS_TO(short) CONVERTS_TO(int) CONVERTS_TO(long)
+    CONVERTS_TO(unsigned char) CONVERTS_TO(unsigned short) CONVERTS_TO(unsigned int) CONVERTS_TO(unsigned long)
+    CONVERTS_TO(long long) CONVERTS_TO(unsigned long long)
+#undef CONVERTS_TO
 #endif
 
     // What the functions below use: PyTorch compiles extensions without the conversions above, as nvcc's options show.
@@ -217,13 +225,13 @@ IN_PAIRS_2(__hmax_nan, __hmax2_nan)
 
 #ifndef HALF_NO_CONVERSIONS  // of a number of another type: as that type
 template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-__forceinline__ T min(HALF a, T b) { return min((T)a.value(), b); }
+__forceinline__ T min(HALF a, T b) { return min((T)a, b); }
 template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-__forceinline__ T min(T a, HALF b) { return min(a, (T)b.value()); }
+__forceinline__ T min(T a, HALF b) { return min(a, (T)b); }
 template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-__forceinline__ T max(HALF a, T b) { return max((T)a.value(), b); }
+__forceinline__ T max(HALF a, T b) { return max((T)a, b); }
 template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-__forceinline__ T max(T a, HALF b) { return max(a, (T)b.value()); }
+__forceinline__ T max(T a, HALF b) { return max(a, (T)b); }
 #endif
 
 // ---- operators ------------------------------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ struct Position {
     bool watched;          // the runtime wants to know of every thread's end: others wait, or a trace is made
 };
 
-extern thread_local Position* here CUDA_ON_CPU_FAST_TLS;
+// __thread: of a thread_local variable of a library, every use would first ask whether it must be constructed.
+extern __thread Position* here CUDA_ON_CPU_FAST_TLS;
 
 #ifdef CUDA_ON_CPU_TRACE  // reading a place is not an access of the source: the compiler's hooks must not see it
 __attribute__((pure)) uint3 place_of_thread();

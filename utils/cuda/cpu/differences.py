@@ -1,0 +1,29 @@
+"""KernelWarning: a launch on the CPU has computed a number that a GPU computes differently (runtime/numbers.cpp)."""
+
+import warnings
+from pathlib import Path
+
+from utils.cuda.common.diagnostics import excerpt, warned_in_cell
+from utils.cuda.cpu.trace.sentences import hint_of_undefined
+
+__all__ = ["KernelWarning", "show"]
+
+
+class KernelWarning(UserWarning):
+    """The CPU has computed a number that C++ leaves undefined, and a GPU computes another.
+
+    Shown after the launch, for the first such number of the block with the lowest number; `warnings.simplefilter`
+    hides it or makes it an error, as for any warning.
+    """
+
+
+def show(noted):
+    """Issue a KernelWarning for what the runtime has noted: one for a line in a cell, however many launches it has."""
+    __tracebackhide__ = True
+    line, library, file, text = noted.decode(errors="replace").split("\n", 3)
+    source, line, registry = Path(library).with_name("cuda.cu"), int(line), warned_in_cell(library, file)
+    shown = [excerpt(source.read_text(), line, 0)] if file == "cuda_src" and source.exists() else []
+    text = "\n".join([f"{text}.", *shown, f"Hint: {hint_of_undefined(text)}"])
+    if any(key[1:] == (KernelWarning, line) for key in registry):
+        registry[text, KernelWarning, line] = True  # as if it had been shown, too
+    warnings.warn_explicit(text, KernelWarning, file, line, registry=registry)
