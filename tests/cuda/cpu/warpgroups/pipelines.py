@@ -109,7 +109,7 @@ __global__ void alternate(const bf16* a, const bf16* b, float* d, int k) {
 TOGETHER = (
     HELPERS
     + r"""
-enum { a_warp_is_absent, a_warp_has_ended, other_descriptor, other_scale, far_away, base_offset };
+enum { a_warp_is_absent, a_warp_has_ended, other_descriptor, other_scale, far_away };
 template <int mistake>
 __global__ void together(float* d, int odd) {
     __shared__ alignas(1024) bf16 tiles_a[64 * 64], tiles_b[8 * 64];
@@ -122,7 +122,6 @@ __global__ void together(float* d, int odd) {
     float sums[4] = {};
     unsigned long long a = tile(tiles_a) + (mistake == other_descriptor && last ? 2 : 0);
     if (mistake == far_away && odd) a |= 0x3fffull << 32;
-    if (mistake == base_offset && odd) a |= 1ull << 49;
     fence();
     if (mistake == other_scale && last) multiply<0>(sums, a, tile(tiles_b));
     else if (mistake != a_warp_is_absent || !last) multiply<1>(sums, a, tile(tiles_b));

@@ -121,8 +121,8 @@ def in_registers(rows):
     return words[thread // 32 * 16 + thread % 32 // 4 + i % 2 * 8, thread % 4 + i // 2 * 4].contiguous()
 
 
-def product(one, a, b, c, adds=True, modes=("128B", "128B"), start=0, gap=0):
-    """d = a @ b + c, of 64 x n, in float64 or int64."""
+def product(one, a, b, c, adds=True, modes=("128B", "128B"), start=0, gap=0, shift=0):
+    """d = a @ b + c, of 64 x n, in float64 or int64. The tiles begin `shift` bytes after a multiple of 1024."""
     image = np.full(2816 * 16, 0xFF, np.uint8)
     at, descriptors = 0, []
     for rows, kind, across, mode in ((a, one.a, one.across[0], modes[0]), (b.T, one.b, one.across[1], modes[1])):
@@ -131,9 +131,10 @@ def product(one, a, b, c, adds=True, modes=("128B", "128B"), start=0, gap=0):
             bytes_, leading, stride = tiles.mn_major(np.ascontiguousarray(matrix), mode)
         else:
             bytes_, leading, stride = tiles.k_major(lines(rows, kind), mode, start, gap)
-        image[at : at + len(bytes_)] = bytes_
-        descriptors.append(tiles.descriptor(at + (0 if across else start), leading, stride, mode))
-        at = -(-(at + len(bytes_)) // 1024) * 1024
+        image[at + shift : at + shift + len(bytes_)] = bytes_
+        first = at + shift + (0 if across else start)
+        descriptors.append(tiles.descriptor(first, leading, stride, mode) | (shift >> 7 & 7) << 49)
+        at = -(-(at + shift + len(bytes_)) // 1024) * 1024
     row, column = sum_places(one.n)
     word = {"f32": torch.float32, "f16": torch.float16, "s32": torch.int32}[one.d]
     given = c[row, column].to(word).contiguous()
@@ -191,6 +192,15 @@ def test_a_start_address_within_the_swizzle(mode, start):
     a, b, c = operands(one)
     d = product(one, a, b, c, modes=(mode, mode), start=start)
     assert ((d - (a @ b + c)).abs() <= 2.0**-20 * (a.abs() @ b.abs() + c.abs())).all()
+
+
+@pytest.mark.parametrize("one", LAYOUTS[::3], ids=lambda one: f"across_{one.across}")
+@pytest.mark.parametrize("mode", ["128B", "64B", "32B"])
+def test_a_base_offset_moves_the_pattern(one, mode):
+    a, b, c = operands(one)
+    for shift in (128, 640, 896):
+        d = product(one, a, b, c, modes=(mode, mode), shift=shift)
+        assert ((d - (a @ b + c)).abs() <= 2.0**-20 * (a.abs() @ b.abs() + c.abs())).all()
 
 
 def test_a_stride_with_room_between_groups():

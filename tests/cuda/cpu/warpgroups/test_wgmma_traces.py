@@ -79,7 +79,6 @@ def test_the_wrong_stage():
         ("other_descriptor", r"thread \(96, 0, 0\) brings another descriptor of A than thread \(0, 0, 0\)"),
         ("other_scale", r"thread \(96, 0, 0\) brings another scale-d"),
         ("far_away", r"a descriptor of A that reaches byte \d+ of shared memory, which ends before"),
-        ("base_offset", r"whose base offset is 1"),
     ],
 )
 def test_what_a_warpgroup_must_do_together(mistake, says):

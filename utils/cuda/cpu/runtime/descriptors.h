@@ -3,7 +3,8 @@
 //
 // A tile is made of pieces of 16 bytes. Along k, a row of 32 bytes has two of them; otherwise a piece has eight 16-bit
 // elements that are neighbours along m or n. Eight lines of `width` bytes make an atom, whose pieces are permuted: the
-// three bits of the address above the lowest seven change those above the lowest four. `width` is 16 without a swizzle.
+// three bits of the address above the lowest seven, less the base offset, change those above the lowest four (measured on
+// an H200 for tiles along k, for every width and base offset). `width` is 16 without a swizzle.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,9 @@ constexpr SharedTile tile_of(uint64_t descriptor) {
     return {bytes(0), bytes(16), bytes(32), widths[descriptor >> 62], unsigned(descriptor >> 49 & 7)};
 }
 
-constexpr uint32_t swizzled(uint32_t address, unsigned int width) { return address ^ (address >> 3 & (width - 16)); }
+constexpr uint32_t swizzled(uint32_t address, unsigned int width, unsigned int base_offset) {
+    return address ^ ((address >> 7) - base_offset << 4 & (width - 16));
+}
 
 // Calls `f(address, line, k)` for each piece: of `lines` rows of A or columns of B. `k` counts pieces of a line where it is
 // along k (`by_k`); otherwise elements, and the piece has eight lines from `line` on.
@@ -32,7 +35,7 @@ void each_piece(const SharedTile& tile, bool by_k, unsigned int lines, F f) {
         for (unsigned int line = 0; line < lines; line++)
             for (unsigned int k = 0; k < 2; k++) {
                 const uint32_t at = line % 8 * width + line / 8 * tile.stride + k * (width == 16 ? tile.leading : 16);
-                f(swizzled(tile.start + at, width), line, k);
+                f(swizzled(tile.start + at, width, tile.base_offset), line, k);
             }
         return;
     }
@@ -41,7 +44,7 @@ void each_piece(const SharedTile& tile, bool by_k, unsigned int lines, F f) {
             uint32_t at = k % 8 * width + piece % across * 16;
             if (width == 16) at += k / 8 * tile.leading + piece * tile.stride;
             else at += k / 8 * tile.stride + piece / across * tile.leading;
-            f(swizzled(tile.start + at, width), piece * 8, k);
+            f(swizzled(tile.start + at, width, tile.base_offset), piece * 8, k);
         }
 }
 

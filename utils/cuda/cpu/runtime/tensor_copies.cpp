@@ -20,9 +20,6 @@ static const char* const ops[] = {"add", "min", "max", "inc", "dec", "and", "or"
 static std::string beyond(const TensorMap& map, bool loads) {
     if (map.interleave) return "interleaves its elements";
     if (map.type > CU_TENSOR_MAP_DATA_TYPE_BFLOAT16) return std::string("has elements of ") + types[map.type];
-    if (map.span() && map.row_bytes() != map.span())
-        return "has boxes with rows of " + std::to_string(map.row_bytes()) + " bytes and swizzles " +
-               std::to_string(map.span());
     for (int d = 1; d < map.rank; d++)
         if (!loads && map.steps[d] > 1) return "leaves out elements between those that it stores";
     return "";
@@ -71,8 +68,8 @@ static TensorMap map_at(const void* place, const int32_t* at, int rank, const vo
     if (w.trace) trace_box(*w.trace, b, map, shared, loads, code);
     const auto* begin = b.arena.get();
     const auto* front = static_cast<const unsigned char*>(shared);
-    if (front < begin || front > begin + b.arena.size() || map.bytes() > size_t(begin + b.arena.size() - front))
-        refuse("for a box of " + std::to_string(map.bytes()) + " bytes, which does not fit into the block's shared memory");
+    if (front < begin || front > begin + b.arena.size() || map.room() > size_t(begin + b.arena.size() - front))
+        refuse("for a box of " + std::to_string(map.room()) + " bytes, which does not fit into the block's shared memory");
     if ((front - begin) % 128)
         refuse(std::string(loads ? "to" : "from") + " an address of shared memory that is not a multiple of 128");
     return map;

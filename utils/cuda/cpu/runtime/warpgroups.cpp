@@ -45,9 +45,6 @@ static SharedTile tile_in(const Block& b, uint64_t descriptor) {
 
 static void check_tile(const Block& b, const SharedTile& tile, bool by_k, unsigned int lines, const char* which) {
     const std::string calls = std::string("calls ") + instruction + " with a descriptor of " + which;
-    if (tile.base_offset)
-        fail(wrong_product, calls + " whose base offset is " + std::to_string(tile.base_offset) +
-                                ": the CPU engine has 0 only. Align the tile to 1024 bytes");
     uint32_t end = 0;
     each_piece(tile, by_k, lines, [&](uint32_t at, unsigned int, unsigned int) { end = std::max(end, at + 16); });
     if (end > b.arena.size())

@@ -23,13 +23,13 @@ void trace_box(Trace& t, Block& b, const TensorMap& map, const void* shared, boo
     const uintptr_t a = reinterpret_cast<uintptr_t>(shared);
     Region* region = b.arena.around(shared) ? t.find_shared(b, a, 1) : nullptr;
     if (!region || !region->holds(a, 1)) return;
-    const bool fits = region->holds(a, map.bytes());
+    const bool fits = region->holds(a, map.room());
     if (fits && (a - reinterpret_cast<uintptr_t>(b.arena.get())) % 128 == 0) return;
     Problem p;
     p.kind = fits ? "misaligned" : "box";
     p.who = party(b, *b.running, code, loads ? Op::store : Op::load);
     p.text = size_of(map);
-    p.bytes = map.bytes();
+    p.bytes = map.room();
     p.needs = fits ? 128 : 0;
     place_in(p, region, a);
     t.add(std::move(p));

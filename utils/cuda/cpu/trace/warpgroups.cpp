@@ -95,9 +95,10 @@ static void read_tile(Trace& t, Block& b, unsigned int first, const SharedTile& 
                       const void* code, const char* which) {
     const uintptr_t shared = reinterpret_cast<uintptr_t>(b.arena.get());
     const unsigned int pattern = tile.width * 8;
-    if (tile.width > 16 && tile.start % pattern >= tile.width)
+    const unsigned int into = (tile.start - tile.base_offset * 128) % pattern;
+    if (tile.width > 16 && into >= tile.width)
         report(t, b, at(b, first, code), at(b, first, nullptr),
-               std::string("misaligned ") + which + " " + std::to_string(tile.width), tile.start % pattern);
+               std::string("misaligned ") + which + " " + std::to_string(tile.width), into);
     bool ignore, strays = false;
     const Region* home = t.find(b, shared + tile.start, 16, ignore);
     each_piece(tile, by_k, lines, [&](uint32_t where, unsigned int, unsigned int) {
