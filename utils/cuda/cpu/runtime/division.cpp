@@ -1,5 +1,5 @@
-// The smallest integer divided by -1. On a GPU the quotient is the smallest integer again, as it wraps around, and the
-// remainder is 0 (as an H200 gives them). An x86-64 processor takes it for an error, as it does a division by zero.
+// The smallest integer divided by -1. On a GPU the quotient wraps around to the smallest integer, and the remainder is
+// 0 (so it is on an H200). An x86-64 processor raises the same signal as for a division by zero.
 #include <cstring>
 
 #include "runtime.h"
@@ -9,7 +9,7 @@ namespace cuda_on_cpu {
 #if defined(__linux__) && defined(__x86_64__)
 // `idiv` of 32 or 64 bits (Intel SDM, volume 2, "IDIV" and "Instruction Format").
 struct Division {
-    bool is_one = false, wide = false;
+    bool known = false, wide = false;
     int64_t divisor = 0;
     size_t bytes = 0;  // of the instruction
 
@@ -21,18 +21,19 @@ struct Division {
         wide = prefix & 8;
         if (*code++ != 0xf7 || (*code >> 3 & 7) != 7) return;
         const unsigned int mode = *code >> 6, number = *code++ & 7;
-        auto value_of = [&](unsigned int low, unsigned int bit) { return registers[by_number[low | (prefix & bit ? 8 : 0)]]; };
+        auto value_of = [&](unsigned int low, unsigned int bit) {
+            return registers[by_number[low | (prefix & bit ? 8 : 0)]];
+        };
         if (mode == 3) {
             divisor = value_of(number, 1);
         } else {
             int64_t address = 0;
-            bool far = mode == 2;  // a distance of four bytes follows, not of one
-            bool relative = false;
+            bool far = mode == 2, relative = false;  // far: a distance of four bytes follows, not of one
             if (number == 4) {
                 const unsigned int scale = *code >> 6, index = *code >> 3 & 7, base = *code++ & 7;
                 if (index != 4 || prefix & 2) address = value_of(index, 2) << scale;
-                if (base != 5 || mode) address += value_of(base, 1);
-                else far = true;
+                if (base == 5 && !mode) far = true;
+                else address += value_of(base, 1);
             } else if (number == 5 && !mode) {
                 far = relative = true;
             } else {
@@ -51,12 +52,12 @@ struct Division {
         }
         if (!wide) divisor = static_cast<int32_t>(divisor);
         bytes = code - begin;
-        is_one = true;
+        known = true;
     }
 
     bool overflows(const greg_t* registers) const {  // not by zero: the quotient is one too large
         const uint64_t low = registers[REG_RAX], high = registers[REG_RDX];
-        return is_one && divisor == -1 &&
+        return known && divisor == -1 &&
                (wide ? low == uint64_t(1) << 63 && high == ~uint64_t(0)
                      : uint32_t(low) == uint32_t(1) << 31 && uint32_t(high) == ~uint32_t(0));
     }

@@ -1,11 +1,10 @@
-// Numbers that C++ leaves undefined, and that a GPU and this processor compute differently: a float that becomes an
-// integer of a type that cannot hold it, and a shift by at least as many bits as the number has. The compilers check for
-// both (_NUMBERS in build.py) and call the handlers below. A trace reports every one. Any other launch keeps its first,
-// of which Python warns (cpu/differences.py).
+// Numbers that C++ leaves undefined, and that a GPU and this processor compute differently: a float that is converted
+// to an integer type that cannot hold it, and a shift by at least as many bits as the number has. The compilers check
+// for both (_NUMBERS in build.py) and call the handlers below. A trace reports every one. Any other launch keeps its
+// first, and Python warns of it (cpu/differences.py).
 //
-// What a GPU gives is by the PTX that nvcc makes of such code, and was compared with an H200 for every integer type.
-// The compiler may work out an undefined number by itself, in any way: so "the CPU" is what the processor's instruction
-// gives.
+// What a GPU gives follows from the PTX that nvcc makes, and was compared with an H200 for every integer type. What
+// "the CPU" gives is what the processor's instruction gives: the compiler may have worked out another number by itself.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 #include "ubsan.h"
 #include "../trace/state.h"
 
-// ---- what Python has still to be told --------------------------------------------------------------------------------
+// ---- what Python is to be told --------------------------------------------------------------------------------------
 
 extern "C" {
 std::atomic<int> cuda_on_cpu_differences{0};  // how many it may take
@@ -57,7 +56,7 @@ void note(const char* kernel, const Difference& found) {
         cuda_on_cpu_differences++;
 }
 
-// ---- what differs ----------------------------------------------------------------------------------------------------
+// ---- what differs --------------------------------------------------------------------------------------------------
 
 // A float as an integer: nvcc converts to 32 or 64 bits, and keeps the lower ones. A GPU clamps to the range of those,
 // and has its own values for NaN (PTX ISA, "cvt").
@@ -68,11 +67,13 @@ struct Converted {
         const bool wide = to.bits() == 64, is_nan = x != x, low_for_nan = wide || is_double;
         if (to.is_signed()) {
             const int64_t least = wide ? INT64_MIN : INT32_MIN, most = wide ? INT64_MAX : INT32_MAX;
-            on_gpu = is_nan ? (low_for_nan ? least : 0) : x <= double(least) ? least : x >= double(most) ? most : int64_t(x);
+            const int64_t clamped = x <= double(least) ? least : x >= double(most) ? most : int64_t(x);
+            on_gpu = !is_nan ? clamped : low_for_nan ? least : 0;
             here = wide ? int64_t(x) : int32_t(x);
         } else {
             const uint64_t most = wide ? UINT64_MAX : UINT32_MAX;
-            on_gpu = is_nan ? (low_for_nan ? most / 2 + 1 : 0) : x <= 0 ? 0 : x >= double(most) ? most : uint64_t(x);
+            const uint64_t clamped = x <= 0 ? 0 : x >= double(most) ? most : uint64_t(x);
+            on_gpu = !is_nan ? clamped : low_for_nan ? most / 2 + 1 : 0;
             here = wide ? uint64_t(x) : to.bits() == 32 ? uint32_t(x) : uint64_t(int32_t(x));
         }
         here = to.value(here);
@@ -124,7 +125,7 @@ __attribute__((cold)) void __ubsan_handle_float_cast_overflow(cuda_on_cpu::Ubsan
     using namespace cuda_on_cpu;
     const unsigned int from = data->from->info;
     const UbsanType& to = *data->to;
-    if (!wanted() || from > 64 || to.bits() > 64) return;
+    if (!wanted() || (from != 32 && from != 64) || to.bits() > 64) return;
     float single;
     double value;
     if (from == 32) {

@@ -2,6 +2,7 @@
 
 import math
 
+from utils.cuda.cpu import differences
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
@@ -291,14 +292,7 @@ def _misaligned(p):
 
 
 def _undefined(p):
-    return f"{thread_of(p)} {p.text}{at(p)}", hint_of_undefined(p.text)
-
-
-def hint_of_undefined(text) -> str:
-    """What to do about a conversion or a shift that the runtime describes so (runtime/numbers.cpp)."""
-    if "converts" in text:
-        return "C++ leaves this undefined: bring the number into the type's range first, as with `min` and `max`."
-    return "C++ leaves this undefined: shift by less than the number has bits."
+    return f"{thread_of(p)} {p.text}{at(p)}", differences.hint(p.text)
 
 
 def _runaway(p):

@@ -10,8 +10,8 @@ const char* called_from_python(const char* function, const void* code, void (*ru
 
 }  // namespace cuda_on_cpu
 
-// A number that a launch has computed and a GPU computes differently, for differences.py to show; nullptr if there is no
-// other (runtime/numbers.cpp).
+// A number that a launch has computed and a GPU computes differently, for differences.py to show; nullptr if there is
+// none (runtime/numbers.cpp).
 extern "C" const char* cuda_on_cpu_take_difference();
 
 #define CUDA_COURSE_GUARDED_CALL ::cuda_on_cpu::called_from_python
