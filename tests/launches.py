@@ -18,8 +18,9 @@
     )
 
 Both ways read the same list of arguments, made anew by every call of `args`: torch CPU tensors, contiguous, of any
-dtype, and Python's int, float and bool. What is random in them has a seed. Two tensors that share memory on purpose
-are two views of one tensor, made inside the same `args` (a `def` is easier to read there than a lambda):
+dtype, a `tensor_map` of one, and Python's int, float and bool. What is random in them has a seed. Two tensors that
+share memory on purpose are two views of one tensor, made inside the same `args` (a `def` is easier to read there than
+a lambda):
 
     def misaligned():
         x = floats(1025)
@@ -54,6 +55,8 @@ from pathlib import Path
 import torch
 
 from utils.cuda.common.arguments import chosen_kernel
+from utils.cuda.common.targets import target
+from utils.cuda.common.tensor_map import TensorMap
 
 __all__ = ["Launch", "build", "bytes_", "empty", "floats", "integers", "program", "write_inputs"]
 
@@ -120,21 +123,26 @@ def write_inputs(launches, folder):
     """Write each launch's arguments to `folder`/<name>.args: a header in text, then the allocations' bytes.
 
     The header's lines: 'bytes place' for each allocation (place: its first byte modulo 512), then an argument a line,
-    'pointer allocation offset' or 'number value'; before both, how many there are.
+    'pointer allocation offset', 'number value' or 'map allocation offset' with the type, the swizzle, the number of
+    dimensions and then the sizes, the strides and the box of a tensor map; before both, how many there are.
     """
     for launch in launches:
         args = launch.args()
-        tensors = [arg for arg in args if torch.is_tensor(arg)]
+        tensors = [arg for arg in map(_tensor, args) if arg is not None]
         blocks = _allocations(launch, tensors)
         lines = [f"{len(blocks)} {len(args)}"]
         lines += [f"{end - start} {start % _ALIGNMENT}" for _, start, end in blocks]
         for arg in args:
-            if torch.is_tensor(arg):
-                key, start, end = _extent(arg)
+            if (tensor := _tensor(arg)) is not None:
+                key, start, end = _extent(tensor)
                 at = next(
                     k for k, block in enumerate(blocks) if block[0] == key and block[1] <= start <= end <= block[2]
                 )
-                lines.append(f"pointer {at} {start - blocks[at][1]}")
+                kind, more = "pointer", []
+                if tensor is not arg:
+                    kind, more = "map", [arg.type, arg.swizzle_number, len(arg.sizes), *arg.sizes, *arg.strides]
+                    more += arg.box
+                lines.append(" ".join(map(str, [kind, at, start - blocks[at][1], *more])))
             elif isinstance(arg, int | float):
                 lines.append(f"number {arg if isinstance(arg, float) else int(arg)!r}")
             else:
@@ -145,6 +153,11 @@ def write_inputs(launches, folder):
             for key, start, end in blocks:
                 whole = torch.empty(0, dtype=torch.uint8).set_(storages[key])
                 file.write(whole[start:end].numpy().tobytes())
+
+
+def _tensor(arg):
+    """The tensor that an argument is or is a map of; None for a number."""
+    return arg.tensor if isinstance(arg, TensorMap) else arg if torch.is_tensor(arg) else None
 
 
 def _extent(tensor):
@@ -170,6 +183,7 @@ def _allocations(launch, tensors):
 # ---- the program for the GPU ----------------------------------------------------------------------------------------
 
 _HEAD = r"""// Runs one kernel launch, or all, on arguments read from the files beside the program.
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -188,12 +202,15 @@ namespace run {
 struct Argument {
     char* pointer = nullptr;
     std::string number;
+    CUtensorMap map = {};
 
     // The value for a kernel's parameter of type P.
     template <class P>
     P as() const {
         if constexpr (std::is_pointer_v<P>)
             return (P)pointer;
+        else if constexpr (std::is_same_v<P, CUtensorMap>)
+            return map;
         else if constexpr (std::is_floating_point_v<P>)
             return (P)strtod(number.c_str(), nullptr);
         else if constexpr (std::is_integral_v<P> && std::is_unsigned_v<P>)
@@ -214,6 +231,34 @@ inline void check(cudaError_t error) {
     exit(2);
 }
 
+// A tensor map as write_inputs describes it.
+struct Map {
+    int type, swizzle, rank;
+    cuuint64_t sizes[5], strides[5];
+    cuuint32_t box[5], steps[5] = {1, 1, 1, 1, 1};
+
+    explicit Map(FILE* file) {
+        bool good = fscanf(file, "%d %d %d", &type, &swizzle, &rank) == 3 && rank >= 1 && rank <= 5;
+        for (int d = 0; good && d < rank; ++d) good = fscanf(file, "%lu", &sizes[d]) == 1;
+        for (int d = 0; good && d + 1 < rank; ++d) good = fscanf(file, "%lu", &strides[d]) == 1;
+        for (int d = 0; good && d < rank; ++d) good = fscanf(file, "%u", &box[d]) == 1;
+        if (!good) refuse("cannot understand a tensor map");
+    }
+    CUtensorMap of(void* tensor) const {
+        static_assert(sizeof(cuuint64_t) == sizeof(unsigned long));
+        void* encode = nullptr;
+        cudaDriverEntryPointQueryResult found;
+        check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found));
+        CUtensorMap map;
+        if (CUresult error = ((decltype(&cuTensorMapEncodeTiled))encode)(
+                &map, (CUtensorMapDataType)type, rank, tensor, sizes, strides, box, steps,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, (CUtensorMapSwizzle)swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
+            refuse("cuTensorMapEncodeTiled: error " + std::to_string(error));
+        return map;
+    }
+};
+
 // A launch's arguments in the GPU's memory, for as long as the launch lasts.
 struct Arguments {
     std::vector<char*> allocations;
@@ -228,13 +273,14 @@ struct Arguments {
         std::vector<std::pair<size_t, size_t>> sizes;
         for (size_t k = 0; good && k < blocks; ++k)
             if ((good = fscanf(file, "%zu %zu", &bytes, &place) == 2)) sizes.push_back({bytes, place});
-        std::vector<std::tuple<size_t, size_t, std::string>> entries;
+        std::vector<std::tuple<size_t, size_t, std::string, std::vector<Map>>> entries;
         for (size_t k = 0; good && k < count; ++k) {
             good = fscanf(file, "%15s", kind) == 1;
-            if (good && !strcmp(kind, "pointer")) {
-                if ((good = fscanf(file, "%zu %zu", &at, &offset) == 2)) entries.push_back({at, offset, ""});
+            if (good && strcmp(kind, "number")) {
+                if ((good = fscanf(file, "%zu %zu", &at, &offset) == 2)) entries.push_back({at, offset, "", {}});
+                if (good && !strcmp(kind, "map")) std::get<3>(entries.back()).push_back(Map(file));
             } else if (good && (good = fscanf(file, "%63s", value) == 1)) {
-                entries.push_back({0, 0, value});
+                entries.push_back({0, 0, value, {}});
             }
         }
         if (!good || fgetc(file) != '\n') refuse("cannot understand " + path);
@@ -247,9 +293,10 @@ struct Arguments {
             if (bytes) check(cudaMemcpy(memory + place, data.data(), bytes, cudaMemcpyHostToDevice));
         }
         fclose(file);
-        for (auto& [at, offset, number] : entries) {
+        for (auto& [at, offset, number, maps] : entries) {
             bool pointer = number.empty() && allocations[at];
             list.push_back({pointer ? allocations[at] + sizes[at].second + offset : nullptr, number});
+            for (const Map& map : maps) list.back().map = map.of(list.back().pointer);
         }
     }
 
@@ -360,15 +407,20 @@ def _dim3(size):
 def build(launches, folder, nvcc="nvcc", arch="native"):
     """Write the launches' program and inputs to `folder` and build it there with nvcc: the program's path.
 
-    `arch` is the GPU's, 'sm_90' for instance; 'native' asks the GPU of this machine. Lines are kept (-lineinfo).
+    `arch` is the GPU's, 'sm_90' for instance, which becomes sm_90a where a source needs it; 'native' asks the GPU of
+    this machine. Lines are kept (-lineinfo).
     Raises RuntimeError with nvcc's words if it does not build.
     """
     folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     write_inputs(launches, folder)
     (folder / "launches.cu").write_text(program(launches))
+    built_for = [f"-arch={arch}"]
+    if arch == "sm_90":
+        number = target(90, *(launch.source for launch in launches))
+        built_for = [f"-gencode=arch=compute_{number},code=sm_{number}"]
     # -w: a planted bug is often warned about
-    command = [nvcc, "-std=c++17", "-O3", "-w", "-lineinfo", f"-arch={arch}", "launches.cu", "-o", "launches"]
+    command = [nvcc, "-std=c++17", "-O3", "-w", "-lineinfo", *built_for, "launches.cu", "-o", "launches"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed in {folder}:\n{done.stdout}{done.stderr}")

@@ -33,16 +33,19 @@ class Count(NamedTuple):
     """One figure of a launch, as Nsight Compute and as the engine call it."""
 
     metrics: tuple  # of ncu: added up
-    space: str | None  # None: the engine does not count it
-    op: str | None
-    column: str | None  # of Trace.requests
+    rows: dict  # which of Trace.units, if it has the key 'unit', or of Trace.requests
+    column: str  # of that table
     compared: bool = True  # whether the engine promises this figure
+    less: tuple = ()  # metrics that are subtracted
 
 
 _L1 = "l1tex__{}_pipe_lsu_mem_{}_op_{}.sum"
 COUNTS = {
     f"global_{op}_{column}": Count(
-        tuple(_L1.format(f"t_{column}", "global", part) for part in parts), "global", op, column, op != "atomic"
+        tuple(_L1.format(f"t_{column}", "global", part) for part in parts),
+        {"space": "global", "op": op},
+        column,
+        op != "atomic",
     )
     for op, parts in {"load": ["ld"], "store": ["st"], "atomic": ["atom", "red"]}.items()
     for column in ("requests", "sectors")
@@ -61,24 +64,38 @@ for op, part in {"load": "ld", "store": "st", "atomic": "atom"}.items():
         wavefronts += ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts_cache_access.sum",)
         conflicts += ("smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts_cache_access.sum",)
     # ncu has executed instructions here, and counts those too in which no lane was active.
-    COUNTS[f"shared_{op}_requests"] = Count(instructions, "shared", op, "requests", False)
-    COUNTS[f"shared_{op}_wavefronts"] = Count(wavefronts, "shared", op, "wavefronts", promised)
-    COUNTS[f"shared_{op}_bank_conflicts"] = Count(conflicts, "shared", op, "bank_conflicts", False)
-_TENSOR = tuple(f"sm__inst_executed_pipe_tensor_op_{kind}.sum" for kind in ("hmma", "imma", "dmma"))
-COUNTS["tensor_instructions"] = Count(_TENSOR, None, None, None, False)
+    rows = {"space": "shared", "op": op}
+    COUNTS[f"shared_{op}_requests"] = Count(instructions, rows, "requests", False)
+    COUNTS[f"shared_{op}_wavefronts"] = Count(wavefronts, rows, "wavefronts", promised)
+    COUNTS[f"shared_{op}_bank_conflicts"] = Count(conflicts, rows, "bank_conflicts", False)
+# HMMA, DMMA and IMMA with those of warpgroups, without HFMA2.MMA: ordinary code, which takes the same pipe.
+COUNTS["tensor_instructions"] = Count(
+    tuple(f"sm__inst_executed_pipe_tensor_op_{kind}.sum" for kind in ("hmma", "imma", "dmma")),
+    {"unit": "tensor"},
+    "instructions",
+    less=("sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",),
+)
+COUNTS["copy_engine_instructions"] = Count(("sm__sass_inst_executed_op_tma.sum",), {"unit": "tma"}, "instructions")
+COUNTS["copy_engine_sectors"] = Count(
+    (
+        "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",
+        *(f"l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_{op}.sum" for op in ("st", "red")),
+    ),
+    {"unit": "tma"},
+    "sectors",
+)
 COMPARED = [name for name, count in COUNTS.items() if count.compared]
 
 
 def engine_counts(launch):
     """The engine's figures for a launch, by the names of COUNTS, and the Trace that they come from."""
     trace = launch.trace()
-    table = trace.requests
     counts = {}
     for name, count in COUNTS.items():
-        if count.space is None:
-            continue
-        rows = table[(table["space"] == count.space) & (table["op"] == count.op)]
-        counts[name] = int(rows[count.column].fillna(0).sum())
+        table = trace.units if "unit" in count.rows else trace.requests
+        for column, value in count.rows.items():
+            table = table[table[column] == value]
+        counts[name] = int(table[count.column].fillna(0).sum())
     return counts, trace
 
 
@@ -99,7 +116,7 @@ def fingerprint(launch):
 # parameters are there as well, in another bank.
 _MEMORY = re.compile(
     r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?"
-    r"((?:LDG|STG|LDS|LDSM|STS|STSM|LDL|STL|LD|ST|ATOM|ATOMG|ATOMS|RED|REDG|LDGSTS|[HID]MMA)\b[\w.]*|\S+(?=.*c\[0x3\]))"
+    r"((?:LDG|STG|LDS|LDSM|STS|STSM|LDL|STL|LD|ST|ATOM|ATOMG|ATOMS|RED|REDG|LDGSTS|[HIDB]MMA|[HIQB]GMMA|UTMALDG|UTMASTG|UTMAREDG|UBLKCP|UBLKRED)\b[\w.]*|\S+(?=.*c\[0x3\]))"
 )
 
 
@@ -137,7 +154,7 @@ def record():
         run(program, "all", timeout=60)
         step("asking ncu which metrics it has")
         known = set(re.findall(r"^(\w+__\w+)", run("ncu", "--query-metrics", timeout=60), re.MULTILINE))
-        metrics = [(metric, count.compared) for count in COUNTS.values() for metric in count.metrics]
+        metrics = [(metric, c.compared) for c in COUNTS.values() for metric in (*c.metrics, *c.less)]
         missing = [metric for metric, needed in metrics if not needed and metric.removesuffix(".sum") not in known]
         if missing:
             step(f"it does not have {', '.join(missing)}")
@@ -155,7 +172,8 @@ def record():
         counters = {}
         for name, count in COUNTS.items():
             if there := [metric for metric in count.metrics if metric not in missing]:
-                counters[name] = sum(round(number(row[metric])) for metric in there)
+                total = sum(round(number(row[metric])) for metric in there)
+                counters[name] = total - sum(round(number(row[metric])) for metric in count.less)
         launches[launch.name] = {
             "fingerprint": fingerprint(launch),
             "counters": counters,
@@ -184,6 +202,9 @@ _COLUMNS = {
     "shared stores": "shared_store_requests",
     "wavefronts of stores": "shared_store_wavefronts",
     "atomics": "global_atomic_requests",
+    "tensor cores": "tensor_instructions",
+    "copy engine": "copy_engine_instructions",
+    "its sectors": "copy_engine_sectors",
 }
 
 _PAGE = """\
@@ -193,9 +214,10 @@ Written by [nsight.py](nsight.py); change that, not this page.
 
 The {launches} launches of [tests/nsight](../../tests/nsight/cases) ran on an {gpu} (compute capability
 {compute_capability}, driver {driver}), built by nvcc {nvcc} and counted by Nsight Compute {ncu}.
-`tests/nsight/test_nsight.py` runs each of them on the CPU engine and adds up `Trace.requests`. Compared, to the last
-digit, are the requests and sectors of loads and stores in global memory, and the wavefronts of loads and stores in
-shared memory. {verdict}
+`tests/nsight/test_nsight.py` runs each of them on the CPU engine and adds up `Trace.requests` and `Trace.units`.
+Compared, to the last digit, are the requests and sectors of loads and stores in global memory, the wavefronts of loads
+and stores in shared memory, the instructions of tensor cores, and the instructions and sectors of the bulk copy engine.
+{verdict}
 
 A *request* is one instruction of one warp, a *sector* 32 bytes of global memory that a request touches, a *wavefront*
 one pass over the 32 banks of shared memory. The engine counts the source as it is written; nvcc may merge, split, move
@@ -208,7 +230,8 @@ To repeat it, on a machine with an NVIDIA GPU, nvcc, ncu and cuobjdump, and perm
 
 ## Nsight Compute's counts
 
-A column that names no memory is about global memory. Bold is what the engine counts differently, as explained below.
+A column that names no memory is about global memory; "tensor cores" and "copy engine" are their instructions. Bold is
+what the engine counts differently, as explained below.
 
 {table}
 

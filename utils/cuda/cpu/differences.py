@@ -5,7 +5,7 @@ from pathlib import Path
 
 from utils.cuda.common.diagnostics import excerpt, warned_in_cell
 
-__all__ = ["KernelWarning", "hint", "show"]
+__all__ = ["KernelWarning", "hint_of", "show"]
 
 
 class KernelWarning(UserWarning):
@@ -22,14 +22,14 @@ def show(noted):
     line, library, file, text = noted.decode(errors="replace").split("\n", 3)
     source, line, registry = Path(library).with_name("cuda.cu"), int(line), warned_in_cell(library, file)
     shown = [excerpt(source.read_text(), line, 0)] if file == "cuda_src" and source.exists() else []
-    text = "\n".join([f"{text}.", *shown, f"Hint: {hint(text)}"])
+    text = "\n".join([f"{text}.", *shown, f"Hint: {hint_of(text)}"])
     if any(key[1:] == (KernelWarning, line) for key in registry):
         registry[text, KernelWarning, line] = True  # as if it had been shown, too
     warnings.warn_explicit(text, KernelWarning, file, line, registry=registry)
 
 
-def hint(text) -> str:
+def hint_of(text) -> str:
     """What to do about a conversion or a shift that the runtime describes so."""
-    if "shifts a number" in text:
+    if "shifts a number" in text:  # not "converts", which may be part of the kernel's name
         return "C++ leaves this undefined: shift by less than the number has bits."
     return "C++ leaves this undefined: bring the number into the type's range first, as with `min` and `max`."

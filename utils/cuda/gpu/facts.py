@@ -11,13 +11,14 @@ from pathlib import Path
 
 __all__ = ["AFTER", "SIGNATURE", "demangled", "facts_file", "write_facts"]
 
-#: Follows the learner's source.
+#: Follows the learner's source. Its names are as long because macros of the learner may have short ones.
 AFTER = """
 namespace {}  // what the source lacks at its end, a `;` for instance, is missed here
 #line 1 "behind"
 template <class, unsigned long long...> struct cuda_course_kernel {};
-template <class... A>
-__host__ __device__ cuda_course_kernel<void (*)(A...), sizeof(A)...> cuda_course_of(void (*)(A...));
+template <class... cuda_course_types>
+__host__ __device__ cuda_course_kernel<void (*)(cuda_course_types...), sizeof(cuda_course_types)...>
+cuda_course_of(void (*)(cuda_course_types...));
 template <class, int> __global__ void cuda_course_signature() {}
 #line 1 "name"
 """

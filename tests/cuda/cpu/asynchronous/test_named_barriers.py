@@ -170,7 +170,7 @@ __global__ void apart(const int* x, int* out) {
     }
 }
 
-// Barrier 0 is that of __syncthreads: one warp arrives, and the other two wait, also for a vote.
+// Barrier 0 is that of __syncthreads, between its phases with a number of threads: one warp arrives, the others wait.
 __global__ void barrier_zero(const int* x, int* out, bool mix) {
     __shared__ int a[32];
     const int t = threadIdx.x;
@@ -179,23 +179,21 @@ __global__ void barrier_zero(const int* x, int* out, bool mix) {
             a[t] = x[t] + k;
             arrive(0, 96);
         } else {
-            __syncthreads();
+            sync(0, 96);
             out[96 * k + t] = a[t % 32];
         }
         sync(1, 96);
-    }
-    if (mix) {
-        if (t < 32) sync(0, 96);
-        else if (t < 64) __syncthreads();
-        else arrive(0, 96);
+        if (t < 32 && mix) asm volatile("bar.sync 0;" ::: "memory");
+        else __syncthreads();
     }
     out[192 + t] = __syncthreads_count(t < 50);
 }
 
-// Two warps wait for a third that has left.
-__global__ void left_alone(int* out) {
+// Two warps wait for a third that has left. With a number of threads, they wait for ever.
+__global__ void left_alone(int* out, bool number) {
     if (threadIdx.x >= 64) return;
-    sync(1, 96);
+    if (number) sync(1, 96);
+    else asm volatile("bar.sync 1;" ::: "memory");
     out[threadIdx.x] = 1;
 }
 
@@ -295,13 +293,19 @@ def test_barrier_0_is_that_of_syncthreads(kernels):
     _result(kernels, "barrier_zero", 96, x, out, False)
 
 
-def test_a_barrier_opens_when_only_threads_that_have_ended_are_missing(kernels):
+def test_a_barrier_for_all_opens_when_only_threads_that_have_ended_are_missing(kernels):
+    # As an H200 does it, which waits for ever where the instruction gives a number.
     out = torch.zeros(96, dtype=torch.int32)
-    kernels["left_alone"][1, 96](out)
+    kernels["left_alone"][1, 96](out, False)
     assert out.tolist() == [1] * 64 + [0] * 32
-    (problem,) = Tracer(SOURCE, "left_alone")[1, 96](out).problems
+    (problem,) = Tracer(SOURCE, "left_alone")[1, 96](out, False).problems
     assert problem.kind == "divergent_barrier" and "waits at bar.sync in line" in problem.message
     assert "thread (64,0,0) has left the kernel" in problem.message
+    says = "64 of 96 threads have come, and no thread of the block can go on. Threads that have ended do not come"
+    with pytest.raises(RuntimeError, match=says):
+        kernels["left_alone"][1, 96](out, True)
+    (problem,) = Tracer(SOURCE, "left_alone")[1, 96](out, True).problems
+    assert problem.kind == "divergent_barrier" and says in problem.message
 
 
 def test_a_recording_shows_who_waits(kernels):
@@ -321,13 +325,13 @@ WRONG = [
     ("trap", "calls bar.sync of barrier 1 for 48 threads: warps come to it as a whole, so it takes a multiple of 32"),
     ("trap", "calls bar.sync of barrier 1 for 128 threads, but its block has 96"),
     ("trap", "calls bar.arrive of barrier 1 for 0 threads"),
-    ("trap", "calls bar.sync of barrier 1 for 96 threads, but warp 0 has come to it for 64"),
+    ("trap", "calls bar.sync of barrier 1 for 96 threads, but warp 0 has come to it for 64 threads"),
     ("divergent_barrier", "64 of 96 threads have come, and no thread of the block can go on. Warp 2 waits at bar.sync"),
-    ("divergent_barrier", "but another lane of its warp calls bar.sync of barrier 1 for 96: the lanes"),
+    ("divergent_barrier", "but another lane of its warp calls bar.sync of barrier 1 for 96 threads: the lanes"),
     ("divergent_barrier", "waits in vain at bar.sync of barrier 1 for its warp: 16 of 32 threads have come"),
     ("trap", "calls bar.arrive of barrier 1, but its warp has come to it before and the phase is not over: 32 of 96"),
     ("trap", "calls bar.red.popc.u32 of barrier 1, to which warp 0 has come without a reduction"),
-    ("trap", "calls __syncthreads of barrier 0 for 96 threads, but warp 0 has come to it for 64"),
+    ("trap", "calls __syncthreads of barrier 0 without a number of threads, but warp 0 has come to it for 64 threads"),
 ]
 
 

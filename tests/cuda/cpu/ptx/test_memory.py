@@ -65,6 +65,26 @@ __global__ void atomics(unsigned int* x, float* f, unsigned int* out, __half2* h
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1]; nanosleep.u32 20;" : "=r"(old) : "l"(x + 4) : "memory");
     out[64 + i] = old;
 }
+typedef unsigned __int128 wide;
+__global__ void pairs(ulonglong2* pair, wide* taken) {  // all add 1 and their number at once, and hand on what they saw
+    unsigned long long count, sum, i = threadIdx.x + blockIdx.x * blockDim.x;
+    wide old, expected, next;
+    asm volatile("ld.relaxed.gpu.global.b128 %0, [%1];" : "=q"(old) : "l"(pair));
+    do {
+        expected = old;
+        asm("mov.b128 {%0, %1}, %2;" : "=l"(count), "=l"(sum) : "q"(old));
+        asm("{ .reg .b128 t; mov.b128 t, {%1, %2}; mov.b128 %0, t; }" : "=q"(next) : "l"(count + 1), "l"(sum + i));
+        asm volatile("atom.acq_rel.gpu.global.cas.b128 %0, [%1], %2, %3;"
+                     : "=q"(old) : "l"(pair), "q"(expected), "q"(next) : "memory");
+    } while (old != expected);
+    asm volatile("atom.exch.b128 %0, [%1], %2;" : "=q"(taken[i]) : "l"(pair + 1), "q"(old) : "memory");
+    __shared__ ulonglong2 own;
+    if (threadIdx.x > 0) return;
+    own = make_ulonglong2(5, 6);
+    asm volatile("atom.shared.exch.b128 %0, [%1], -1;" : "=q"(old) : "r"(shared_at(&own)) : "memory");
+    asm volatile("st.release.gpu.b128 [%0], %1;" :: "l"(pair + 2), "q"(old) : "memory");
+    asm volatile("st.global.v2.b64 [%0], {%1, %2};" :: "l"(pair + 3), "l"(own.x), "l"(own.y) : "memory");
+}
 __global__ void hints(float* x, int* out) {  // 2 rows of 32, of which one loses its values
     unsigned long long policy;
     asm volatile("createpolicy.range.global.L2::evict_last.L2::evict_first.b64 %0, [%1], 128, 256;"
@@ -97,7 +117,7 @@ __global__ void copies(const float4* x, float4* y) {
 
 @pytest.fixture(scope="module")
 def kernels():
-    names = ["spaces", "together", "atomics", "hints", "copies"]
+    names = ["spaces", "together", "atomics", "pairs", "hints", "copies"]
     return dict(zip(names, compile_kernels(SOURCE, names), strict=True))
 
 
@@ -132,6 +152,16 @@ def test_atomics(kernels):
     assert x[:3].tolist() == [64, 189, 64 % 7] and x[3] != 5 and x[4] == 9
     assert f.tolist() == [32, 0, 64, 128] and h.tolist() == [64, 128]
     assert out.tolist() == [1] * 64 + [9] * 64
+
+
+def test_atomics_of_128_bits(kernels):
+    pair, taken = torch.zeros(4, 2, dtype=torch.int64), torch.zeros(256, 2, dtype=torch.int64)
+    kernels["pairs"][4, 64](pair, taken)
+    assert pair[0].tolist() == [256, 255 * 128] and pair[2:].tolist() == [[5, 6], [-1, 0]]
+    seen = torch.cat([taken, pair[1:2]])  # what each thread saw was taken by another, or is still there
+    assert sorted(seen[:, 0].tolist()) == [0, *range(256)]
+    sums = {count: total for count, total in seen.tolist()}
+    assert sums[0] == 0 and len({sums[k + 1] - sums[k] for k in range(255)}) == 255
 
 
 def test_hints_change_nothing_and_discarded_bytes_are_lost(kernels):
@@ -191,6 +221,12 @@ __global__ void clean(const float* x, float* y) {
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(f) : "r"(shared_at(s + 31 - threadIdx.x)));
     y[threadIdx.x] = f;
 }
+__global__ void pairs(float* y) {
+    unsigned long long at = (unsigned long long)y + (threadIdx.x == 31 ? 8 : 0);
+    asm volatile("{ .reg .b128 a, b; mov.b128 a, 0;\n"
+                 "atom.global.exch.b128 b, [%0], a; }" :: "l"(at) : "memory");
+    if (threadIdx.x == 1) y[31] = y[2];
+}
 """
 
 
@@ -209,3 +245,14 @@ def test_a_trace_names_the_line_of_the_instruction(name, threads, arguments, say
     problems = [str(problem) for problem in trace.problems]
     assert bool(problems) == bool(says)
     assert any(re.search(says, problem) for problem in problems) or not says, problems
+
+
+def test_a_trace_of_atomics_of_128_bits():
+    trace = compile_kernel(BUGS, "pairs").trace[1, 32](torch.zeros(32))
+    race, misaligned = map(str, trace.problems)
+    assert re.search(
+        r"both touch y\[0\] to y\[3\]: .* updates it atomically in line 39 .* the other reads it in line 40", race
+    )
+    assert re.search(r"thread \(31,0,0\) .* updates 16 bytes atomically at y\[2\], .* a multiple of 16", misaligned)
+    row = trace.requests.iloc[0]
+    assert (row.line, row.op, row["bytes"], row.requests, row.sectors) == (39, "atomic", 16, 1, 1)

@@ -88,6 +88,31 @@ __global__ void leaving(int* out) {
     __syncthreads();
     out[i] = n;
 }
+template <int n> struct Mode { static constexpr char text[] = ".rz"; };
+template <> struct Mode<1> { static constexpr const char text[] = {'.', 'r', 'p'}; };
+template <char... letters> struct Letters { static constexpr char text[] = {letters..., 0}; };
+constexpr char nearest[] = "", up_to_zero[] = ".rp.ftz", integers[] = "s32", minimum[] = {'m', 'i', 'n', '\0'};
+const char maximum[] = "max";
+template <bool to_nearest, int n> __device__ float sum(float a, float b) {
+    float c;
+    asm("{ .reg .b32 t; add%1.f32 t, %2, %3;\n\t"
+        "sub%4.f32 %0, t, %3; }"
+        : "=f"(c) : "C"(to_nearest ? nearest : up_to_zero), "f"(a), "f"(b), "C"(Mode<n>::text));
+    return c;
+}
+template <const char* operation> __device__ int of_two(int a, int b) {
+    asm("%2.%3 %0, %0, %1;" : "+r"(a) : "r"(b), "C"(operation), "C"(integers));
+    return a;
+}
+__global__ void texts(float* x, int* y) {
+    static const char three[] = "3";
+    x[0] = sum<true, 0>(x[0], x[1]);
+    x[2] = sum<true, 1>(x[2], x[3]);
+    x[4] = sum<false, 0>(x[4], x[5]);
+    y[0] = of_two<minimum>(y[0], y[1]);
+    y[2] = of_two<maximum>(y[2], y[3]);
+    asm("add.%1%2 %0, %0, %3;" : "+r"(y[4]) : "C"(Letters<'s', '3'>::text), "C"(Letters<'2'>::text), "C"(three));
+}
 __global__ void sums(const unsigned int* a, const unsigned int* b, unsigned int* out) {
     int at = 3 * threadIdx.x;
     asm volatile("add.cc.u32 %0, %1, %2;" : "=r"(out[at]) : "r"(a[at]), "r"(b[at]));
@@ -107,7 +132,8 @@ def test_operands_macros_and_scopes():
 
 @pytest.fixture(scope="module")
 def kernels():
-    return dict(zip(("leaving", "sums"), compile_kernels(SOURCE, ["leaving", "sums"]), strict=True))
+    names = ["leaving", "sums", "texts"]
+    return dict(zip(names, compile_kernels(SOURCE, names), strict=True))
 
 
 @pytest.mark.parametrize("traced", [False, True])
@@ -142,6 +168,15 @@ def test_a_carry_goes_from_one_statement_to_the_next(kernels, traced):
         assert number(z) == (number(x) + number(y)) % (1 << 96)
 
 
+def test_texts_are_inserted(kernels):
+    tiny, y = 2.0**-30, torch.tensor([5, -7, 5, -7, 5], dtype=torch.int32)
+    x = torch.tensor([1, tiny, 1, -tiny, 1, tiny])
+    kernels["texts"][1, 1](x, y)
+    below = 1 - 2.0**-24
+    assert x.tolist() == pytest.approx([below, tiny, 1 + 2.0**-23, -tiny, 1, tiny], rel=0, abs=0)
+    assert y.tolist() == [-7, -7, 5, -7, 8]
+
+
 def test_every_line_keeps_its_number():
     lines = with_statements(SOURCE).split("\n")
     assert len(lines) == len(SOURCE.split("\n"))
@@ -165,6 +200,8 @@ REFUSED = [
     ('mov.u32 %0, 1;"\n"nothing.u32 %0, 1;', 4, "`nothing`", False),
     ("cp.async.cg.shared.global [%0], [%1], 8;", 3, "copies 16 bytes, not 8", False),
     ("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%0}, 0, 0, 0, 0, 1, 1, 1, 0, 0;", 3, "needs a GPU", True),
+    ("atom.global.cas.L2::cache_hint.b32 %0, [%1], %0, %0, 0;", 3, "no such combination of modifiers", False),
+    ("{ .reg .b128 q; atom.add.b128 q, [%1], q; }", 3, "no such combination of modifiers", False),
     ("discard.global.L2 [%1], 64;", 3, "takes 128 bytes", False),
     ("tcgen05.wait::ld.sync.aligned;", 3, "needs an sm_100", True),
     ("bar.sync 16;", 3, "barriers 0 to 15, and no barrier 16", False),
@@ -186,6 +223,23 @@ def test_what_is_refused_names_the_instruction_and_the_line(ptx, line, says, nee
     assert isinstance(caught.value, NeedsGPU) == needs_gpu
 
 
+@pytest.mark.parametrize(
+    "opcode, texts, says",
+    [
+        ("add.%1", ["loud", "s33"], "`add.%1`: no string of this source makes it an instruction"),
+        ("tcgen05.%1", ["alloc"], "`tcgen05.%1` needs an sm_100"),
+        ("add.s32 %0, %0, %1; //", map(str, range(300)), "`add.s32`: the strings of this source make more than 256"),
+    ],
+)
+def test_texts_that_make_no_instruction_or_too_many_are_refused(opcode, texts, says):
+    arrays = ", ".join(f'text{k}[] = "{text}"' for k, text in enumerate(texts))
+    asm = f'asm("{opcode} %0, %0, 1;" : "+r"(*x) : "C"(text0));'
+    source = f"constexpr char {arrays};\n__global__ void k(int* x) {{\n    {asm}\n}}"
+    with pytest.raises(TranslationError) as caught:
+        translate(source)
+    assert says in str(caught.value) and caught.value.line == 3
+
+
 def test_a_branch_for_another_gpu_may_have_its_instructions():
     source = '__global__ void k() {\n#if __CUDA_ARCH__ >= 700\n    asm("tcgen05.wait::ld.sync.aligned;");\n#endif\n}\n'
     with pytest.raises(CompileError) as caught:
@@ -203,10 +257,16 @@ template <int n> __device__ unsigned chosen() {
     return x;
 }
 __global__ void instance(unsigned* x) { x[0] = chosen<2>(); }
+#define AS_TEXT(type) #type
+constexpr char type[] = AS_TEXT(u32);
+__global__ void text(unsigned* x) { asm("add.%1 %0, %0, 1;" : "+r"(x[0]) : "C"(type)); }
+constexpr char other[] = "s32";
 """
-    for kernel, lines in (("macro", (1, 2)), ("instance", (6,))):
+    unknown = "`mov.u32`: the CPU engine does not have the special register %env"
+    elsewhere = "`add.%1`: the text inserted here is not in this source"
+    for kernel, lines, says in (("macro", (1, 2), unknown), ("instance", (6,), unknown), ("text", (12,), elsewhere)):
         with pytest.raises(CompileError) as raised:
             compile_kernel(source, kernel)[1, 1](torch.zeros(1))
         said = str(raised.value)
-        assert re.match(r"cuda_src, line \d: `mov.u32`: the CPU engine does not have the special register %env", said)
+        assert re.match(rf"cuda_src, line \d+: {says}", said)
         assert raised.value.line in lines

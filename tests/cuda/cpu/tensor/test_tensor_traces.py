@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from utils import compile_kernel
+from utils.cuda.cpu.profile import behaving_like
 from utils.cuda.kernel import compile_kernels
 
 TILES = r"""
@@ -280,3 +281,45 @@ def test_rows_with_a_mistake(rows, which, kind, message):
 def test_a_recording_has_the_rows_and_the_products(tiles):
     steps = tiles().recording().steps
     assert [step.kind for step in steps if step.line in (12, 13, 14)] == ["read"] * 4 + ["product"] + ["write"] * 4
+
+
+UNITS = r"""
+#include <mma.h>
+using namespace nvcuda;
+template <int m, int n, class T, class Sum>
+__global__ void steps(const T* a, const T* b, Sum* c) {
+    wmma::fragment<wmma::matrix_a, m, n, 16, T, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, m, n, 16, T, wmma::col_major> fb;
+    wmma::fragment<wmma::accumulator, m, n, 16, Sum> sum;
+    wmma::fill_fragment(sum, Sum(0));
+    wmma::load_matrix_sync(fa, a, 16);
+    wmma::load_matrix_sync(fb, b, 16);
+    wmma::mma_sync(sum, fa, fb, sum);
+    wmma::store_matrix_sync(c, sum, n, wmma::mem_row_major);
+}
+__global__ void small(unsigned int* c) {
+    unsigned int a[3] = {c[threadIdx.x], c[threadIdx.x + 32], c[threadIdx.x + 64]};
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%0, %1}, {%2}, {%0, %1};"
+                 : "+r"(a[0]), "+r"(a[1]) : "r"(a[2]));
+    asm volatile("mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%0, %1}, {%2}, {%2}, {%0, %1};"
+                 : "+r"(a[0]), "+r"(a[1]) : "r"(a[2]));
+    c[threadIdx.x] = a[0] + a[1];
+}
+"""
+
+
+@pytest.mark.usefixtures("on_cpu", "unjudged")
+@pytest.mark.parametrize("gpu", ["T4", "A100", "H200"])
+def test_products_are_counted_as_in_the_machine_code(gpu):
+    halves, bytes_ = torch.zeros(512).half(), torch.zeros(512, dtype=torch.int8)
+    cases = {
+        "steps<16, 16, half, float>": (halves, halves, torch.zeros(256)),
+        "steps<8, 32, signed char, int>": (bytes_, bytes_, torch.zeros(256, dtype=torch.int32)),
+        "small": (torch.zeros(96, dtype=torch.int32),),
+    }
+    with behaving_like(gpu):
+        for kernel, (name, args) in zip(compile_kernels(UNITS, list(cases)), cases.items(), strict=True):
+            units = kernel.trace[1, 32](*args).units
+            assert set(units["unit"]) == {"tensor"}
+            in_code = re.findall(r"\b[HI]MMA\.", str(kernel.sass))
+            assert units["instructions"].sum() == len(in_code) > 0, (name, units, in_code)

@@ -1,8 +1,16 @@
 """Which functions of a source end up in machine code: PTX in the others is never seen by ptxas, nor run here."""
 
+import zlib
+
 from utils.cuda.common import cxx
 
-__all__ = ["in_host_function", "in_unused_function", "surely_compiled"]
+__all__ = ["in_host_function", "in_unused_function", "lacking", "surely_compiled"]
+
+
+def lacking(message) -> str:
+    """C++ that fails to compile, with this message, where it ends up in machine code."""
+    text, name = message.replace("\\", "\\\\").replace('"', '\\"'), f"cuda_on_cpu_lacks_{zlib.crc32(message.encode())}"
+    return f'do {{ extern void {name}() __attribute__((error("{text}"))); {name}(); }} while (0)'
 
 
 def surely_compiled(source, at) -> bool:

@@ -23,7 +23,7 @@ from utils.cuda.cpu.ptx import (
 from utils.cuda.cpu.ptx.parse import Instruction, Refused
 from utils.cuda.cpu.ptx.use import WIDE, Use
 
-__all__ = ["translated"]
+__all__ = ["check_gpu", "may_be", "translated"]
 
 # ---- patterns -------------------------------------------------------------------------------------------------------
 
@@ -48,6 +48,19 @@ def _matched(slots, modifiers):
         elif not optional:
             return None
     return found if at == len(modifiers) else None
+
+
+def _begins(slots, modifiers):
+    """Whether a pattern may fit modifiers that go on; of the last one, only the beginning is known."""
+    at = 0
+    for _, alternatives, optional in slots:
+        if at == len(modifiers) - 1 and any(word.startswith(modifiers[at]) for word in alternatives):
+            return True
+        if at < len(modifiers) and modifiers[at] in alternatives:
+            at += 1
+        elif not optional:
+            return False
+    return False
 
 
 def _table():
@@ -78,12 +91,28 @@ stackrestore alloca call ret cvta.param ld.param""".split()
 _ON_BLACKWELL = """tcgen05 clusterlaunchcontrol add.f32x2 mul.f32x2 fma.rn.f32x2 ld.global.v8 st.global.v8""".split()
 
 
-def translated(instruction: Instruction, statement) -> str:
-    """The C++ statement for an instruction without its predicate. Raises Refused."""
-    name, line = instruction.name, instruction.line
+def may_be(name, whole) -> bool:
+    """Whether an instruction in the table may have this name, or a name that begins so if it is not the `whole` one."""
+    base, *modifiers = name.split(".")
+    if not whole and not modifiers:
+        return any(known.startswith(base) for known in _TABLE)
+    fits = _matched if whole else _begins
+    return any(fits(slots, modifiers) not in (None, False) for slots, _, _ in _TABLE.get(base, ()))
+
+
+def check_gpu(instruction: Instruction):
+    """Refuse an instruction that exists, but not here."""
+    name = instruction.name
     for family, gpu in ((_ON_BLACKWELL, "an sm_100"), (_ON_HOPPER, "a GPU")):
         if any(name == word or name.startswith((f"{word}.", f"{word}::")) for word in family):
-            raise Refused(f"`{name}` needs {gpu}: the CPU engine does not have this instruction", line, needs_gpu=True)
+            says = f"`{name}` needs {gpu}: the CPU engine does not have this instruction"
+            raise Refused(says, instruction.line, needs_gpu=True)
+
+
+def translated(instruction: Instruction, statement) -> str:
+    """The C++ statement for an instruction without its predicate. Raises Refused."""
+    check_gpu(instruction)
+    name, line = instruction.name, instruction.line
     base, *modifiers = name.split(".")
     rows = _TABLE.get(base)
     if not rows:

@@ -107,6 +107,7 @@ class Instruction(NamedTuple):
     operands: list
     predicate: Register | Place | None
     line: int
+    text: str  # all of it
 
 
 _TOKEN = re.compile(
@@ -213,7 +214,7 @@ class _Reader:
         return self.tokens[self.at - 1].text.replace("%%", "%")
 
     def _instruction(self):
-        line, predicate = self._line(), None
+        line, predicate, begins = self._line(), None, self.at
         if self._text() == "@":
             self.at += 1
             predicate = self._operand()
@@ -232,7 +233,8 @@ class _Reader:
         if self._text() != ";":
             raise Refused(f"`{token.text}` has no `;` behind it", token.line)
         self.at += 1
-        return Instruction(token.text, operands, predicate, token.line)
+        text = " ".join(part.text for part in self.tokens[begins : self.at])
+        return Instruction(token.text, operands, predicate, token.line, text)
 
     def _operand(self):
         text = self._text()

@@ -11,16 +11,15 @@ Each instruction stays on its own line of the template, so a trace names that li
 too, labels are C++ labels, and a predicate is an `if`.
 """
 
-import ast
-import re
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.ptx.compiled import in_host_function, in_unused_function, surely_compiled
+from utils.cuda.cpu.ptx.compiled import in_host_function, in_unused_function, lacking, surely_compiled
 from utils.cuda.cpu.ptx.headers import WORDS, has_statements
 from utils.cuda.cpu.ptx.instructions import translated
-from utils.cuda.cpu.ptx.macros import template_tokens, with_macros
+from utils.cuda.cpu.ptx.macros import with_macros
 from utils.cuda.cpu.ptx.parse import Declaration, Instruction, Label, Place, Refused, Register, Scope, parse
+from utils.cuda.cpu.ptx.texts import chosen, has_marks, template, with_constexpr_arrays, with_marks, without_marks
 from utils.cuda.cpu.ptx.use import BITS, PTX, Use
 
 __all__ = ["with_statements"]
@@ -57,9 +56,6 @@ _SPECIAL = {
     "WARP_SZ": "32u",
 }
 
-# Fails to compile where the call ends up in machine code.
-_LACKING = 'do {{ extern void cuda_on_cpu_lacks() __attribute__((error("{}"))); cuda_on_cpu_lacks(); }} while (0)'
-
 
 def with_statements(source) -> str:
     """The source with C++ in place of its `asm` statements, line for line.
@@ -70,7 +66,7 @@ def with_statements(source) -> str:
     """
     if not has_statements(source):
         return source
-    source = with_macros(source, WORDS)
+    source = with_macros(with_constexpr_arrays(source), WORDS)
     text, carries = _translated(source, False)
     return _translated(source, True)[0] if carries else text
 
@@ -92,12 +88,13 @@ def _translated(source, carries):
             taken |= takes
         except Refused as refused:
             refused.line = refused.line or token.line
+            refused.args = (without_marks(str(refused)),)
             if in_host_function(source, token.start):
                 continue
             if in_unused_function(source, token.start):
                 text = "(void)0"
             elif token.directive or conditional(token.line) or not surely_compiled(source, token.start):
-                text = _LACKING.format(str(refused).replace("\\", "\\\\").replace('"', '\\"'))
+                text = lacking(str(refused))
             else:
                 raise
             text += _newline(token) * source.count("\n", token.start, tokens[closes].end)
@@ -138,9 +135,8 @@ def _replacement(source, tokens, opens, closes, macros, carries):
     """The C++ of a statement, and whether it takes the carry of another; `carries` if any statement does."""
     parts = _at_colons(tokens[opens + 1 : closes])
     word = tokens[opens - 1]
-    template, lines = _template(parts[0], macros, word.line)
-    statement = _Statement(parts[1:3], word.line, carries)
-    pieces = statement.translated(parse(template, lines))
+    statement = _Statement(parts[1:3], word.line, carries, source)
+    pieces = statement.translated(parse(*statement.with_marks(*template(parts[0], macros, word.line))))
     first = _first_word(tokens, opens)
     text, line = "", first.line
     last = line + source.count("\n", first.start, tokens[closes].end)
@@ -168,37 +164,11 @@ def _at_colons(part):
     return [*found, part[start:]]
 
 
-def _template(part, macros, line):
-    """The PTX text, and for each of its characters the line of the source."""
-    text, lines = "", []
-    for token in template_tokens(part, macros):
-        quoted = token.text
-        if '"' not in quoted:
-            raise Refused(f"`{quoted}` in the PTX of this asm statement is not a string", token.line or line)
-        if "R" in quoted[: quoted.index('"')]:
-            body = re.fullmatch(r'.*?R"(.*?)\((.*)\)\1"', quoted, re.DOTALL)[2]
-            text += body
-            numbers = []
-            number = token.line
-            for character in body:
-                numbers.append(number)
-                number += character == "\n"
-            lines += numbers
-            continue
-        try:
-            body = ast.literal_eval(quoted[quoted.index('"') :].replace("\\\n", ""))
-        except (SyntaxError, ValueError):
-            raise Refused(f"cannot read the string {quoted}", token.line) from None
-        text += body
-        lines += [token.line] * len(body)
-    return text, lines
-
-
 class _Statement:
     """One asm statement: its operands, registers and labels, as `Use` asks for them."""
 
-    def __init__(self, parts, line, carries):
-        self._line = line
+    def __init__(self, parts, line, carries, source):
+        self._line, self._source = line, source
         self._places, self._names = [], {}
         self._head, self._reads, self._writes = [], {}, {}  # the last two by variable
         self._used, self._in_place = set(), set()  # variables of operands
@@ -221,12 +191,13 @@ class _Statement:
         expression = cxx.written(operand[opens + 1 : -1])
         letters = constraint.strip('"')
         letter, line = letters[-1:], operand[0].line
-        if letter not in (*_BITS_OF, "n") or letters[:-1] not in (("",) if given else ("=", "+", "=&", "+&")):
+        known = [*_BITS_OF, "n", "C"] if given else _BITS_OF
+        if letter not in known or letters[:-1] not in (("",) if given else ("=", "+", "=&", "+&")):
             raise Refused(f"the CPU engine has no constraint {constraint} of an asm operand", line)
         variable = f"cuda_on_cpu_{len(self._places)}"
         if letter == "n":
             variable = f"((uint64_t)({expression}))"
-        else:
+        elif letter != "C":
             kind = _C_TYPES[_BITS_OF[letter]]
             self._head.append(f"{kind} {variable};")
             if given or "+" in letters:
@@ -236,6 +207,11 @@ class _Statement:
         self._places.append(_Operand(variable, letter, not given, expression))
         if name:
             self._names[name] = len(self._places) - 1
+
+    def with_marks(self, text, lines):
+        """The PTX with marks in place of the "C" operands, which are parts of words."""
+        inserted = {k for k, place in enumerate(self._places) if place.letter == "C"}
+        return with_marks(text, lines, lambda name: k if (k := self._number(name)) in inserted else None)
 
     def translated(self, parts) -> list[tuple[int, str]]:
         """The C++ of the statement's parts, each with its line, but for the end."""
@@ -253,6 +229,9 @@ class _Statement:
                 count = self._declare(part, count)
             elif isinstance(part, Label):
                 body.append((part.line, f"{self._labels[part.name]}:;"))
+            elif has_marks(part):
+                operands = [place.expression for place in self._places]
+                body.append((part.line, chosen(part, self._source, operands, self._tried)))
             else:
                 body.append((part.line, self._instruction(part)))
         if len(self._scopes) > 1:
@@ -278,6 +257,19 @@ class _Statement:
             self._head.append(f"{_C_TYPES[BITS[kind]]} {variable};")
         return count
 
+    def _tried(self, part: Instruction):
+        """The C++ of an instruction, or None; then everything is as if it had not been tried."""
+        kept = [(each, each.copy()) for each in (self._reads, self._writes, self._in_place, self._used)]
+        flags = self._carry, self.takes_carry
+        try:
+            return self._instruction(part)
+        except Refused:
+            for each, before in kept:
+                each.clear()
+                each.update(before)
+            self._carry, self.takes_carry = flags
+            return None
+
     def _instruction(self, part: Instruction):
         text = translated(part, self)
         if part.predicate is None:
@@ -288,9 +280,11 @@ class _Statement:
 
     # ---- what `Use` asks for --------------------------------------------------------------------------------------
 
+    def _number(self, name) -> int:
+        return int(name) if name.isdigit() else self._names.get(name, -1)
+
     def _place(self, operand, use) -> _Operand:
-        name = operand.name
-        at = int(name) if name.isdigit() else self._names.get(name, -1)
+        name, at = operand.name, self._number(operand.name)
         if not 0 <= at < len(self._places):
             raise use.refused(f"the asm statement has no operand %{name if name.isdigit() else f'[{name}]'}")
         return self._places[at]

@@ -63,9 +63,9 @@ class Use:
     def value(self, operand, kind) -> str:
         """The same of an operand that is given itself."""
         if isinstance(operand, Immediate):
-            width = BITS[kind]
             if kind == "pred":
                 return "true" if operand.value else "false"
+            width = min(BITS[kind], 64)  # ptxas fills the upper half of 128 bits with zeros
             if isinstance(operand.value, int) == (kind[0] in "f" or kind[:2] == "bf") and not operand.bits:
                 raise self.refused(f"the constant {operand.value} is not a {kind}")
             suffix = "ull" if width == 64 else "u"

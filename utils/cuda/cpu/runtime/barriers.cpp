@@ -35,14 +35,11 @@ size_t wait_for_block(size_t value, BarrierUse use, const char* name, const void
     me->waiting = Waiting::barrier;
     me->walk.arrive();
     me->value = value;
-    me->named = {0, (b.threads + 31) / 32 * 32, use, false};
-    if (barrier_0_is_named(b)) {
-        gather_at_named(b, me);
-    } else {
-        b.sum += value;
-        b.at_barrier.add(me);
-        if (b.at_barrier.length == b.alive) open_barrier(b);
-    }
+    me->named = {0, (b.threads + 31) / 32 * 32, 0, use, false};
+    check_barrier_0(b, *me);
+    b.sum += value;
+    b.at_barrier.add(me);
+    if (b.at_barrier.length == b.alive) open_barrier(b);
     wait(me);
     enter_kernel(*my_block().worker);
     return my_block().last_sum;  // the barrier after this one opens only when all have read it

@@ -54,29 +54,19 @@ inline uint32_t swizzled(uint32_t address, int swizzle) {
     return swizzle ? address ^ ((address >> 7 & ((1u << swizzle) - 1)) << 4) : address;
 }
 
-// Calls `piece(to, from, bytes)` for runs of bytes that are neighbours on both sides: `to` is an address of shared
-// memory, `from` one of global memory, 0 for elements outside the tensor. `at` is the box's first element, by dimension;
+// Calls `run(to, from, bytes)` for the parts of each row of a box: `to` is an address of shared memory, without swizzling,
+// and `from` one of global memory, 0 for elements outside the tensor. `at` is the box's first element, by dimension;
 // coordinates may be negative.
-template <class Piece>
-void each_piece(const TensorMap& map, const int32_t* at, uint32_t shared, Piece piece) {
-    const uint32_t row = map.row_bytes(), element = map.element();
+template <class Run>
+void each_run(const TensorMap& map, const int32_t* at, uint32_t to, Run run) {
+    const uint32_t whole = map.row_bytes(), element = map.element();
     const int64_t first = at[0], size = int64_t(map.last[0]) + 1;
     // Of each row, the elements [begin, end) are inside the tensor along the first dimension.
     const int64_t begin = std::clamp<int64_t>(-first, 0, map.box[0]);
     const int64_t end = std::clamp<int64_t>(size - first, begin, map.box[0]);
-    auto run = [&](uint32_t to, uint64_t from, uint32_t bytes) {
-        if (!map.swizzle) return bytes ? piece(to, from, bytes) : void();
-        while (bytes) {
-            const uint32_t part = std::min(bytes, 16 - to % 16);
-            piece(swizzled(to, map.swizzle), from, part);
-            to += part;
-            bytes -= part;
-            if (from) from += part;
-        }
-    };
-    for (uint32_t r = 0, rows = uint32_t(map.rows()); r < rows; r++, shared += row) {
+    for (uint32_t r = 0, rows = uint32_t(map.rows()); r < rows; r++, to += whole) {
         uint64_t base = map.address;
-        bool inside = true;
+        bool inside = begin < end;
         uint32_t rest = r;
         for (int d = 1; d < map.rank; d++) {
             const int64_t index = int64_t(at[d]) + int64_t(rest % map.count(d)) * map.step(d);
@@ -84,14 +74,29 @@ void each_piece(const TensorMap& map, const int32_t* at, uint32_t shared, Piece 
             inside = inside && index >= 0 && index <= int64_t(map.last[d]);
             base += uint64_t(index) * map.strides[d - 1];
         }
-        if (!inside || begin == end) {
-            run(shared, 0, row);
+        if (!inside) {
+            run(to, 0, whole);
             continue;
         }
-        run(shared, 0, begin * element);
-        run(shared + begin * element, base + uint64_t(first + begin) * element, (end - begin) * element);
-        run(shared + end * element, 0, (map.box[0] - end) * element);
+        if (begin) run(to, 0, begin * element);
+        run(to + begin * element, base + uint64_t(first + begin) * element, (end - begin) * element);
+        if (end < map.box[0]) run(to + end * element, 0, (map.box[0] - end) * element);
     }
+}
+
+// The same for runs of bytes that are neighbours on both sides, where a swizzle has put them.
+template <class Piece>
+void each_piece(const TensorMap& map, const int32_t* at, uint32_t shared, Piece piece) {
+    each_run(map, at, shared, [&](uint32_t to, uint64_t from, uint32_t bytes) {
+        if (!map.swizzle) return piece(to, from, bytes);
+        while (bytes) {
+            const uint32_t part = std::min(bytes, 16 - to % 16);
+            piece(swizzled(to, map.swizzle), from, part);
+            to += part;
+            bytes -= part;
+            if (from) from += part;
+        }
+    });
 }
 
 }  // namespace cuda_on_cpu

@@ -195,20 +195,32 @@ static BulkTransfer transfer_of(void* to, const void* from, unsigned int bytes, 
     return transfer;
 }
 
+static void note(const void* to, const void* from, unsigned int bytes, unsigned int mask, const char* name,
+                 const void* code) {
+    if (Worker& w = *block().worker; w.trace) trace_bytes_copied(*w.trace, block(), to, from, bytes, mask, name, code);
+}
+
 void bulk_load(void* to, const void* from, unsigned int bytes, const void* barrier, unsigned int mask, const char* name) {
-    BulkTransfer transfer = transfer_of(to, from, bytes, name, __builtin_return_address(0));
+    const void* code = __builtin_return_address(0);
+    BulkTransfer transfer = transfer_of(to, from, bytes, name, code);
+    note(to, from, bytes, mask, name, code);
     transfer.barrier = barrier;
     if (mask) bulk_multicast(std::move(transfer), mask);
     else bulk_begins(std::move(transfer));
 }
 
 void bulk_store(void* to, const void* from, unsigned int bytes, const char* name) {
-    bulk_begins(transfer_of(to, from, bytes, name, __builtin_return_address(0)));
+    const void* code = __builtin_return_address(0);
+    BulkTransfer transfer = transfer_of(to, from, bytes, name, code);
+    note(to, from, bytes, 0, name, code);
+    bulk_begins(std::move(transfer));
 }
 
 void bulk_reduce(void* to, const void* from, unsigned int bytes, const void* barrier, int op, int type,
                  const char* name) {
-    BulkTransfer transfer = transfer_of(to, from, bytes, name, __builtin_return_address(0));
+    const void* code = __builtin_return_address(0);
+    BulkTransfer transfer = transfer_of(to, from, bytes, name, code);
+    note(to, from, bytes, 0, name, code);
     transfer.barrier = barrier;
     transfer.combine = bulk_combine(BulkOp(op), BulkType(type));
     bulk_begins(std::move(transfer));
@@ -249,7 +261,9 @@ void async_reduce(void* to, const void* value, unsigned int bytes, int op, int t
 }
 
 void bulk_prefetch(const void* from, unsigned int bytes, const char* name) {
-    check(nullptr, from, bytes, name, __builtin_return_address(0));
+    const void* code = __builtin_return_address(0);
+    check(nullptr, from, bytes, name, code);
+    note(nullptr, nullptr, 0, 0, name, code);
     enter_kernel(*block().worker);
 }
 

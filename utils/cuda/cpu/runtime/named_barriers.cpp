@@ -2,11 +2,12 @@
 //
 // A thread "waits for all non-exited threads from its warp and marks warps' arrival": so the lanes of a warp gather
 // first, then the warp comes, and counts as 32 threads. The phase is over when as many have come as were asked for.
-// "Barriers exclusively waiting on arrivals from exited threads are always released" (exit): so it is also over when
-// all warps have come that have not ended.
+// "Barriers exclusively waiting on arrivals from exited threads are always released" (exit). On an H200 this holds where
+// the instruction gives no number of threads: then the phase is also over when all warps have come that have not ended.
+// With a number, it waits for ever. If some instructions of a phase give a number and others do not, it says "an illegal
+// instruction was encountered".
 //
-// __syncthreads is barrier 0 of all threads. It has a faster way (barriers.cpp), and comes here when other instructions
-// use barrier 0 at the same time.
+// __syncthreads is barrier 0 of all threads, without a number; for that one there is a faster way (barriers.cpp).
 #include <string>
 #include <utility>
 
@@ -20,6 +21,10 @@ static constexpr char in_vain[] = ", and no thread of the block can go on";
 
 static std::string name_of(const Fiber& f) {
     return std::string(f.function) + " of barrier " + std::to_string(f.named.number);
+}
+
+static std::string for_threads(unsigned int number) {
+    return number ? " for " + std::to_string(number) + " threads" : " without a number of threads";
 }
 
 static std::string counted(unsigned int came, unsigned int of) {
@@ -41,10 +46,9 @@ static bool all_have_come(const Block& b, const NamedBarrier& n) {
 
 static void open_if_over(Block& b, unsigned int number) {
     NamedBarrier& n = b.named_barriers[number];
-    if (n.came == 0 || (n.came < n.threads && !all_have_come(b, n))) return;
+    if (n.came == 0 || (n.came < n.threads && (n.given || !all_have_come(b, n)))) return;
     if (b.worker->trace) trace_named_opens(*b.worker->trace, b, n);
     for (Fiber* f = n.waiting.first; f; f = f->next) f->value = n.votes;
-    if (number == 0 && n.threads >= b.threads) b.last_sum = n.votes;  // where __syncthreads_count looks for it
     b.ready.add_all(n.waiting);
     n = {};
 }
@@ -52,9 +56,9 @@ static void open_if_over(Block& b, unsigned int number) {
 // Of a thread of a warp that comes to a barrier in use.
 static void check(Block& b, const NamedBarrier& n, unsigned int warp, Fiber& f) {
     const std::string calls = "calls " + name_of(f), first = "warp " + std::to_string(n.first);
-    if (n.threads != f.named.threads)
-        fail_at(b, f, wrong_barrier, calls + " for " + std::to_string(f.named.threads) + " threads, but " + first +
-                                         " has come to it for " + std::to_string(n.threads));
+    if (n.given != f.named.given)
+        fail_at(b, f, wrong_barrier, calls + for_threads(f.named.given) + ", but " + first + " has come to it" +
+                                         for_threads(n.given));
     if (n.reduces != (f.named.use == BarrierUse::reduce))
         fail_at(b, f, wrong_barrier, calls + ", to which " + first + " has come " + (n.reduces ? "with" : "without") +
                                          " a reduction: in one phase, either all reduce or none");
@@ -68,10 +72,15 @@ static void warp_comes(Block& b, unsigned int warp) {
     Fiber& one = *w.lanes[__builtin_ctz(w.named)];
     const unsigned int number = one.named.number;
     NamedBarrier& n = b.named_barriers[number];
+    if (const Fiber* f = number == 0 ? b.at_barrier.first : nullptr)
+        fail_at(b, one, wrong_barrier, "calls " + name_of(one) + for_threads(one.named.given) + ", but warp " +
+                                           std::to_string(f->number / 32) + " has come to it by " + f->function +
+                                           for_threads(0));
     if (n.came) {
         check(b, n, warp, one);
     } else {
         n.threads = one.named.threads;
+        n.given = one.named.given;
         n.first = warp;
         n.reduces = one.named.use == BarrierUse::reduce;
         n.warps.assign((b.threads + 31) / 32, false);
@@ -84,11 +93,6 @@ static void warp_comes(Block& b, unsigned int warp) {
         n.votes += f->value;
         (f->named.use == BarrierUse::arrive ? b.ready : n.waiting).add(f);
     }
-    if (number == 0) {  // what waits at __syncthreads is there too
-        Queue others = std::exchange(b.at_barrier, {});
-        b.sum = 0;
-        while (Fiber* f = others.take()) gather_at_named(b, f);
-    }
     open_if_over(b, number);
 }
 
@@ -98,20 +102,22 @@ static void look_at_warp(Block& b, unsigned int warp) {
     Fiber& first = *w.lanes[__builtin_ctz(w.named)];
     for (unsigned int rest = w.named; rest; rest &= rest - 1) {
         Fiber& other = *w.lanes[__builtin_ctz(rest)];
-        if (other.named.number == first.named.number && other.named.threads == first.named.threads &&
+        if (other.named.number == first.named.number && other.named.given == first.named.given &&
             other.named.use == first.named.use)
             continue;
-        fail_at(b, other, wrong_mask, "calls " + name_of(other) + " for " + std::to_string(other.named.threads) +
-                                          " threads, but another lane of its warp calls " + name_of(first) + " for " +
-                                          std::to_string(first.named.threads) +
+        fail_at(b, other, wrong_mask, "calls " + name_of(other) + for_threads(other.named.given) +
+                                          ", but another lane of its warp calls " + name_of(first) +
+                                          for_threads(first.named.given) +
                                           ": the lanes of a warp come to one barrier, in one way");
     }
     warp_comes(b, warp);
 }
 
-bool barrier_0_is_named(const Block& b) { return !b.named_barriers.empty() && b.named_barriers[0].came; }
+void check_barrier_0(Block& b, Fiber& f) {
+    if (!b.named_barriers.empty() && b.named_barriers[0].came) check(b, b.named_barriers[0], f.number / 32, f);
+}
 
-void gather_at_named(Block& b, Fiber* fiber) {
+static void gather_at_named(Block& b, Fiber* fiber) {
     if (b.named_barriers.empty()) b.named_barriers.resize(barriers);
     Warp& w = b.warp_of(fiber->number);
     fiber->waiting = Waiting::named;
@@ -127,7 +133,7 @@ unsigned int named_barrier(unsigned int number, unsigned int threads, BarrierUse
     Block& b = block();
     const unsigned int all = (b.threads + 31) / 32 * 32;
     const bool arrives = use == BarrierUse::arrive;
-    me->named = {number, threads || arrives ? threads : all, use, aligned};
+    me->named = {number, threads || arrives ? threads : all, threads, use, aligned};
     if (number >= barriers) fail(wrong_barrier, "calls " + name_of(*me) + ": a block has barriers 0 to 15");
     if (me->named.threads == 0 || threads % 32)
         fail(wrong_barrier, "calls " + name_of(*me) + " for " + std::to_string(threads) +
@@ -135,7 +141,7 @@ unsigned int named_barrier(unsigned int number, unsigned int threads, BarrierUse
     if (threads > all)
         fail(wrong_barrier, "calls " + name_of(*me) + " for " + std::to_string(threads) +
                                 " threads, but its block has " + std::to_string(b.threads));
-    if (number == 0 && me->named.threads == all && !arrives && !barrier_0_is_named(b))
+    if (number == 0 && !threads)
         return unsigned(wait_for_block(vote, use, name, code));
     me->value = vote;
     me->walk.arrive();
@@ -170,6 +176,7 @@ Fiber* one_that_waits_for_a_named(const Block& b, std::string& why) {
         if (n.waiting.first && &n != nearest) other = n.waiting.first;
     Fiber* waits = nearest->waiting.first;
     why = "waits in vain at " + name_of(*waits) + ": " + counted(nearest->came, nearest->threads) + in_vain;
+    if (nearest->given && b.alive < b.threads) why += ". Threads that have ended do not come to a barrier with a number";
     if (other) why += ". Warp " + std::to_string(other->number / 32) + " waits at " + name_of(*other);
     return waits;
 }

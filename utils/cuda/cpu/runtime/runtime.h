@@ -182,8 +182,7 @@ void meet_for(WarpWork work, void* brought, const char* name, const void* code);
 bool release_active(Block& b);  // lets threads go on that wait for what can no longer change; false if there are none
 
 // ---- named_barriers.cpp
-bool barrier_0_is_named(const Block& b);  // threads wait there that __syncthreads does not know of
-void gather_at_named(Block& b, Fiber* fiber);  // its warp comes when all its lanes have
+void check_barrier_0(Block& b, Fiber& f);  // a thread comes to it without a number of threads, and others may have
 void named_thread_ends(Block& b, unsigned int warp);
 Fiber* one_that_waits_for_a_named(const Block& b, std::string& why);  // where none can go on
 

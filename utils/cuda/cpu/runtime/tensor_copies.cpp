@@ -95,11 +95,18 @@ static BulkTransfer transfer_of(const TensorMap& map, const int32_t* at, const v
     return transfer;
 }
 
+static void note(const TensorMap& map, const int32_t* at, const void* shared, bool loads, unsigned int mask,
+                 const char* name, const void* code) {
+    if (Worker& w = *block().worker; w.trace)
+        trace_box_copied(*w.trace, block(), map, at, shared, loads, mask, name, code);
+}
+
 void tensor_load(void* to, const void* place, const int32_t* at, int rank, const void* barrier, unsigned int mask,
                  const char* name) {
     const void* code = __builtin_return_address(0);
     const TensorMap map = map_at(place, at, rank, to, true, name, code);
     BulkTransfer transfer = transfer_of(map, at, to, true, name, code);
+    note(map, at, to, true, mask, name, code);
     transfer.barrier = barrier;
     if (mask) bulk_multicast(std::move(transfer), mask);
     else bulk_begins(std::move(transfer));
@@ -108,7 +115,9 @@ void tensor_load(void* to, const void* place, const int32_t* at, int rank, const
 void tensor_store(const void* place, const int32_t* at, int rank, const void* from, const char* name) {
     const void* code = __builtin_return_address(0);
     const TensorMap map = map_at(place, at, rank, from, false, name, code);
-    bulk_begins(transfer_of(map, at, from, false, name, code));
+    BulkTransfer transfer = transfer_of(map, at, from, false, name, code);
+    note(map, at, from, false, 0, name, code);
+    bulk_begins(std::move(transfer));
 }
 
 // As what a reduction sees the elements; the instruction itself does not say. (An H200 takes bits of int32, not of int64.)
@@ -131,6 +140,7 @@ void tensor_reduce(const void* place, const int32_t* at, int rank, const void* f
     const void* code = __builtin_return_address(0);
     const TensorMap map = map_at(place, at, rank, from, false, name, code);
     BulkTransfer transfer = transfer_of(map, at, from, false, name, code);
+    note(map, at, from, false, 0, name, code);
     transfer.combine = combine_of(op, map.type);
     if (!transfer.combine)
         fail(wrong_copy, std::string("calls ") + name + "." + ops[op] + " with a tensor map of " + types[map.type] +
@@ -139,7 +149,9 @@ void tensor_reduce(const void* place, const int32_t* at, int rank, const void* f
 }
 
 void tensor_prefetch(const void* place, const int32_t* at, int rank, const char* name) {
-    map_at(place, at, rank, nullptr, true, name, __builtin_return_address(0));
+    const void* code = __builtin_return_address(0);
+    const TensorMap map = map_at(place, at, rank, nullptr, true, name, code);
+    note(map, at, nullptr, true, 0, name, code);
     enter_kernel(*block().worker);
 }
 

@@ -69,7 +69,7 @@ struct Fiber {
     bool orders;           // accesses before the meeting come before those after it, as __syncwarp promises
     uint64_t* values;      // afterwards: what the others brought
     struct {               // where it waits at one of PTX's barriers; `value` is its vote, and afterwards the sum
-        unsigned int number, threads;
+        unsigned int number, threads, given;  // 0 was given if the barrier is for all threads of the block
         BarrierUse use;
         bool aligned;
     } named;
@@ -150,6 +150,7 @@ struct Warp {
 // One of PTX's barriers 0 to 15, from the first warp that comes to the end of the phase (named_barriers.cpp).
 struct NamedBarrier {
     unsigned int threads = 0;  // that it waits for
+    unsigned int given = 0;    // the same; 0 where the instructions give no number
     unsigned int came = 0;     // 32 for each warp; 0: it is not in use
     unsigned int first = 0;    // the warp that came first
     bool reduces = false;

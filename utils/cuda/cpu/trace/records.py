@@ -113,8 +113,20 @@ class Product(Place):
     name: str  # mma.sync, wmma::mma_sync, wmma.mma.sync
     product: tuple  # as `utils.cuda.cpu.fragments.of_product` takes it
     count: int  # how often warps did it
+    instructions: int = 0  # of the tensor cores, in all these products, on the trace's GPU
     block: tuple = (0, 0, 0)
     warp: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitUse(Place):
+    """Instructions that work for a whole warp or warpgroup, or begin a copy, and are no `Product`."""
+
+    unit: str  # as in `Trace.units`
+    name: str
+    instructions: int
+    sectors: int = 0
+    product: tuple = ()  # m, n, k and the types of d, a, b and c, numbered as in `utils.cuda.cpu.fragments`
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,7 @@ class Recorded:
     threads: int
     total: int
     products: list[Product] = field(default_factory=list)
+    units: list[UnitUse] = field(default_factory=list)
     pieces: list[tuple] = field(default_factory=list)
     pieces_of: tuple | None = None
     tensors: dict[str, tuple] = field(default_factory=dict)
@@ -144,8 +157,8 @@ def read(report, source, lines, headers=None) -> Recorded:
     lines of headers in words.
     """
     problems, sites = report.get("problems", ()), report.get("sites", ())
-    products, copied = report.get("products", ()), report.get("copied") or {}
-    places = [*sites, *products, *problems, *(p["other"] for p in problems if p.get("other"))]
+    products, units, copied = report.get("products", ()), report.get("units", ()), report.get("copied") or {}
+    places = [*sites, *products, *units, *problems, *(p["other"] for p in problems if p.get("other"))]
     positions = list(dict.fromkeys(filter(None, map(_position, places))))
     asm = lines_of_asm(source)
     found = lines(positions) if positions else ()
@@ -185,6 +198,7 @@ def read(report, source, lines, headers=None) -> Recorded:
         report.get("threads", 0),
         report.get("total", 0),
         [_made(Product, record, **place(record)) for record in products],
+        [_made(UnitUse, record, **place(record)) for record in units],
         [*map(tuple, copied.get("pieces", ()))],
         tuple(copied["block"]) if copied else None,
         {name: (shape, 0) for name, shape in shapes.items()}

@@ -107,7 +107,7 @@ std::string Trace::json() const {
         out += std::string(first ? "" : ",") + "{\"name\":" + quoted(name) + ",\"type\":" + quoted(type) + "}";
         first = false;
     }
-    out += "]," + tiles.json([&](uint64_t number) { return triple(block_place(grid, number)); });
+    out += "]," + tiles.json([&](uint64_t number) { return triple(block_place(grid, number)); }) + "," + units.json();
     return out + ",\"total\":" + std::to_string(total) + ",\"threads\":" + std::to_string(threads) + "}";
 }
 

@@ -2,7 +2,7 @@
 
 import math
 
-from utils.cuda.cpu import differences
+from utils.cuda.cpu.differences import hint_of
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
@@ -292,7 +292,7 @@ def _misaligned(p):
 
 
 def _undefined(p):
-    return f"{thread_of(p)} {p.text}{at(p)}", differences.hint(p.text)
+    return f"{thread_of(p)} {p.text}{at(p)}", hint_of(p.text)
 
 
 def _runaway(p):

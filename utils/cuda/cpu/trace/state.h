@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "units.h"
 #include "races.h"
 #include "requests.h"
 #include "tiles.h"
@@ -168,6 +169,7 @@ public:
     uint64_t pulse = 0;  // accesses and basic blocks; another thread reads it (faults.cpp)
     Requests requests;
     Tiles tiles;
+    Units units;
     Order order;
     std::unordered_map<Block*, std::unique_ptr<TracedBlock>> blocks;
     struct Issuer {

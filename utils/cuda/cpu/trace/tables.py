@@ -1,4 +1,4 @@
-"""A trace as printed and as shown in a notebook: its problems, and the table of its requests below them."""
+"""A trace as printed and as shown in a notebook: its problems, and below them the tables of its requests and units."""
 
 import html
 import re
@@ -6,15 +6,17 @@ import re
 import pandas as pd
 
 from utils.cuda.common.lexer import lines_of
+from utils.cuda.cpu.fragments import TYPES
 from utils.cuda.cpu.trace.records import accesses
 from utils.cuda.cpu.trace.words import counted, shorten
 
-__all__ = ["as_html", "as_text", "requests"]
+__all__ = ["as_html", "as_text", "units", "requests"]
 
 _COLUMNS = ["line", "source", "space", "op", "bytes", "requests", "sectors"]
 _COLUMNS += ["sectors_per_request", "wavefronts", "bank_conflicts"]
 _COUNTED = ["requests", "sectors", "wavefronts", "bank_conflicts"]  # what the runtime counts
-_WORDS = {"source", "space", "op"}  # columns of text; the others are numbers
+_OF_UNITS = ["line", "source", "unit", "instruction", "instructions", "sectors"]
+_WORDS = {"source", "space", "op", "unit", "instruction"}  # columns of text; the others are numbers
 _SHOWN_PROBLEMS = 5  # of the list
 _SHOWN_ROWS = 20  # of the table
 _LONGEST_SOURCE = 40  # characters of a line in the table
@@ -37,23 +39,40 @@ def requests(sites) -> pd.DataFrame:
     return table.astype({"line": int, "bytes": int, "sectors_per_request": float} | dict.fromkeys(_COUNTED, int))
 
 
+def units(recorded) -> pd.DataFrame:
+    """The table of a `Recorded`; `Trace.units` describes it."""
+    rows = {}
+    for use in [*recorded.products, *recorded.units]:
+        name = use.name
+        if use.product:
+            m, n, k, *types = use.product[:7]
+            name += f" m{m}n{n}k{k} " + " ".join(TYPES[number] for number in types)
+        key = (use.line or 0, use.source, getattr(use, "unit", "tensor"), name)
+        instructions, sectors = rows.get(key, (0, 0))
+        rows[key] = instructions + use.instructions, sectors + getattr(use, "sectors", 0)
+    rows = sorted(((*key, *counts) for key, counts in rows.items()), key=lambda row: row[0])
+    table = pd.DataFrame(rows, columns=_OF_UNITS)
+    return table.astype(dict.fromkeys(["line", "instructions", "sectors"], int))
+
+
 def as_text(trace) -> str:
     """The problems of a trace as a numbered list, and its table."""
     parts = [_heading(trace)]
     for n, problem in enumerate(trace.problems[:_SHOWN_PROBLEMS], 1):
         parts.append(f"{n}. {problem!r}")
     parts += _unlisted_problems(trace)
-    if len(trace.requests):
-        rows = [_COLUMNS, *_shown_rows(trace.requests)]
+    for columns, shown, rest in _shown_tables(trace):
+        rows = [columns, *shown]
         parts.append("")
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             cells = [
                 text.ljust(width) if name in _WORDS else text.rjust(width)
-                for name, text, width in zip(_COLUMNS, row, widths, strict=True)
+                for name, text, width in zip(columns, row, widths, strict=True)
             ]
             parts.append("  ".join(cells).rstrip())
-    return "\n".join(parts + _unlisted_rows(trace.requests))
+        parts += rest
+    return "\n".join(parts)
 
 
 def as_html(trace) -> str:
@@ -64,18 +83,18 @@ def as_html(trace) -> str:
         body = f"<div>{_with_code(problem.message)}</div>{_excerpt(problem, trace.source)}{hint}"
         parts.append(f'<div style="border-left:5px solid #CC3311; padding-left:1em; margin:1em 0">{body}</div>')
     parts += [f"<p>{html.escape(text)}</p>" for text in _unlisted_problems(trace)]
-    if len(trace.requests):
-        places = [f"text-align:{'left' if name in _WORDS else 'right'}; padding:0.2em 0.4em" for name in _COLUMNS]
-        titles = [name.replace("_", "_<wbr>") for name in _COLUMNS]  # <wbr>: a line may break here
+    for columns, shown, rest in _shown_tables(trace):
+        places = [f"text-align:{'left' if name in _WORDS else 'right'}; padding:0.2em 0.4em" for name in columns]
+        titles = [name.replace("_", "_<wbr>") for name in columns]  # <wbr>: a line may break here
         head = "".join(f'<th style="{p}">{title}</th>' for p, title in zip(places, titles, strict=True))
         parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
-        for row in _shown_rows(trace.requests):
+        for row in shown:
             texts = [html.escape(text) for text in row]
             texts[1] = f'<code style="white-space:pre">{texts[1]}</code>'
             cells = "".join(f'<td style="{p}">{text}</td>' for p, text in zip(places, texts, strict=True))
             parts.append(f"<tr>{cells}</tr>")
         parts.append("</tbody></table>")
-    parts += [f"<p>{html.escape(text)}</p>" for text in _unlisted_rows(trace.requests)]
+        parts += [f"<p>{html.escape(text)}</p>" for text in rest]
     return "\n".join(parts)
 
 
@@ -96,6 +115,21 @@ def _unlisted_problems(trace):
     return texts
 
 
+def _shown_tables(trace):
+    """For each table that is not empty: its columns, its first rows as texts, and a sentence about the others."""
+    if len(trace.requests):
+        yield _COLUMNS, list(_shown_rows(trace.requests)), _unlisted_rows(trace.requests, "requests")
+    if len(trace.units):
+        yield _OF_UNITS, list(_shown_units(trace.units)), _unlisted_rows(trace.units, "units")
+
+
+def _shown_units(table):
+    for row in table.head(_SHOWN_ROWS).itertuples(index=False):
+        sectors = f"{row.sectors:,}" if row.unit == "tma" else "-"
+        source = shorten(row.source, _LONGEST_SOURCE)
+        yield [str(row.line) if row.line else "-", source, row.unit, row.instruction, f"{row.instructions:,}", sectors]
+
+
 def _shown_rows(table):
     """The first rows of the table as texts, with a dash for what is not counted for that kind of memory."""
     for row in table.head(_SHOWN_ROWS).itertuples(index=False):
@@ -114,9 +148,9 @@ def _shown_rows(table):
         ]
 
 
-def _unlisted_rows(table):
+def _unlisted_rows(table, name):
     rest = len(table) - _SHOWN_ROWS
-    return [f"... and {counted(rest, 'more row')} in .requests"] if rest > 0 else []
+    return [f"... and {counted(rest, 'more row')} in .{name}"] if rest > 0 else []
 
 
 def _excerpt(problem, source):

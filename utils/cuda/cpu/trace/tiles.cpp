@@ -1,6 +1,7 @@
 // Keeps what pictures of tensor cores show (tiles.h), and writes it down for records.py.
 #include "tiles.h"
 
+#include "../runtime/profile.h"
 #include "state.h"
 
 namespace cuda_on_cpu {
@@ -26,10 +27,12 @@ void trace_product(Trace& t, Block& b, const ptx::Product& product, const char* 
 std::string Tiles::json(const std::function<std::string(uint64_t)>& place_of_block) const {
     std::string out = "\"products\":[";
     for (const auto& [place, p] : products) {
+        const bool of_wmma = p.name.compare(0, 4, "wmma") == 0;
         char code[32];
         snprintf(code, sizeof code, "\"0x%llx\"", (unsigned long long)place.first);
         out += (out.back() == '[' ? "{\"pc\":" : ",{\"pc\":") + std::string(code) + ",\"name\":\"" + p.name +
-               "\",\"count\":" + std::to_string(p.count) + ",\"block\":" + place_of_block(p.block) +
+               "\",\"count\":" + std::to_string(p.count) +
+               ",\"instructions\":" + std::to_string(p.count * instructions_of(p.product, of_wmma, profile.capability)) + ",\"block\":" + place_of_block(p.block) +
                ",\"warp\":" + std::to_string(p.warp) + ",\"product\":[";
         for (uint32_t number : numbers_of(p.product))
             out += (out.back() == '[' ? "" : ",") + std::to_string(number);

@@ -57,6 +57,12 @@ void trace_barrier_changed(Trace&, Block&, const void* barrier, BarrierChange, u
 void trace_bulk_begins(Trace&, Block&, BulkTransfer&);
 void trace_bulk_lands(Trace&, Block&, const BulkTransfer&);
 void trace_bulk_read(Trace&, Block&, const BulkTransfer&);
+// Of each instruction of the copy engine (units.cpp): it moves bytes, or a box at `at`, to or from shared memory, and to
+// the blocks of `mask`, if that is not 0. A prefetch moves nothing to shared memory.
+void trace_bytes_copied(Trace&, Block&, const void* to, const void* from, unsigned int bytes, unsigned int mask,
+                        const char* name, const void* code);
+void trace_box_copied(Trace&, Block&, const TensorMap&, const int32_t* at, const void* shared, bool loads,
+                      unsigned int mask, const char* name, const void* code);
 void trace_bulk_waited(Trace&, Block&, const BulkTransfer&);
 void trace_bulk_unread(Trace&, Block&, const BulkTransfer&);
 void trace_bulk_unwaited(Trace&, Block&, const BulkTransfer&);

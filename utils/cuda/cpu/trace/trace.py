@@ -61,6 +61,17 @@ class Trace:
         """
         return tables.requests(self.recorded.sites)
 
+    @cached_property
+    def units(self) -> pd.DataFrame:
+        """A row for each instruction of tensor cores (unit 'tensor') and of the bulk copy engine ('tma'), by line.
+
+        `instructions` is how often warps execute the GPU's own instructions for it. For products that depends on the
+        GPU: m16n8k32 of 8-bit floats is one on Hopper's wgmma but two in `mma.sync`. `instruction` names a product with
+        its shape and the types of d, a, b and c. `sectors` are the 32-byte pieces of global memory that the copy engine
+        reads or writes; a trace counts these separately from `requests`.
+        """
+        return tables.units(self.recorded)
+
     def plot(self, line=None):
         """Draw what one warp touches in each access of the source, or in those of `line` only; returns the Figure.
 

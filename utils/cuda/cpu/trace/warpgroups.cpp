@@ -118,6 +118,7 @@ void trace_product(Trace& t, Block& b, const Warpgroup& group, unsigned int firs
     note_registers(t, b, group, first, operation, continues);
     if (!p.a_in_registers) read_tile(t, b, first, tile_a, !p.a_columns, 64, operation.code, "A");
     read_tile(t, b, first, tile_b, !p.b_rows, p.n, operation.code, "B");
+    t.units.multiplied(p, reinterpret_cast<uintptr_t>(operation.code));
     auto& products = b.traced->products.products;
     products.resize(b.warpgroups.size());
     products[first / warpgroup_threads].push_back({t.order.now++, operation.code});

@@ -46,29 +46,59 @@ __forceinline__ void discard(char* p) {
     store<uint64_t, 16>(p, anything);
 }
 
+// Compilers leave atomics of 128 bits to a library, except for this one, with which a load swaps 0 for 0.
+#ifdef __x86_64__
+__attribute__((target("cx16")))
+#endif
+CUDA_ON_CPU_OPAQUE unsigned __int128 swapped_if(char* p, unsigned __int128 old, unsigned __int128 next) {
+    return __sync_val_compare_and_swap((unsigned __int128*)p, old, next);
+}
+template <class B>
+__forceinline__ B atomic_load(const char* p) {
+    if constexpr (sizeof(B) == 16) return swapped_if((char*)p, 0, 0);
+    else return __atomic_load_n((const B*)p, __ATOMIC_SEQ_CST);
+}
+// Stores `next` if `old` is there; otherwise `old` becomes what is there.
+template <class B>
+__forceinline__ bool atomic_replace(char* p, B& old, B next) {
+    if constexpr (sizeof(B) == 16) {
+        const B expected = old;
+        return (old = swapped_if(p, expected, next)) == expected;
+    } else {
+        return __atomic_compare_exchange_n((B*)p, &old, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
+}
+template <class B>
+__forceinline__ void atomic_store(char* p, B x) {
+    if constexpr (sizeof(B) == 16) {
+        for (B old = 0; !atomic_replace(p, old, x);) {}
+    } else {
+        __atomic_store_n((B*)p, x, __ATOMIC_SEQ_CST);
+    }
+}
+
 // Accesses by which threads wait for each other: whoever asks again and again lets the others go on.
 template <class T, int count>
 CUDA_ON_CPU_OPAQUE Elements<T, count> load_strong(const char* p) {
     CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, atomic);
     Elements<T, count> x;
-    for (int k = 0; k < count; k++) __atomic_load((const T*)p + k, &x.of[k], __ATOMIC_SEQ_CST);
+    for (int k = 0; k < count; k++) x.of[k] = atomic_load<T>(p + k * sizeof(T));
     nothing_changed();
     return x;
 }
 template <class T, int count>
 CUDA_ON_CPU_OPAQUE void store_strong(char* p, Elements<T, count> x) {
     CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, atomic);
-    for (int k = 0; k < count; k++) __atomic_store((T*)p + k, &x.of[k], __ATOMIC_SEQ_CST);
+    for (int k = 0; k < count; k++) atomic_store<T>(p + k * sizeof(T), x.of[k]);
 }
 
 // ---- atomics --------------------------------------------------------------------------------------------------------
 
 template <class B, class F>
 __forceinline__ B changed_at(char* p, F f) {
-    B old, next;
-    __atomic_load((B*)p, &old, __ATOMIC_RELAXED);
+    B old = atomic_load<B>(p), next;
     do next = f(old);
-    while (!__atomic_compare_exchange((B*)p, &old, &next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    while (!atomic_replace(p, old, next));
     if (old == next) nothing_changed();
     return old;
 }

@@ -45,6 +45,16 @@ __forceinline__ void give(T& x, R bits) {
     else x = (T)bits;
 }
 
+// Whether a "C" operand inserts these characters.
+template <class T>
+constexpr bool is_text(const T& operand, const char* characters) {
+    const size_t most = std::is_array_v<T> ? sizeof operand : ~size_t(0);  // an array may have no 0 at its end
+    size_t k = 0;
+    for (; characters[k]; k++)
+        if (k == most || operand[k] != characters[k]) return false;
+    return k == most || !operand[k];
+}
+
 // mov between a register and several smaller ones: the first has the low bits.
 template <class Part, class Whole, class... P>
 __forceinline__ Whole packed(P... parts) {
