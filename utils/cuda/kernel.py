@@ -56,7 +56,8 @@ class Kernel:
     On a GPU the launch goes to torch's current stream and returns at once. On the CPU it returns when all is done.
 
     Raises TypeError or ValueError, before anything runs, for a launch or for arguments that the kernel does not take,
-    and RuntimeError for what the GPU or the CPU engine refuses, or for a fault on the CPU.
+    and RuntimeError for what the GPU or the CPU engine refuses, or for a fault on the CPU. A launch on the CPU that has
+    computed a number which a GPU computes differently ends with a `utils.cuda.cpu.differences.KernelWarning`.
     """
 
     def __init__(self, source, name, chosen, module, options, device, together=()):

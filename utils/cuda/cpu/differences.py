@@ -30,6 +30,6 @@ def show(noted):
 
 def hint_of(text) -> str:
     """What to do about a conversion or a shift that the runtime describes so."""
-    if "converts" in text:
-        return "C++ leaves this undefined: bring the number into the type's range first, as with `min` and `max`."
-    return "C++ leaves this undefined: shift by less than the number has bits."
+    if "shifts a number" in text:  # not "converts", which may be part of the kernel's name
+        return "C++ leaves this undefined: shift by less than the number has bits."
+    return "C++ leaves this undefined: bring the number into the type's range first, as with `min` and `max`."
