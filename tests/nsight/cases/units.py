@@ -113,31 +113,23 @@ _TILES = {
 }
 
 
-def _add(prefix, cases, source=None, threads=32, outputs=(3,), blocks=1):
-    text = source or "".join(text for _, text, _ in cases)
-    kernels = tuple(dict.fromkeys(kernel for kernel, _, _ in cases))
-    for kernel, name, args in cases:
-        name = kernel if source is None else name
-        LAUNCHES.append(Launch(prefix + name, text, kernel, blocks, threads, args, 0, outputs, together=kernels))
+def _factors(shape, factors, sums):
+    """a, b and the output of a wmma kernel, and three steps."""
+    return [*(torch.zeros(32, 128).to(factors),) * 2, empty(*shape, dtype=sums), 3]
 
 
-_add("", _mma())
-_add("", [(one.name, _without_a(one), partial(_tiles, one)) for one in _WGMMA], threads=128)
-_add(
-    "wmma_",
-    [
-        (
-            kernel,
-            name,
-            lambda of=of, sum=sum, shape=shape: [*(torch.zeros(32, 128).to(of),) * 2, empty(*shape, dtype=sum), 3],
-        )
-        for name, (kernel, shape, of, sum) in _TILES.items()
-    ],
-    _WMMA,
-    outputs=(2,),
-)
+for cases, threads in (
+    (_mma(), 32),
+    ([(one.name, _without_a(one), partial(_tiles, one)) for one in _WGMMA], 128),
+):
+    text, kernels = "".join(text for _, text, _ in cases), tuple(name for name, _, _ in cases)
+    LAUNCHES += [Launch(name, text, name, 1, threads, args, 0, (3,), together=kernels) for name, _, args in cases]
+_ALL_TILES = tuple(kernel for kernel, *_ in _TILES.values())
+for name, (kernel, *types) in _TILES.items():
+    args = partial(_factors, *types)
+    LAUNCHES.append(Launch(f"wmma_{name}", _WMMA, kernel, 1, 32, args, 0, (2,), together=_ALL_TILES))
 
-# ---- bulk copies without a map --------------------------------------------------------------------------------------
+# ---- copies ---------------------------------------------------------------------------------------------------------
 
 _BULK = (
     HELPERS
@@ -189,8 +181,7 @@ __global__ void store_bytes(const int* x, unsigned char* out, int to, int bytes,
     }
 }
 
-// ---- boxes
-
+// Boxes of tensor maps.
 __global__ void load_box(const __grid_constant__ CUtensorMap map, int* out, int x, int y, int bytes) {
     __shared__ mbarrier full;
     begin(&full, bytes);
@@ -341,6 +332,13 @@ _STORED = {
     },
     "add_box": {"": _back(4, 3, (12, 20))},
 }
+_COPYING = tuple(_LOADED | _STORED)
+for kernel, cases in (_LOADED | _STORED).items():
+    for name, args in cases.items():
+        blocks = 2 if kernel == "load_box_twice" else 1
+        outputs = (1,) if kernel in _LOADED else ()
+        LAUNCHES.append(Launch(f"{kernel}{name}", _BULK, kernel, blocks, 64, args, _ROOM, outputs, together=_COPYING))
+
 # ---- both at once ---------------------------------------------------------------------------------------------------
 
 
@@ -349,21 +347,5 @@ def _matrices():
     return [*(tensor_map(x, (64, 64), "128B") for x in (a, b)), empty(200, 264), 200, 264, 136]
 
 
-LAUNCHES.append(
-    Launch(
-        "matmul_wgmma",
-        HELPERS + sources.PRODUCT.file.read_text(),
-        "matmul_wgmma",
-        (3, 2),
-        256,
-        _matrices,
-        4 * 32768,
-        (2,),
-    )
-)
-_COPYING = tuple(_LOADED | _STORED)
-for kernel, cases in (_LOADED | _STORED).items():
-    for name, args in cases.items():
-        blocks = 2 if kernel == "load_box_twice" else 1
-        outputs = (1,) if kernel in _LOADED else ()
-        LAUNCHES.append(Launch(f"{kernel}{name}", _BULK, kernel, blocks, 64, args, _ROOM, outputs, together=_COPYING))
+_PRODUCT = HELPERS + sources.PRODUCT.file.read_text()
+LAUNCHES.append(Launch("matmul_wgmma", _PRODUCT, "matmul_wgmma", (3, 2), 256, _matrices, 4 * 32768, (2,)))
