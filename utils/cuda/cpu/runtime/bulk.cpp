@@ -261,9 +261,7 @@ void async_reduce(void* to, const void* value, unsigned int bytes, int op, int t
 }
 
 void bulk_prefetch(const void* from, unsigned int bytes, const char* name) {
-    const void* code = __builtin_return_address(0);
-    check(nullptr, from, bytes, name, code);
-    note(nullptr, nullptr, 0, 0, name, code);
+    check(nullptr, from, bytes, name, __builtin_return_address(0));
     enter_kernel(*block().worker);
 }
 

@@ -23,7 +23,7 @@ constexpr SharedTile tile_of(uint64_t descriptor) {
 }
 
 constexpr uint32_t swizzled(uint32_t address, unsigned int width, unsigned int base_offset) {
-    return address ^ ((address >> 7) - base_offset << 4 & (width - 16));
+    return address ^ ((((address >> 7) - base_offset) << 4 & (width - 16)));
 }
 
 // Calls `f(address, line, k)` for each piece: of `lines` rows of A or columns of B. `k` counts pieces of a line where it is

@@ -146,9 +146,7 @@ void tensor_reduce(const void* place, const int32_t* at, int rank, const void* f
 }
 
 void tensor_prefetch(const void* place, const int32_t* at, int rank, const char* name) {
-    const void* code = __builtin_return_address(0);
-    const TensorMap map = map_at(place, at, rank, nullptr, true, name, code);
-    note(map, at, nullptr, true, 0, name, code);
+    map_at(place, at, rank, nullptr, true, name, __builtin_return_address(0));
     enter_kernel(*block().worker);
 }
 

@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "units.h"
 #include "races.h"
 #include "requests.h"
 #include "tiles.h"
 #include "trace.h"
+#include "units.h"
 #include "warpgroups.h"
 #include "../guard/space.h"
 

@@ -10,7 +10,7 @@ from utils.cuda.cpu.fragments import TYPES
 from utils.cuda.cpu.trace.records import accesses
 from utils.cuda.cpu.trace.words import counted, shorten
 
-__all__ = ["as_html", "as_text", "units", "requests"]
+__all__ = ["as_html", "as_text", "requests", "units"]
 
 _COLUMNS = ["line", "source", "space", "op", "bytes", "requests", "sectors"]
 _COLUMNS += ["sectors_per_request", "wavefronts", "bank_conflicts"]

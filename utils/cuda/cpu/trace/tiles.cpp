@@ -28,11 +28,12 @@ std::string Tiles::json(const std::function<std::string(uint64_t)>& place_of_blo
     std::string out = "\"products\":[";
     for (const auto& [place, p] : products) {
         const bool of_wmma = p.name.compare(0, 4, "wmma") == 0;
+        const uint64_t instructions = p.count * instructions_of(p.product, of_wmma, profile.capability);
         char code[32];
         snprintf(code, sizeof code, "\"0x%llx\"", (unsigned long long)place.first);
         out += (out.back() == '[' ? "{\"pc\":" : ",{\"pc\":") + std::string(code) + ",\"name\":\"" + p.name +
                "\",\"count\":" + std::to_string(p.count) +
-               ",\"instructions\":" + std::to_string(p.count * instructions_of(p.product, of_wmma, profile.capability)) + ",\"block\":" + place_of_block(p.block) +
+               ",\"instructions\":" + std::to_string(instructions) + ",\"block\":" + place_of_block(p.block) +
                ",\"warp\":" + std::to_string(p.warp) + ",\"product\":[";
         for (uint32_t number : numbers_of(p.product))
             out += (out.back() == '[' ? "" : ",") + std::to_string(number);

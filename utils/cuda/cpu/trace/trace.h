@@ -58,7 +58,7 @@ void trace_bulk_begins(Trace&, Block&, BulkTransfer&);
 void trace_bulk_lands(Trace&, Block&, const BulkTransfer&);
 void trace_bulk_read(Trace&, Block&, const BulkTransfer&);
 // Of each instruction of the copy engine (units.cpp): it moves bytes, or a box at `at`, to or from shared memory, and to
-// the blocks of `mask`, if that is not 0. A prefetch moves nothing to shared memory.
+// the blocks of `mask`, if that is not 0.
 void trace_bytes_copied(Trace&, Block&, const void* to, const void* from, unsigned int bytes, unsigned int mask,
                         const char* name, const void* code);
 void trace_box_copied(Trace&, Block&, const TensorMap&, const int32_t* at, const void* shared, bool loads,

@@ -76,10 +76,9 @@ void trace_box_copied(Trace& t, Block& b, const TensorMap& map, const int32_t* a
     Sectors sectors{shift_of(t, b, map.address), mask != 0};
     const auto offset = static_cast<const unsigned char*>(shared) - b.arena.get();
     // What is outside the tensor is not written, but a load counts it like memory that begins with a sector.
-    if (shared)
-        each_run(map, at, uint32_t(offset), [&](uint32_t place, uint64_t global, uint32_t bytes) {
-            if (loads || global) sectors.run(place, global ? global : -sectors.shift, bytes);
-        });
+    each_run(map, at, uint32_t(offset), [&](uint32_t place, uint64_t global, uint32_t bytes) {
+        if (loads || global) sectors.run(place, global ? global : -sectors.shift, bytes);
+    });
     t.units.copied(name, reinterpret_cast<uintptr_t>(code), blocks_in(mask) * sectors.count);
 }
 
