@@ -16,9 +16,8 @@
 #include "../packs.h"
 #include "sums.h"
 
-// What a row needs for dx: two sums, which every thread of all `slabs` blocks that share the row receives. `board` is
-// shared memory for a float2 per warp of these blocks. It must not be used again before the barrier of the next row: a
-// thread may still read it when the others have left.
+// What a row needs for dx: two sums, which all threads of the `slabs` blocks that share the row receive. `board` is for
+// a float2 per warp of them. Until the next row's barrier it must not be used again: a thread may still read it.
 __device__ inline float2 row_sums(float2 v, float2* board, int slab = 0, int slabs = 1) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     v = make_float2(warp_sum(v.x), warp_sum(v.y));
@@ -164,17 +163,17 @@ __global__ void __launch_bounds__(MOST_THREADS)
 #pragma unroll
             for (int i = 0; i < SIZE; ++i) set(factors[k].at[i], 1.0f);
     float dweight[PACKS][SIZE] = {}, dbias[PACKS][SIZE] = {}, per_row = 1.0f / w;
-    float next_mean = mean && group < h ? mean[group] : 0.0f, next_rstd = group < h ? rstd[group] : 0.0f;
+    auto statistics = [&](size_t r) {
+        return r < h ? make_float2(mean ? mean[r] : 0.0f, rstd[r]) : make_float2(0.0f, 0.0f);
+    };
+    float2 next = statistics(group);
 #if __CUDA_ARCH__ >= 900
     if (slabs > 1) cluster.sync();  // otherwise a block stores sums in one that has not begun yet
 #endif
     int which = 0;
     for (size_t r = group; r < h; r += groups, which ^= 1) {
-        float scale = next_rstd, offset = -next_mean * scale;  // y = x * scale + offset
-        if (r + groups < h) {                                  // a row ahead, since memory takes its time
-            if (mean) next_mean = mean[r + groups];
-            next_rstd = rstd[r + groups];
-        }
+        float scale = next.y, offset = -next.x * scale;  // y = x * scale + offset
+        next = statistics(r + groups);                   // a row ahead, as memory takes its time
         Pack<T> v[PACKS], d[PACKS];
         __pipeline_wait_prior(1);
 #pragma unroll
@@ -249,15 +248,13 @@ static Plan planned_two_kernels(size_t h, int w) {
 // A launch of clusters. It holds a pointer to `cluster`.
 static cudaLaunchConfig_t in_clusters(Plan plan, cudaLaunchAttribute& cluster, cudaStream_t stream) {
     cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = plan.slabs;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cluster.val.clusterDim = {plan.slabs, 1, 1};
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(plan.groups * plan.slabs);
     config.blockDim = dim3(plan.threads);
     config.dynamicSmemBytes = plan.bytes;
     config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
+    config.attrs = &cluster, config.numAttrs = 1;
     return config;
 }
 
