@@ -33,6 +33,7 @@ __device__ inline float2 row_sums(float2 v, float2* board, int slab = 0, int sla
         __syncthreads();  // otherwise a warp reads sums that other warps have not stored yet
     }
     v = make_float2(0.0f, 0.0f);
+#pragma unroll 1  // a round or two: unrolled, most of it would be skipped
     for (int k = lane; k < slabs * warps; k += 32) v.x += board[k].x, v.y += board[k].y;
     return make_float2(warp_sum(v.x), warp_sum(v.y));
 }
@@ -253,8 +254,7 @@ static cudaLaunchConfig_t in_clusters(Plan plan, cudaLaunchAttribute& cluster, c
     config.gridDim = dim3(plan.groups * plan.slabs);
     config.blockDim = dim3(plan.threads);
     config.dynamicSmemBytes = plan.bytes;
-    config.stream = stream;
-    config.attrs = &cluster, config.numAttrs = 1;
+    config.stream = stream, config.attrs = &cluster, config.numAttrs = 1;
     return config;
 }
 
