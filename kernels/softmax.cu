@@ -343,6 +343,8 @@ void launch_softmax(const __half* x, __half* out, size_t h, size_t w, cudaStream
     size_t bytes = bytes_of_row(w, 2);
     if (w <= 32 * KEPT)
         softmax_warp_kernel<__half><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w);
+    else if (w > 512 * KEPT && w <= 1024 * KEPT && allowed(softmax_ahead_kernel<__half>, bytes))
+        softmax_ahead_kernel<__half><<<blocks_ahead(h), threads_for(w, KEPT), bytes, stream>>>(x, out, h, w);
     else if (w <= 1024 * KEPT)
         softmax_block_kernel<__half><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w);
     else if (allowed(softmax_shared_kernel<__half>, bytes))
@@ -355,6 +357,8 @@ void launch_softmax(const __nv_bfloat16* x, __nv_bfloat16* out, size_t h, size_t
     size_t bytes = bytes_of_row(w, 2);
     if (w <= 32 * KEPT)
         softmax_warp_kernel<__nv_bfloat16><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w);
+    else if (w > 512 * KEPT && w <= 1024 * KEPT && allowed(softmax_ahead_kernel<__nv_bfloat16>, bytes))
+        softmax_ahead_kernel<__nv_bfloat16><<<blocks_ahead(h), threads_for(w, KEPT), bytes, stream>>>(x, out, h, w);
     else if (w <= 1024 * KEPT)
         softmax_block_kernel<__nv_bfloat16><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w);
     else if (allowed(softmax_shared_kernel<__nv_bfloat16>, bytes))

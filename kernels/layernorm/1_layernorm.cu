@@ -101,12 +101,6 @@ __device__ inline Pack<T> load_past_l1(const Pack<T>* from) {
     return pack;
 }
 
-// Stops the compiler from keeping the floats of a pack beside it: those of halves take twice as many registers.
-template <class T>
-__device__ inline void forget_floats(Pack<T>& pack) {
-    asm volatile("" : "+r"(pack.words[0]), "+r"(pack.words[1]), "+r"(pack.words[2]), "+r"(pack.words[3]));
-}
-
 // Registers: x is read once. The warps of a block have the row one part after the other, each thread at most PACKS
 // packs of 16 bytes, all loaded before the first is used. A warp finds the mean of its part and the squares about that
 // mean, so one barrier is enough: it merges the parts. One warp alone has no `board` and no barrier. With no `mean` to

@@ -41,9 +41,14 @@ def by_blocks(dtype, threads, shared=False):
     return launch
 
 
-def ahead(h, w, start):
-    """Two blocks that take row after row, with shared memory for the next one."""
-    return min(h, 2), 64, w // 4 * 16 + 512, matrix(h, w, start, torch.float32), empty(h, w), h, w
+def ahead(dtype, blocks=2):
+    """Blocks that take row after row, with shared memory for the next one."""
+
+    def launch(h, w, start):
+        size = w * dtype.itemsize // 16 * 16 + 512
+        return min(h, blocks), 64, size, matrix(h, w, start, dtype), empty(h, w, dtype=dtype), h, w
+
+    return launch
 
 
 def shares(out, x):
@@ -174,7 +179,6 @@ ROW_LAUNCHES = {
     "softmax_naive_kernel": (by_warps(torch.float32, 128, 128), SIZES, shares),
     "softmax_three_passes_kernel": (by_blocks(torch.float32, 256), SIZES, shares),
     "softmax_online_kernel": (by_blocks(torch.float32, 256), SIZES, shares),
-    "softmax_ahead_kernel<float>": (ahead, [*SIZES, (7, 1001, 1)], shares),
     "mean_of_losses_kernel": (mean, [(1, 0, 0), (17, 0, 0), (1500, 0, 0)], mean_and_count),
     "bias_gelu_naive_kernel": (gelu_naive, SIZES, gelu_values),
 }
@@ -185,6 +189,7 @@ for name, dtype in DTYPES.items():
         f"softmax_wide_kernel<{name}>": (by_blocks(dtype, 512), [*SIZES, LONG], shares),
         f"softmax_shared_kernel<{name}>": (by_blocks(dtype, 1024, shared=True), [*SIZES, LONG], shares),
         f"softmax_warp_kernel<{name}>": (by_warps(dtype), SIZES, shares),
+        f"softmax_ahead_kernel<{name}>": (ahead(dtype), [*SIZES, (7, 1001, 1)], shares),
         f"softmax_block_kernel<{name}>": (by_blocks(dtype, 64), SIZES, shares),
         f"softmax_backward_warp_kernel<{name}>": (
             gradient_by_warps(dtype),
