@@ -42,7 +42,8 @@ def operations(n):
         ("cumsum", "PyTorch, `x.cumsum(0)`", along_one),
         *compiled("cumsum", "torch.compile", along_one),
         ("cumsum", "three launches", kernel("scan", "cumsum_three")),
-        ("cumsum", "one launch, decoupled look-back", kernel("scan", "cumsum")),
+        ("cumsum", "one launch, decoupled look-back", kernel("scan", "cumsum_look_back")),
+        ("cumsum", "one launch, tiles ahead by bulk copies, `cumsum`", kernel("scan", "cumsum")),
         *tritons("cumsum", "Triton, three launches"),
     ):
         yield Operation(f"{name}: {title}", in_rows(run), integers(n // 4), summed_so_far, 2 * n, of="scan")

@@ -41,6 +41,12 @@ __device__ inline void set(Pack<__nv_bfloat16>& to, const float (&values)[8]) {
     for (int i = 0; i < 8; i += 2) *(__nv_bfloat162*)&to.at[i] = __floats2bfloat162_rn(values[i], values[i + 1]);
 }
 
+// Keeps the compiler from keeping a pack's floats beside it: those of 16-bit numbers would take twice its registers.
+template <class T>
+__device__ inline void forget_floats(Pack<T>& pack) {
+    asm volatile("" : "+r"(pack.words[0]), "+r"(pack.words[1]), "+r"(pack.words[2]), "+r"(pack.words[3]));
+}
+
 // Loads and stores of what is needed only once: the caches need not keep it.
 template <class T>
 __device__ Pack<T> load_pack(const T* from) {

@@ -131,7 +131,7 @@ __device__ float sum_of_thread(const T* __restrict__ x, size_t n) {
 #pragma unroll
         for (int k = 0; k < LOADS; ++k)
 #pragma unroll
-            for (int j = 0; j < SIZE; ++j) sums[j] += as_float(loaded[k].at[j]);
+            for (int j = 0; j < SIZE; ++j) sums[j] += as_float(loaded[k], j);
     }
 #pragma unroll
     for (int half = SIZE / 2; half > 0; half /= 2)
@@ -240,14 +240,14 @@ __device__ Best best_of_thread(const T* __restrict__ x, size_t n) {
 #pragma unroll
         for (int k = 0; k < LOADS; ++k)
 #pragma unroll
-            for (int j = 0; j < SIZE; ++j) found |= !(as_float(loaded[k].at[j]) <= best.value);  // true with NaN, too
+            for (int j = 0; j < SIZE; ++j) found |= !(as_float(loaded[k], j) <= best.value);  // true with NaN, too
         if (!found) continue;
 #pragma unroll
         for (int k = 0; k < LOADS; ++k)
 #pragma unroll
             for (int j = 0; j < SIZE; ++j) {
                 size_t at = i + k * THREADS;
-                best = better(best, {as_float(loaded[k].at[j]), head + (at < packs ? at : i) * SIZE + j});
+                best = better(best, {as_float(loaded[k], j), head + (at < packs ? at : i) * SIZE + j});
             }
     }
     if (thread < n - tail) best = better(best, {as_float(x[tail + thread]), tail + thread});

@@ -4,6 +4,16 @@
 // The lowest float that is a number: where a search for the largest begins. A row of -inf alone stays below it.
 constexpr float LOWEST = -3.402823466e38f;
 
+// 2^v in one instruction, and e^v in two. __expf takes five: it also serves results below 2^-126, which are 0 here.
+// exp_of(v - max) takes three. As 2^fma(v, log2(e), -max * log2(e)) it would take two, but that product is rounded: if
+// max is 1e9, the exponent may be off by 64.
+__device__ inline float power_of_2(float v) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
+    return power;
+}
+__device__ inline float exp_of(float v) { return power_of_2(1.4426950409f * v); }
+
 // A row of w elements: packs of 16 bytes, and the elements in front of the first and behind the last pack, its edges.
 // There are fewer edges than a warp has lanes.
 template <class T>
@@ -22,14 +32,30 @@ struct Row {
     __device__ size_t edge(int i) const { return i < head ? i : i + packs * SIZE; }
 };
 
+// A pack of equal elements.
+template <class T>
+__device__ inline Pack<T> pack_of(float v) {
+    float values[Row<T>::SIZE];
+    for (float& value : values) value = v;
+    Pack<T> pack;
+    set(pack, values);
+    return pack;
+}
+
+// Stores a pack anywhere, one element at a time.
+template <class T>
+__device__ inline void store_elements(T* __restrict__ to, const Pack<T>& pack) {
+#pragma unroll
+    for (int j = 0; j < Row<T>::SIZE; ++j) to[j] = pack.at[j];
+}
+
 // Stores a pack at place i of another row: 16 bytes at once if that begins at a multiple of 16 bytes.
 template <class T>
 __device__ inline void store_pack_at(T* __restrict__ to, size_t i, const Pack<T>& pack, bool wide) {
     if (wide)
-        store_pack(to + i, pack);
+        *(Pack<T>*)(to + i) = pack;
     else
-#pragma unroll
-        for (int j = 0; j < Row<T>::SIZE; ++j) to[i + j] = pack.at[j];
+        store_elements(to + i, pack);
 }
 
 // What a thread keeps of a row in registers: up to 32 elements in packs, and at most one edge. All its loads are in
@@ -47,10 +73,7 @@ struct Kept {
         edge = lane < row.edges ? as_float(from[row.edge(lane)]) : -INFINITY;
 #pragma unroll
         for (int k = 0; k < KEPT / Row<T>::SIZE; ++k)
-            if (lane + k * lanes < row.packs)  // guard
-                packs[k] = pack(lane + k * lanes);
-            else
-                for (int j = 0; j < Row<T>::SIZE; ++j) set(packs[k].at[j], -INFINITY);
+            packs[k] = lane + k * lanes < int(row.packs) ? pack(lane + k * lanes) : pack_of<T>(-INFINITY);  // guard
     }
 };
 
@@ -81,7 +104,7 @@ struct Divisor {
 // The divisors of a warp's lanes become that of all their values.
 __device__ inline Divisor divisor_of_warp(Divisor part) {
     float max = max_of_warp(part.max);
-    return {max, sum_of_warp(part.sum * __expf(part.max - max))};
+    return {max, sum_of_warp(part.sum * exp_of(part.max - max))};
 }
 
 // The same for the warps of a block, each with one divisor in all its lanes. `parts` is shared, with 32 places.
@@ -94,7 +117,8 @@ __device__ inline Divisor divisor_of_block(Divisor part, Divisor* parts) {
 }
 
 // The divisor of a row of any length, for all threads of a block. A thread has LOADS packs in flight, and rescales its
-// sum once for all of them, when one of their elements is larger than all before.
+// sum once for all of them, when one of their elements is larger than all before. Loads are plain: the next pass, or the
+// next kernel, may find the row in the L2 cache.
 template <int LOADS, class T>
 __device__ Divisor divisor_of_row(const T* __restrict__ from, const Row<T>& row, Divisor* parts) {
     constexpr int SIZE = Row<T>::SIZE;
@@ -102,27 +126,29 @@ __device__ Divisor divisor_of_row(const T* __restrict__ from, const Row<T>& row,
     if (threadIdx.x < row.edges) {
         float v = as_float(from[row.edge(threadIdx.x)]);
         mine.max = fmaxf(LOWEST, v);
-        mine.sum = __expf(v - mine.max);
+        mine.sum = exp_of(v - mine.max);
     }
-    for (size_t i = threadIdx.x; i < row.packs; i += LOADS * blockDim.x) {
+    auto add_packs = [&](size_t i, bool all) {
         Pack<T> packs[LOADS];
 #pragma unroll
         for (int k = 0; k < LOADS; ++k)
-            if (i + k * blockDim.x < row.packs)  // guard
-                packs[k] = load_pack(from + row.pack(i + k * blockDim.x));
+            if (all || i + k * blockDim.x < row.packs)  // guard
+                packs[k] = *(const Pack<T>*)(from + row.pack(i + k * blockDim.x));
             else
-#pragma unroll
-                for (int j = 0; j < SIZE; ++j) set(packs[k].at[j], -INFINITY);
+                packs[k] = pack_of<T>(-INFINITY);
         float max = mine.max, sums[2] = {};
 #pragma unroll
         for (int k = 0; k < LOADS; ++k)
 #pragma unroll
-            for (int j = 0; j < SIZE; ++j) max = fmaxf(max, as_float(packs[k].at[j]));
+            for (int j = 0; j < SIZE; ++j) max = fmaxf(max, as_float(packs[k], j));
 #pragma unroll
         for (int k = 0; k < LOADS; ++k)
 #pragma unroll
-            for (int j = 0; j < SIZE; ++j) sums[j % 2] += __expf(as_float(packs[k].at[j]) - max);
-        mine = {max, mine.sum * __expf(mine.max - max) + (sums[0] + sums[1])};
-    }
+            for (int j = 0; j < SIZE; ++j) sums[j % 2] += exp_of(as_float(packs[k], j) - max);
+        mine = {max, mine.sum * exp_of(mine.max - max) + (sums[0] + sums[1])};
+    };
+    size_t i = threadIdx.x;
+    for (; i + (LOADS - 1) * blockDim.x < row.packs; i += LOADS * blockDim.x) add_packs(i, true);
+    if (i < row.packs) add_packs(i, false);
     return divisor_of_block(divisor_of_warp(mine), parts);
 }

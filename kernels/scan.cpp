@@ -7,6 +7,7 @@ void launch_cumsum_warp(const float* x, float* out, size_t n, void* scratch, cud
 void launch_cumsum_block(const float* x, float* out, size_t n, void* scratch, cudaStream_t stream);
 void launch_cumsum_three(const float* x, float* out, size_t n, void* scratch, cudaStream_t stream);
 size_t scratch_of_cumsum(size_t n);
+void launch_cumsum_look_back(const float* x, float* out, size_t n, void* scratch, cudaStream_t stream);
 void launch_cumsum(const float* x, float* out, size_t n, void* scratch, cudaStream_t stream);
 void launch_cumsum(const __half* x, __half* out, size_t n, void* scratch, cudaStream_t stream);
 void launch_cumsum(const __nv_bfloat16* x, __nv_bfloat16* out, size_t n, void* scratch, cudaStream_t stream);
@@ -31,6 +32,7 @@ static at::Tensor scanned(const at::Tensor& x, Launch launch) {
 at::Tensor cumsum_warp(const at::Tensor& x) { return scanned(x, launch_cumsum_warp); }
 at::Tensor cumsum_block(const at::Tensor& x) { return scanned(x, launch_cumsum_block); }
 at::Tensor cumsum_three(const at::Tensor& x) { return scanned(x, launch_cumsum_three); }
+at::Tensor cumsum_look_back(const at::Tensor& x) { return scanned(x, launch_cumsum_look_back); }
 
 // float32, float16 or bfloat16 (n) -> out[i] = x[0] + ... + x[i], added up in float32 and rounded to the dtype once.
 // How far a block looks back depends on which blocks are ahead: the last digits may differ from launch to launch.

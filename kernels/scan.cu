@@ -1,5 +1,7 @@
 // scan: cumsum, out[i] = x[0] + x[1] + ... + x[i], for n elements. The steps before the last take float32.
+#include "bulk.h"
 #include "cdiv.h"
+#include "lookback.h"
 #include "packs.h"
 
 constexpr int WARPS = 32, TILE = 16 * 32 * WARPS;  // of the steps: warps per block, and elements per block
@@ -79,49 +81,10 @@ __global__ void __launch_bounds__(32 * WARPS)
 // (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVIDIA NVR-2016-002)
 //
 // A block keeps its tile in registers, and finds the sum of all tiles before by looking back at what their blocks have
-// announced, each in one word of 64 bits: its state above, a sum below. Both are stored at once, so no fence is needed
-// between them. The words must be 0 before the launch, as must `next_tile`.
+// announced. `words` and `next_tile` must be 0 before the launch.
 
 constexpr int THREADS = 1024;  // of a block
 constexpr int ITEMS = 32;      // elements of a thread
-constexpr int WINDOW = 1;      // words per lane in one round of looking back: 32 * WINDOW tiles
-enum State : unsigned int { NOTHING, TILE_SUM, SUM_SO_FAR };
-
-using Word = unsigned long long;
-
-__device__ void announce(volatile Word* word, State state, float sum) {
-    *word = Word(state) << 32 | __float_as_uint(sum);
-}
-
-// The sum of all tiles before `tile`, for every lane of the warp that calls it. Lane 0 looks at the nearest tile. A
-// tile that has announced its sum so far ends the search. One that has announced nothing is asked again: its block is
-// running already, since tiles are taken in order, so it will announce something.
-__device__ float look_back(volatile const Word* words, int tile) {
-    int lane = threadIdx.x % 32;
-    float sum = 0.0f;
-    for (int nearest = tile - 1;; nearest -= 32 * WINDOW) {
-        Word seen[WINDOW];
-#pragma unroll
-        for (int k = 0; k < WINDOW; ++k) {
-            int at = nearest - 32 * k - lane;
-            seen[k] = at >= 0 ? words[at] : Word(SUM_SO_FAR) << 32;  // in front of tile 0: a sum so far of 0
-        }
-#pragma unroll
-        for (int k = 0; k < WINDOW; ++k) {
-            unsigned int nothing, so_far;
-            while (true) {  // until all tiles up to the nearest sum so far have announced something
-                nothing = __ballot_sync(0xffffffff, seen[k] >> 32 == NOTHING);
-                so_far = __ballot_sync(0xffffffff, seen[k] >> 32 == SUM_SO_FAR);
-                if ((nothing & (so_far ^ (so_far - 1))) == 0) break;  // these bits: the lowest of so_far and all below
-                if (seen[k] >> 32 == NOTHING) seen[k] = words[nearest - 32 * k - lane];
-            }
-            if (lane < __ffs(so_far) || so_far == 0) sum += __uint_as_float((unsigned int)seen[k]);
-            if (so_far == 0) continue;
-            for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffff, sum, lanes);
-            return sum;
-        }
-    }
-}
 
 // A warp has PACKS rows of 32 packs of the tile, one after the other. Lanes read and write neighbouring packs.
 template <class T>
@@ -160,7 +123,7 @@ __global__ void __launch_bounds__(THREADS)
     for (int k = 0; k < PACKS; ++k) {
         float pack_sum = 0.0f;
 #pragma unroll
-        for (int j = 0; j < SIZE; ++j) pack_sum += as_float(loaded[k].at[j]);
+        for (int j = 0; j < SIZE; ++j) pack_sum += as_float(loaded[k], j);
         float sum_so_far = scan_of_warp(pack_sum), below = __shfl_up_sync(0xffffffff, sum_so_far, 1);
         before[k] = lane > 0 ? sum + below : sum;
         sum += __shfl_sync(0xffffffff, sum_so_far, 31);
@@ -185,14 +148,136 @@ __global__ void __launch_bounds__(THREADS)
     for (int k = 0; k < PACKS; ++k) {
         sum = before_warp + before[k];
         Pack<T> result;
+        float sums_so_far[SIZE];
 #pragma unroll
-        for (int j = 0; j < SIZE; ++j) set(result.at[j], sum += as_float(loaded[k].at[j]));
+        for (int j = 0; j < SIZE; ++j) sums_so_far[j] = sum += as_float(loaded[k], j);
+        set(result, sums_so_far);
         if (whole)
             store_pack(out + first + k * ROW, result);
         else
 #pragma unroll
             for (int j = 0; j < SIZE; ++j)
                 if (first + k * ROW + j < n) out[first + k * ROW + j] = result.at[j];  // guard
+    }
+}
+
+// ---- one launch, on Hopper: tiles ahead -------------------------------------------------------------------------------
+// Blocks stay, and take tile after tile. A block adds up a tile and announces its sum as soon as the tile has arrived,
+// but scans it AHEAD tiles later. Then all blocks have announced the tiles in between, and hardly anyone waits. A block
+// knows the sum so far of its last tile, and adds what others have taken since.
+// The tiles come by bulk copies: if threads copied them, each look at another tile's word would queue behind these.
+constexpr int BYTES = 32 * 1024;  // of a tile
+constexpr int STAGES = 6;         // tiles in shared memory,
+constexpr int AHEAD = 3;          // and how many of them have been announced, but not yet scanned
+constexpr int SLOTS = 8;          // for what is known of a block's last tile and the next STAGES
+
+struct Tile {
+    int number;         // of all tiles
+    float sum, before;  // of this tile, and of all before it
+    float sums[WARPS];  // of each warp's part, and then of the parts before it
+};
+
+// A warp has PACKS rows of 32 packs of each tile, one after the other.
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    cumsum_ahead_kernel(const T* __restrict__ x, int* next_tile, Word* words, T* __restrict__ out, size_t n) {
+    constexpr int SIZE = 16 / sizeof(T), TILE = BYTES / sizeof(T), PACKS = TILE / SIZE / THREADS, ROW = 32 * SIZE;
+    extern __shared__ uint4 dynamic[];
+    __shared__ Barrier arrived[STAGES];
+    __shared__ Tile slots[SLOTS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, tiles = (n + TILE - 1) / TILE;
+    auto tile = [&](int j) -> Tile& { return slots[j % SLOTS]; };  // the block's tile j: 0, 1, 2, ...
+    auto stage = [&](int j) { return (Pack<T>*)dynamic + j % STAGES * (BYTES / 16); };
+    auto mine = [&](int j) { return stage(j) + warp * PACKS * 32 + lane; };  // this thread's first pack
+    auto first = [&](int j) { return size_t(tile(j).number) * TILE + warp * PACKS * ROW + lane * SIZE; };
+    auto copied = [&](int j) { return size_t(tile(j).number + 1) * TILE <= n && size_t(x) % 16 == 0; };
+    auto begin_copy = [&](int j) {  // one thread
+        if (copied(j)) copy_bulk(stage(j), x + size_t(tile(j).number) * TILE, BYTES, arrived + j % STAGES);
+    };
+
+    // A tile's sum, in two parts. All warps add up their parts of tile j, and after a barrier warp 0 announces the sum.
+    auto add_up = [&](int j) {
+        if (tile(j).number >= tiles) return;
+        float sum = 0.0f;
+        if (copied(j))
+            wait(arrived + j % STAGES, j / STAGES % 2);
+        else
+            for (int k = 0; k < PACKS; ++k)
+                for (int i = 0; i < SIZE; ++i) {
+                    size_t at = first(j) + k * ROW + i;
+                    set(mine(j)[k * 32].at[i], at < n ? as_float(x[at]) : 0.0f);  // guard
+                }
+#pragma unroll
+        for (int k = 0; k < PACKS; ++k)
+#pragma unroll
+            for (int i = 0; i < SIZE; ++i) sum += as_float(mine(j)[k * 32], i);
+        for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffff, sum, lanes);
+        if (lane == 0) tile(j).sums[warp] = sum;
+    };
+    auto announce_sum = [&](int j) {
+        if (tile(j).number >= tiles) return;
+        float sum = scan_of_warp(tile(j).sums[lane]), below = __shfl_up_sync(0xffffffff, sum, 1);
+        tile(j).sums[lane] = lane > 0 ? below : 0.0f;
+        if (lane == WARPS - 1) announce(words + tile(j).number, TILE_SUM, tile(j).sum = sum);
+        __syncwarp();  // otherwise another lane reads the sum before it is stored
+    };
+    int last = -1;  // of warp 0: the last tile it has looked at, and the sum up to that
+    float so_far = 0.0f;
+    auto look_back_from = [&](int j) {
+        if (tile(j).number >= tiles) return;
+        so_far += sum_between(words, last + 1, tile(j).number);
+        if (lane == 0) tile(j).before = so_far;
+        so_far += tile(j).sum;
+        last = tile(j).number;
+    };
+
+    if (threadIdx.x == 0) {
+        init(arrived, STAGES);
+        for (int j = 0; j < STAGES; ++j) {
+            tile(j).number = atomicAdd(next_tile, 1);
+            begin_copy(j);
+        }
+    }
+    __syncthreads();  // otherwise a thread reads a tile's number before it is known
+    for (int j = 0; j < AHEAD; ++j) {
+        add_up(j);
+        __syncthreads();  // otherwise warp 0 adds sums that other warps have not stored yet
+        if (warp == 0) announce_sum(j);
+    }
+    if (warp == 0) look_back_from(0);
+    for (int j = 0; tile(j).number < tiles; ++j) {
+        add_up(j + AHEAD);
+        __syncthreads();  // all have stored their sums of tile j + AHEAD, and have done with tile j - 1
+        int next = 0;
+        if (threadIdx.x == 32) {
+            if (j > 0) begin_copy(j - 1 + STAGES);
+            next = atomicAdd(next_tile, 1);
+        }
+        if (warp == 0) {
+            announce_sum(j + AHEAD);
+            look_back_from(j + 1);
+        }
+        float before = tile(j).before + tile(j).sums[warp];
+#pragma unroll
+        for (int k = 0; k < PACKS; ++k) {
+            Pack<T> pack = mine(j)[k * 32];
+            float sums[SIZE], sum = 0.0f;
+#pragma unroll
+            for (int i = 0; i < SIZE; ++i) sums[i] = sum += as_float(pack, i);
+            float sum_so_far = scan_of_warp(sum), below = __shfl_up_sync(0xffffffff, sum_so_far, 1);
+#pragma unroll
+            for (int i = 0; i < SIZE; ++i) sums[i] += lane > 0 ? before + below : before;
+            before += __shfl_sync(0xffffffff, sum_so_far, 31);
+            set(pack, sums);
+            size_t to = first(j) + k * ROW;
+            if (size_t(tile(j).number + 1) * TILE <= n)
+                *(Pack<T>*)(out + to) = pack;
+            else
+#pragma unroll
+                for (int i = 0; i < SIZE; ++i)
+                    if (to + i < n) out[to + i] = pack.at[i];  // guard
+        }
+        if (threadIdx.x == 32) tile(j + STAGES).number = next;
     }
 }
 
@@ -217,25 +302,56 @@ void launch_cumsum_three(const float* x, float* out, size_t n, void* scratch, cu
 }
 
 // Bytes of scratch memory for n elements: the number of the next tile, and from byte 8 on, the words of the tiles; or two
-// floats for each, smaller tile of the steps.
-size_t scratch_of_cumsum(size_t n) { return 8 * (size_t(cdiv(n, TILE)) + 1); }
-static_assert(ITEMS * THREADS >= TILE, "there are as many words as tiles");
+// floats for each tile of the steps.
+size_t scratch_of_cumsum(size_t n) { return 8 * (size_t(cdiv(n, BYTES / 4)) + 1); }
+static_assert(ITEMS * THREADS >= BYTES / 4 && TILE >= BYTES / 4, "there are as many words as tiles");
+
+void launch_cumsum_look_back(const float* x, float* out, size_t n, void* scratch, cudaStream_t stream) {
+    cudaMemsetAsync(scratch, 0, scratch_of_cumsum(n), stream);
+    cumsum_kernel<float>
+        <<<cdiv(n, ITEMS * THREADS), THREADS, 0, stream>>>(x, (int*)scratch, (Word*)scratch + 1, out, n);
+}
+
+// The blocks that take `tiles` tiles: one for each SM. 0 where there are no bulk copies, or no room for the stages.
+template <class Kernel>
+static unsigned int blocks_ahead(Kernel kernel, unsigned int tiles) {
+    int device = 0, major = 0, sms = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (major < 9 || cudaFuncSetAttribute(kernel, most, STAGES * BYTES) != cudaSuccess) sms = 0;
+    cudaGetLastError();  // a refusal is an answer here, and no error
+    return tiles < sms ? tiles : sms;
+}
 
 void launch_cumsum(const float* x, float* out, size_t n, void* scratch, cudaStream_t stream) {
     cudaMemsetAsync(scratch, 0, scratch_of_cumsum(n), stream);
-    cumsum_kernel<float><<<cdiv(n, ITEMS * THREADS), THREADS, 0, stream>>>(
-        x, (int*)scratch, (Word*)scratch + 1, out, n);
+    int* next_tile = (int*)scratch;
+    Word* words = (Word*)scratch + 1;
+    if (unsigned int blocks = blocks_ahead(cumsum_ahead_kernel<float>, cdiv(n, BYTES / 4)))
+        cumsum_ahead_kernel<float><<<blocks, THREADS, STAGES * BYTES, stream>>>(x, next_tile, words, out, n);
+    else
+        cumsum_kernel<float><<<cdiv(n, ITEMS * THREADS), THREADS, 0, stream>>>(x, next_tile, words, out, n);
 }
 
 void launch_cumsum(const __half* x, __half* out, size_t n, void* scratch, cudaStream_t stream) {
     cudaMemsetAsync(scratch, 0, scratch_of_cumsum(n), stream);
-    cumsum_kernel<__half><<<cdiv(n, ITEMS * THREADS), THREADS, 0, stream>>>(
-        x, (int*)scratch, (Word*)scratch + 1, out, n);
+    int* next_tile = (int*)scratch;
+    Word* words = (Word*)scratch + 1;
+    if (unsigned int blocks = blocks_ahead(cumsum_ahead_kernel<__half>, cdiv(n, BYTES / 2)))
+        cumsum_ahead_kernel<__half><<<blocks, THREADS, STAGES * BYTES, stream>>>(x, next_tile, words, out, n);
+    else
+        cumsum_kernel<__half><<<cdiv(n, ITEMS * THREADS), THREADS, 0, stream>>>(x, next_tile, words, out, n);
 }
 
 void launch_cumsum(const __nv_bfloat16* x, __nv_bfloat16* out, size_t n, void* scratch, cudaStream_t stream) {
     cudaMemsetAsync(scratch, 0, scratch_of_cumsum(n), stream);
-    cumsum_kernel<__nv_bfloat16><<<cdiv(n, ITEMS * THREADS), THREADS, 0, stream>>>(
-        x, (int*)scratch, (Word*)scratch + 1, out, n);
+    int* next_tile = (int*)scratch;
+    Word* words = (Word*)scratch + 1;
+    if (unsigned int blocks = blocks_ahead(cumsum_ahead_kernel<__nv_bfloat16>, cdiv(n, BYTES / 2)))
+        cumsum_ahead_kernel<__nv_bfloat16><<<blocks, THREADS, STAGES * BYTES, stream>>>(x, next_tile, words, out, n);
+    else
+        cumsum_kernel<__nv_bfloat16><<<cdiv(n, ITEMS * THREADS), THREADS, 0, stream>>>(x, next_tile, words, out, n);
 }
 #endif

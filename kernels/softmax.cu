@@ -45,10 +45,10 @@ __global__ void softmax_online_kernel(const float* __restrict__ x, float* __rest
 
 // From here on, x is read by packs of 16 bytes, and may be float32, float16 or bfloat16.
 
-// Wide: two passes for rows of any length, with the packs of 16 elements per thread in flight.
+// Wide: two passes for rows of any length, with LOADS packs per thread in flight.
 template <class T>
 __global__ void __launch_bounds__(512) softmax_wide_kernel(const T* __restrict__ x, T* __restrict__ out, size_t w) {
-    constexpr int LOADS = 16 / Row<T>::SIZE;
+    constexpr int SIZE = Row<T>::SIZE, LOADS = 4;
     __shared__ Divisor parts[32];
     const T* from = x + blockIdx.x * w;
     T* to = out + blockIdx.x * w;
@@ -61,18 +61,19 @@ __global__ void __launch_bounds__(512) softmax_wide_kernel(const T* __restrict__
 #pragma unroll
         for (int k = 0; k < LOADS; ++k)
             if (i + k * blockDim.x < row.packs)  // guard
-                packs[k] = load_pack(from + row.pack(i + k * blockDim.x));
+                packs[k] = *(const Pack<T>*)(from + row.pack(i + k * blockDim.x));
 #pragma unroll
         for (int k = 0; k < LOADS; ++k)
             if (i + k * blockDim.x < row.packs) {  // guard
-                for (int j = 0; j < Row<T>::SIZE; ++j)
-                    set(packs[k].at[j], __expf(as_float(packs[k].at[j]) - all.max) * scale);
+                float values[SIZE];
+                for (int j = 0; j < SIZE; ++j) values[j] = exp_of(as_float(packs[k], j) - all.max) * scale;
+                set(packs[k], values);
                 store_pack_at(to, row.pack(i + k * blockDim.x), packs[k], wide);
             }
     }
     if (threadIdx.x < row.edges) {
         size_t c = row.edge(threadIdx.x);
-        set(to[c], __expf(as_float(from[c]) - all.max) * scale);
+        set(to[c], exp_of(as_float(from[c]) - all.max) * scale);
     }
 }
 
@@ -94,45 +95,49 @@ __global__ void __launch_bounds__(1024)
     float max = fmaxf(LOWEST, edge);
     __pipeline_wait_prior(0);  // otherwise this thread's copies have not arrived
     for (int i = threadIdx.x; i < row.packs; i += blockDim.x)
-        for (int j = 0; j < Row<T>::SIZE; ++j) max = fmaxf(max, as_float(packs[i].at[j]));
+        for (int j = 0; j < Row<T>::SIZE; ++j) max = fmaxf(max, as_float(packs[i], j));
     max = max_of_warp(max);
-    float sum = __expf(edge - max);
+    float sum = exp_of(edge - max);
     for (int i = threadIdx.x; i < row.packs; i += blockDim.x)
-        for (int j = 0; j < Row<T>::SIZE; ++j) sum += __expf(as_float(packs[i].at[j]) - max);
+        for (int j = 0; j < Row<T>::SIZE; ++j) sum += exp_of(as_float(packs[i], j) - max);
     Divisor all = divisor_of_block({max, sum_of_warp(sum)}, parts);
     float scale = 1.0f / all.sum;
     bool wide = size_t(to + row.head) % 16 == 0;
     for (int i = threadIdx.x; i < row.packs; i += blockDim.x) {
         Pack<T> pack = packs[i];
-        for (int j = 0; j < Row<T>::SIZE; ++j) set(pack.at[j], __expf(as_float(pack.at[j]) - all.max) * scale);
+        float values[Row<T>::SIZE];
+        for (int j = 0; j < Row<T>::SIZE; ++j) values[j] = exp_of(as_float(pack, j) - all.max) * scale;
+        set(pack, values);
         store_pack_at(to, row.pack(i), pack, wide);
     }
-    if (threadIdx.x < row.edges) set(to[row.edge(threadIdx.x)], __expf(edge - all.max) * scale);
+    if (threadIdx.x < row.edges) set(to[row.edge(threadIdx.x)], exp_of(edge - all.max) * scale);
 }
 
 // In registers: a warp or a block shares a row, and each thread keeps its elements until their results are stored.
 template <class T, bool BLOCK>
 __device__ void softmax_of(Kept<T> kept, T* __restrict__ to, const Row<T>& row, int lane, int lanes, Divisor* parts) {
     constexpr int SIZE = Row<T>::SIZE, PACKS = KEPT / SIZE;
+    int packs = row.packs;
     float max = fmaxf(LOWEST, kept.edge), sum = 0.0f, values[PACKS][SIZE];
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)
-        for (int j = 0; j < SIZE; ++j) max = fmaxf(max, values[k][j] = as_float(kept.packs[k].at[j]));
+        for (int j = 0; j < SIZE; ++j) max = fmaxf(max, as_float(kept.packs[k], j));
     max = max_of_warp(max);
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)
-        for (int j = 0; j < SIZE; ++j) sum += values[k][j] = __expf(values[k][j] - max);
-    float edge = __expf(kept.edge - max);
+        for (int j = 0; j < SIZE; ++j) sum += values[k][j] = exp_of(as_float(kept.packs[k], j) - max);
+    float edge = exp_of(kept.edge - max);
     Divisor all = {max, sum_of_warp(sum + edge)};
     if (BLOCK) all = divisor_of_block(all, parts);
-    float scale = __expf(max - all.max) / all.sum;  // from the warp's largest element to the row's
+    float scale = exp_of(max - all.max) / all.sum;  // from the warp's largest element to the row's
 
     bool wide = size_t(to + row.head) % 16 == 0;
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)
-        if (lane + k * lanes < row.packs) {  // guard
+        if (lane + k * lanes < packs) {  // guard
             Pack<T> pack;
-            for (int j = 0; j < SIZE; ++j) set(pack.at[j], values[k][j] * scale);
+            for (int j = 0; j < SIZE; ++j) values[k][j] *= scale;
+            set(pack, values[k]);
             store_pack_at(to, row.pack(lane + k * lanes), pack, wide);
         }
     if (lane < row.edges) set(to[row.edge(lane)], edge * scale);
@@ -140,9 +145,9 @@ __device__ void softmax_of(Kept<T> kept, T* __restrict__ to, const Row<T>& row, 
 
 template <class T, bool BLOCK>
 __device__ void softmax_of_row(const T* __restrict__ from, T* __restrict__ to, size_t w, Divisor* parts) {
-    int lanes = BLOCK ? blockDim.x : 32, lane = threadIdx.x % lanes;
+    int lanes = BLOCK ? blockDim.x : 32, lane = BLOCK ? threadIdx.x : threadIdx.x % 32;
     Row<T> row(from, w);
-    Kept<T> kept(from, row, lane, lanes, [&](int i) { return load_pack(from + row.pack(i)); });
+    Kept<T> kept(from, row, lane, lanes, [&](int i) { return *(const Pack<T>*)(from + row.pack(i)); });
     softmax_of<T, BLOCK>(kept, to, row, lane, lanes, parts);
 }
 
@@ -194,17 +199,19 @@ template <class T, bool BLOCK, bool AGAIN>
 __device__ void softmax_backward_of_row(const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, size_t w,
                                         float* sums) {
     constexpr int SIZE = Row<T>::SIZE, PACKS = KEPT / 2 / SIZE;
-    int lanes = BLOCK ? blockDim.x : 32, lane = threadIdx.x % lanes;
+    int lanes = BLOCK ? blockDim.x : 32, lane = BLOCK ? threadIdx.x : threadIdx.x % 32;
     Row<T> row(y, w);
     Pack<T> shares[PACKS], grads[PACKS];
+    // What is read again must stay in the caches.
+    auto pack = [](const T* from) { return AGAIN ? *(const Pack<T>*)from : load_pack(from); };
     auto load = [&](size_t first) {
 #pragma unroll
         for (int k = 0; k < PACKS; ++k)
             if (first + k * lanes < row.packs) {  // guard
-                shares[k] = load_pack(y + row.pack(first + k * lanes));
-                grads[k] = load_pack(dy + row.pack(first + k * lanes));
+                shares[k] = pack(y + row.pack(first + k * lanes));
+                grads[k] = pack(dy + row.pack(first + k * lanes));
             } else
-                for (int j = 0; j < SIZE; ++j) set(shares[k].at[j], 0.0f), set(grads[k].at[j], 0.0f);
+                shares[k] = grads[k] = pack_of<T>(0.0f);
     };
     float share = 0.0f, grad = 0.0f, sum = 0.0f;
     if (lane < row.edges) {
@@ -216,7 +223,7 @@ __device__ void softmax_backward_of_row(const T* __restrict__ dy, const T* __res
         load(first);
 #pragma unroll
         for (int k = 0; k < PACKS; ++k)
-            for (int j = 0; j < SIZE; ++j) sum += as_float(shares[k].at[j]) * as_float(grads[k].at[j]);
+            for (int j = 0; j < SIZE; ++j) sum += as_float(shares[k], j) * as_float(grads[k], j);
         first += PACKS * lanes;
     } while (AGAIN && first < row.packs);
     sum = BLOCK ? sum_of_block(sum, sums) : sum_of_warp(sum);
@@ -226,8 +233,9 @@ __device__ void softmax_backward_of_row(const T* __restrict__ dy, const T* __res
 #pragma unroll
         for (int k = 0; k < PACKS; ++k)
             if (first + k * lanes < row.packs) {  // guard
-                for (int j = 0; j < SIZE; ++j)
-                    set(grads[k].at[j], as_float(shares[k].at[j]) * (as_float(grads[k].at[j]) - sum));
+                float values[SIZE];
+                for (int j = 0; j < SIZE; ++j) values[j] = as_float(shares[k], j) * (as_float(grads[k], j) - sum);
+                set(grads[k], values);
                 store_pack(dx + row.pack(first + k * lanes), grads[k]);
             }
         first += PACKS * lanes;

@@ -47,22 +47,19 @@ __device__ inline Moments merged(Moments a, Moments b) {
     return {count, a.mean + apart * part, a.squares + b.squares + apart * apart * a.count * part};
 }
 
-// Of all threads of the block, for every thread; `board` as in block_sum.
-__device__ inline Moments block_moments(Moments found, Moments* board) {
+// All lanes' parts merged at once, for every lane. Together they have `count` values.
+__device__ inline Moments warp_moments(Moments part, float count) {
+    float share = count > 0.0f ? part.count / count : 0.0f, mean = warp_sum(share * part.mean);
+    float apart = part.mean - mean;
+    return {count, mean, warp_sum(part.squares + part.count * apart * apart)};
+}
+
+// The same for all warps of the block, of which each has its part in all lanes; `board` as in block_sum.
+__device__ inline Moments block_moments(Moments part, float count, Moments* board) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    auto over_lanes = [&] {
-#pragma unroll
-        for (int apart = 16; apart > 0; apart /= 2)
-            found = merged(found, {__shfl_xor_sync(0xffffffff, found.count, apart),
-                                   __shfl_xor_sync(0xffffffff, found.mean, apart),
-                                   __shfl_xor_sync(0xffffffff, found.squares, apart)});
-    };
-    over_lanes();
-    if (lane == 0) board[warp] = found;
+    if (lane == 0) board[warp] = part;
     __syncthreads();  // otherwise a warp reads what other warps have not stored yet
-    found = lane < warps ? board[lane] : Moments{0.0f, 0.0f, 0.0f};
-    over_lanes();
-    return found;
+    return warp_moments(lane < warps ? board[lane] : Moments{0.0f, 0.0f, 0.0f}, count);
 }
 
 // Welford: mean and variance in one pass, so that a row is read twice. With each value that a thread reads, its mean
@@ -81,7 +78,7 @@ __global__ void layer_norm_welford_kernel(const float* __restrict__ x, const flo
             found.mean += apart / found.count;
             found.squares += apart * (row[c] - found.mean);
         }
-        found = block_moments(found, board);
+        found = block_moments(warp_moments(found, warp_sum(found.count)), w, board);
         float scale = rsqrtf(found.squares / w + eps);
         for (int c = threadIdx.x; c < w; c += blockDim.x)
             out[r * w + c] = scaled(row[c], found.mean, scale, weight, bias, c);
@@ -90,83 +87,103 @@ __global__ void layer_norm_welford_kernel(const float* __restrict__ x, const flo
     }
 }
 
-// Registers: x is read once. `threads` threads, of which this is number t, keep a row in their registers, at most PACKS
-// packs of 16 bytes each, all loaded before the first is used. `sum` adds up over these threads. With no `mean` to
+// The most threads of a block that keeps a row in its registers, with PACKS packs per thread.
+template <class T, int PACKS>
+constexpr int THREADS = PACKS * 32 * sizeof(T);
+
+// A pack that is needed only once: the L1 cache does not keep it, and has more room for weight and bias.
+template <class T>
+__device__ inline Pack<T> load_past_l1(const Pack<T>* from) {
+    Pack<T> pack;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(pack.words[0]), "=r"(pack.words[1]), "=r"(pack.words[2]), "=r"(pack.words[3])
+                 : "l"(from));
+    return pack;
+}
+
+// Registers: x is read once. The warps of a block have the row one part after the other, each thread at most PACKS
+// packs of 16 bytes, all loaded before the first is used. A warp finds the mean of its part and the squares about that
+// mean, so one barrier is enough: it merges the parts. One warp alone has no `board` and no barrier. With no `mean` to
 // write, this is RMS norm. Rows must begin at multiples of 16 bytes, weight and bias too.
-template <class T, int PACKS, class Sum>
+template <class T, int PACKS>
 __device__ inline void norm_in_registers(const T* __restrict__ x, const T* __restrict__ weight,
                                          const T* __restrict__ bias, T* __restrict__ out, float* __restrict__ mean,
-                                         float* __restrict__ rstd, size_t r, int w, float eps, int t, int threads,
-                                         Sum sum) {
-    const int SIZE = sizeof(Pack<T>) / sizeof(T);
-    int packs = w / SIZE;
-    Pack<T> loaded[PACKS];
+                                         float* __restrict__ rstd, int w, float eps, Moments* board) {
+    constexpr int SIZE = Pack<T>::SIZE;
+    constexpr bool ALONE = THREADS<T, PACKS> == 1024;  // on its SM: only there did these hints for the caches help
+    size_t r = blockIdx.x;
+    int begin = threadIdx.x / 32 * 32 * PACKS, first = begin + threadIdx.x % 32;  // pack of the warp, of the thread
+    int packs = w / SIZE - first;  // number k of the thread is in the row if 32 * k is less than this
+    const Pack<T>* from = (const Pack<T>*)(x + r * w) + first;
+    Pack<T> row[PACKS];
 #pragma unroll
-    for (int k = 0; k < PACKS; ++k) {
-        int p = t + k * threads;
-        loaded[k] = p < packs ? load_pack(x + r * w + p * SIZE) : Pack<T>();  // guard: zeros, which no sum notices
-    }
-    float v[PACKS][SIZE], m = 0.0f, squares = 0.0f;
-#pragma unroll
-    for (int k = 0; k < PACKS; ++k)
-#pragma unroll
-        for (int i = 0; i < SIZE; ++i) v[k][i] = as_float(loaded[k].at[i]);
+    for (int k = 0; k < PACKS; ++k)  // guard: behind the row there are zeros, which no sum notices
+        row[k] = 32 * k >= packs ? Pack<T>() : ALONE ? load_past_l1(from + 32 * k) : from[32 * k];
+    int left = w - begin * SIZE, most = 32 * PACKS * SIZE, count = left < 0 ? 0 : left < most ? left : most;
+    float m = 0.0f, squares = 0.0f;
     if (mean) {
         float total = 0.0f;
 #pragma unroll
-        for (int k = 0; k < PACKS; ++k)
+        for (int k = 0; k < PACKS; ++k) {
 #pragma unroll
-            for (int i = 0; i < SIZE; ++i) total += v[k][i];
-        m = sum(total, 0) / w;
+            for (int i = 0; i < SIZE; ++i) total += as_float(row[k], i);
+            forget_floats(row[k]);
+        }
+        m = count > 0 ? warp_sum(total) / count : 0.0f;
     }
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)
-        if (t + k * threads < packs)  // guard: the zeros are at a distance from the mean
+        if (32 * k < packs)  // guard: the zeros are at a distance from the mean
 #pragma unroll
-            for (int i = 0; i < SIZE; ++i) squares += (v[k][i] - m) * (v[k][i] - m);
-    float scale = rsqrtf(sum(squares, 1) / w + eps);
-    if (t == 0) {
-        if (mean) mean[r] = m;
+            for (int i = 0; i < SIZE; ++i) squares += (as_float(row[k], i) - m) * (as_float(row[k], i) - m);
+    Moments found = {float(count), m, warp_sum(squares)};
+    if (board) found = block_moments(found, w, board);
+    float scale = rsqrtf(found.squares / w + eps);
+    if (threadIdx.x == 0) {
+        if (mean) mean[r] = found.mean;
         rstd[r] = scale;
     }
+    int weighted = weight ? packs : 0, biased = bias ? packs : 0;  // so that loads need no branch
 #pragma unroll
     for (int k = 0; k < PACKS; ++k) {
-        int p = t + k * threads;
-        Pack<T> factors, terms = Pack<T>(), normed;  // no branch depends on weight or bias: loads can be in flight
+        Pack<T> factors, terms = Pack<T>();
+        float values[SIZE];
 #pragma unroll
-        for (int i = 0; i < SIZE; ++i) set(factors.at[i], 1.0f);
-        if (weight && p < packs) factors = *(const Pack<T>*)(weight + p * SIZE);  // guard
+        for (int i = 0; i < SIZE; ++i) values[i] = 1.0f;
+        set(factors, values);
+        if (32 * k < weighted) factors = ((const Pack<T>*)weight)[first + 32 * k];
+        if (32 * k < biased) terms = ((const Pack<T>*)bias)[first + 32 * k];
 #pragma unroll
-        for (int i = 0; i < SIZE; ++i) v[k][i] = (v[k][i] - m) * scale * as_float(factors.at[i]);
-        if (bias && p < packs) terms = *(const Pack<T>*)(bias + p * SIZE);  // guard
-#pragma unroll
-        for (int i = 0; i < SIZE; ++i) set(normed.at[i], v[k][i] + as_float(terms.at[i]));
-        if (p < packs) store_pack(out + r * w + p * SIZE, normed);  // guard
+        for (int i = 0; i < SIZE; ++i)
+            values[i] = (as_float(row[k], i) - found.mean) * scale * as_float(factors, i) + as_float(terms, i);
+        set(row[k], values);
+        if (32 * k >= packs) break;  // guard
+        Pack<T>* to = (Pack<T>*)(out + r * w) + first + 32 * k;
+        if (ALONE)
+            store_pack((T*)to, row[k]);
+        else
+            *to = row[k];
     }
 }
 
-// A warp per row, for rows of at most 1024: no thread waits for another warp, and no shared memory is needed.
+// A block of one warp per row, for rows of at most 1024: no thread waits for another warp, and no shared memory is
+// needed.
 template <class T>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(32)
     norm_warps_kernel(const T* __restrict__ x, const T* __restrict__ weight, const T* __restrict__ bias,
-                      T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, size_t h, int w,
-                      float eps) {
-    auto sum = [](float v, int) { return warp_sum(v); };
-    size_t rows = size_t(gridDim.x) * (blockDim.x / 32);
-    for (size_t r = size_t(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32; r < h; r += rows)
-        norm_in_registers<T, 2 * sizeof(T)>(x, weight, bias, out, mean, rstd, r, w, eps, threadIdx.x % 32, 32, sum);
+                      T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, int w, float eps) {
+    norm_in_registers<T, 2 * sizeof(T)>(x, weight, bias, out, mean, rstd, w, eps, nullptr);
 }
 
-// A block per row, for rows of at most 32,768, with 8 packs per thread.
-template <class T>
-__global__ void __launch_bounds__(256 * sizeof(T))
+// A block per row: with 4 packs per thread for rows of at most 8192, with 8 for rows of at most 32,768. A thread has at
+// most 64 registers, so that an SM has room for 1024 threads, often of several blocks: one can load while another
+// waits.
+template <class T, int PACKS>
+__global__ void __launch_bounds__(THREADS<T, PACKS>, 1024 / THREADS<T, PACKS>)
     norm_registers_kernel(const T* __restrict__ x, const T* __restrict__ weight, const T* __restrict__ bias,
-                          T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, size_t h, int w,
-                          float eps) {
-    __shared__ float board[2][32];  // two boards: at the barrier of the second sum everyone has read the first
-    auto sum = [&](float v, int which) { return block_sum(v, board[which]); };
-    for (size_t r = blockIdx.x; r < h; r += gridDim.x)
-        norm_in_registers<T, 8>(x, weight, bias, out, mean, rstd, r, w, eps, threadIdx.x, blockDim.x, sum);
+                          T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, int w, float eps) {
+    __shared__ Moments board[32];
+    norm_in_registers<T, PACKS>(x, weight, bias, out, mean, rstd, w, eps, board);
 }
 
 // Shared memory: for rows that registers cannot hold, or that begin anywhere. Each thread reads only what it has stored
@@ -177,7 +194,7 @@ __global__ void __launch_bounds__(1024)
                        T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, size_t h, int w,
                        float eps) {
     extern __shared__ uint4 dynamic[];
-    float(*board)[32] = (float(*)[32])dynamic;  // two boards, as above; then the row
+    float(*board)[32] = (float(*)[32])dynamic;  // two: at the second barrier everyone has read the first; then the row
     T* row = (T*)(board + 2);
     for (size_t r = blockIdx.x; r < h; r += gridDim.x) {
         const T* from = x + r * w;
@@ -210,7 +227,7 @@ __global__ void __launch_bounds__(1024)
                      T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, size_t h, int w,
                      float eps) {
     __shared__ Moments board[32];
-    const int SIZE = sizeof(Pack<T>) / sizeof(T);
+    constexpr int SIZE = Pack<T>::SIZE;
     for (size_t r = blockIdx.x; r < h; r += gridDim.x) {
         const T* row = x + r * w;
         int front = (16 - size_t(row) % 16) % 16 / sizeof(T), first = front < w ? front : w;
@@ -223,12 +240,12 @@ __global__ void __launch_bounds__(1024)
         for (int p = threadIdx.x; p < packs; p += blockDim.x) {
             Pack<T> pack = *(const Pack<T>*)(row + first + p * SIZE);
             float total = 0.0f, squares = 0.0f;
-            for (int i = 0; i < SIZE; ++i) total += as_float(pack.at[i]);
+            for (int i = 0; i < SIZE; ++i) total += as_float(pack, i);
             float m = mean ? total / SIZE : 0.0f;
-            for (int i = 0; i < SIZE; ++i) squares += (as_float(pack.at[i]) - m) * (as_float(pack.at[i]) - m);
+            for (int i = 0; i < SIZE; ++i) squares += (as_float(pack, i) - m) * (as_float(pack, i) - m);
             found = merged(found, {float(SIZE), m, squares});
         }
-        found = block_moments(found, board);
+        found = block_moments(warp_moments(found, warp_sum(found.count)), w, board);
         float scale = rsqrtf(found.squares / w + eps);
 #pragma unroll 4
         for (int c = threadIdx.x; c < w; c += blockDim.x)
@@ -247,9 +264,9 @@ __global__ void __launch_bounds__(1024)
 // A grid has at most 2^31 - 1 blocks in x; a block does several rows where there are more.
 static unsigned int blocks_of(size_t rows) { return rows < 2147483647 ? rows : 2147483647; }
 
-// So many threads that each has at most 8 units of a row: a warp or more, at most 1024.
-static unsigned int threads_for(size_t units) {
-    unsigned int threads = cdiv(units, 8 * 32) * 32;
+// So many threads that each has at most `each` units of a row: a warp or more, at most 1024.
+static unsigned int threads_for(size_t units, int each) {
+    unsigned int threads = cdiv(units, each * 32) * 32;
     return threads < 32 ? 32 : threads < 1024 ? threads : 1024;
 }
 
@@ -276,28 +293,31 @@ template <class T, class Kernel>
 static Plan planned(int wanted, const T* x, const T* weight, const T* bias, const T* out, size_t h, int w,
                     Kernel shared_kernel) {
     bool aligned = w % (16 / sizeof(T)) == 0 && (size_t(x) | size_t(weight) | size_t(bias) | size_t(out)) % 16 == 0;
+    bool fits = aligned && blocks_of(h) == h;  // registers: a block has one row
     size_t bytes = size_t(w) * sizeof(T);
     if ((wanted == WARPS && w > 1024) || (wanted == REGISTERS && w > 32768)) return {NONE};
-    if (aligned && w <= 1024 && (wanted == ANY || wanted == WARPS)) return {WARPS, blocks_of(cdiv(h, 8)), 256, 0};
-    if (aligned && w <= 32768 && (wanted == ANY || wanted == REGISTERS))
-        return {REGISTERS, blocks_of(h), threads_for(bytes / 16), 0};
+    if (fits && w <= 1024 && (wanted == ANY || wanted == WARPS)) return {WARPS, blocks_of(h), 32, 0};
+    if (fits && w <= 32768 && (wanted == ANY || wanted == REGISTERS))
+        return {REGISTERS, blocks_of(h), threads_for(bytes / 16, w <= 8192 ? 4 : 8), 0};
     if (bytes < (1 << 20)) {
         cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
         bytes += 2 * 32 * sizeof(float);  // the boards
         if (bytes <= 48 * 1024 || cudaFuncSetAttribute(shared_kernel, most, bytes) == cudaSuccess)
-            return {SHARED, blocks_of(h), threads_for(w), int(bytes)};
+            return {SHARED, blocks_of(h), threads_for(w, 8), int(bytes)};
         cudaGetLastError();  // a refusal is an answer here, and no error
     }
-    return {wanted == SHARED ? NONE : LONG, blocks_of(h), threads_for(w), 0};
+    return {wanted == SHARED ? NONE : LONG, blocks_of(h), threads_for(w, 8), 0};
 }
 
 bool launch_norm(const float* x, const float* weight, const float* bias, float* out, float* mean, float* rstd, size_t h,
                  int w, float eps, int wanted, cudaStream_t stream) {
     auto [way, blocks, threads, bytes] = planned(wanted, x, weight, bias, out, h, w, norm_shared_kernel<float>);
     if (way == WARPS)
-        norm_warps_kernel<float><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
+        norm_warps_kernel<float><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+    else if (way == REGISTERS && w <= 8192)
+        norm_registers_kernel<float, 4><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
     else if (way == REGISTERS)
-        norm_registers_kernel<float><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
+        norm_registers_kernel<float, 8><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
     else if (way == SHARED)
         norm_shared_kernel<float><<<blocks, threads, bytes, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
     else if (way == LONG)
@@ -309,9 +329,11 @@ bool launch_norm(const __half* x, const __half* weight, const __half* bias, __ha
                  size_t h, int w, float eps, int wanted, cudaStream_t stream) {
     auto [way, blocks, threads, bytes] = planned(wanted, x, weight, bias, out, h, w, norm_shared_kernel<__half>);
     if (way == WARPS)
-        norm_warps_kernel<__half><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
+        norm_warps_kernel<__half><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+    else if (way == REGISTERS && w <= 8192)
+        norm_registers_kernel<__half, 4><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
     else if (way == REGISTERS)
-        norm_registers_kernel<__half><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
+        norm_registers_kernel<__half, 8><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
     else if (way == SHARED)
         norm_shared_kernel<__half><<<blocks, threads, bytes, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
     else if (way == LONG)
@@ -323,10 +345,13 @@ bool launch_norm(const __nv_bfloat16* x, const __nv_bfloat16* weight, const __nv
                  float* mean, float* rstd, size_t h, int w, float eps, int wanted, cudaStream_t stream) {
     auto [way, blocks, threads, bytes] = planned(wanted, x, weight, bias, out, h, w, norm_shared_kernel<__nv_bfloat16>);
     if (way == WARPS)
-        norm_warps_kernel<__nv_bfloat16><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
+        norm_warps_kernel<__nv_bfloat16><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+    else if (way == REGISTERS && w <= 8192)
+        norm_registers_kernel<__nv_bfloat16, 4>
+            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
     else if (way == REGISTERS)
-        norm_registers_kernel<__nv_bfloat16>
-            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
+        norm_registers_kernel<__nv_bfloat16, 8>
+            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
     else if (way == SHARED)
         norm_shared_kernel<__nv_bfloat16>
             <<<blocks, threads, bytes, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);

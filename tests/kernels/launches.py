@@ -107,6 +107,16 @@ def look_back(dtype, tile=32768):
     return launch
 
 
+def tiles_ahead(dtype, blocks=2):
+    """A launch of cumsum_ahead_kernel, whose blocks take tile after tile."""
+
+    def launch(n, start, _):
+        x, words = floats(n + start, dtype=dtype)[start:], torch.zeros(cdiv(4 * n, 32768), dtype=torch.int64)
+        return blocks, 1024, 6 * 32768, x, torch.zeros(1, dtype=torch.int32), words, empty(n, dtype=dtype), n
+
+    return launch
+
+
 def one_block(threads):
     return lambda n, *_: (1, threads, 0, floats(n), empty(n), n)
 
@@ -258,6 +268,9 @@ LAUNCHES = {
     "cumsum_kernel<float>": (look_back(torch.float32), TILED, summed_so_far),
     "cumsum_kernel<__half>": (look_back(torch.float16), TILED, summed_so_far),
     "cumsum_kernel<__nv_bfloat16>": (look_back(torch.bfloat16), TILED, summed_so_far),
+    "cumsum_ahead_kernel<float>": (tiles_ahead(torch.float32), TILED, summed_so_far),
+    "cumsum_ahead_kernel<__half>": (tiles_ahead(torch.float16), TILED, summed_so_far),
+    "cumsum_ahead_kernel<__nv_bfloat16>": (tiles_ahead(torch.bfloat16), TILED, summed_so_far),
     **{
         f"histogram_{way}_kernel": (bins_of(torch.uint8, bins), STARTS, bins_counted)
         for way, bins in (("global", 256), ("shared", 256), ("warps", 200), ("votes", 256), ("lanes", 100))

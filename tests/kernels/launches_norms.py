@@ -21,6 +21,16 @@ def rows(dtype, threads, shared=False):
     return launch
 
 
+def row_per_block(dtype, threads):
+    """The same for kernels whose blocks have one row each."""
+
+    def launch(h, w, start):
+        _, _, shared, *tensors, _, _, _ = rows(dtype, threads)(h, w, start)
+        return h, threads, shared, *tensors, w, EPS
+
+    return launch
+
+
 def normed(rstd, x, weight, bias, out, mean):
     exact = torch.nn.functional.layer_norm(x.double(), x.shape[1:], weight.double(), bias.double(), EPS)
     assert ((out.double() - exact).abs() <= 1e-5 + torch.finfo(x.dtype).eps * exact.abs()).all()
@@ -104,8 +114,9 @@ NORM_LAUNCHES = {
 }
 for name, dtype in TYPES.items():
     NORM_LAUNCHES |= {
-        f"norm_warps_kernel<{name}>": (rows(dtype, 64), ALIGNED, normed),
-        f"norm_registers_kernel<{name}>": (rows(dtype, 128), [*ALIGNED, (3, 2048, 0)], normed),
+        f"norm_warps_kernel<{name}>": (row_per_block(dtype, 32), ALIGNED, normed),
+        f"norm_registers_kernel<{name}, 4>": (row_per_block(dtype, 128), [*ALIGNED, (3, 2048, 0)], normed),
+        f"norm_registers_kernel<{name}, 8>": (row_per_block(dtype, 96), [*ALIGNED, (3, 2048, 0)], normed),
         f"norm_shared_kernel<{name}>": (rows(dtype, 96, shared=True), ANY, normed),
         f"norm_long_kernel<{name}>": (rows(dtype, 96), ANY, normed),
         f"norm_backward_rows_kernel<{name}>": (gradient_rows(dtype), ANY[1:], right_dx),

@@ -131,8 +131,8 @@ def gelu_naive(h, w, _):
 
 def gelu_wide(dtype):
     def launch(h, w, _):
-        blocks = cdiv(w * dtype.itemsize // 16, 256) * cdiv(h, 4)
-        return blocks, 256, 0, floats(h, w, dtype=dtype), floats(w, dtype=dtype, seed=1), empty(h, w, dtype=dtype), h, w
+        blocks = cdiv(w * dtype.itemsize // 16, 128) * cdiv(h, 8)
+        return blocks, 128, 0, floats(h, w, dtype=dtype), floats(w, dtype=dtype, seed=1), empty(h, w, dtype=dtype), h, w
 
     return launch
 
@@ -184,7 +184,7 @@ ROW_LAUNCHES = {
 }
 for name, dtype in DTYPES.items():
     elements = 16 // dtype.itemsize  # of a pack
-    whole = [(1, elements, 0), (5, 3 * elements, 0), (3, 260 * elements, 0)]  # rows of whole packs
+    whole = [(1, elements, 0), (11, 3 * elements, 0), (3, 260 * elements, 0)]  # rows of whole packs
     ROW_LAUNCHES |= {
         f"softmax_wide_kernel<{name}>": (by_blocks(dtype, 512), [*SIZES, LONG], shares),
         f"softmax_shared_kernel<{name}>": (by_blocks(dtype, 1024, shared=True), [*SIZES, LONG], shares),

@@ -9,6 +9,7 @@ from kernels import load
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 SIZES = [(5, 1), (1, 3), (7, 17), (40, 64), (33, 1001), (3, 4099), (2, 50_257)]
 IGNORED = -100
+HUGE = [[3e38, -3e38, 2e38], [-3e38, float("-inf"), float("-inf")], [1e9, 1e9 - 64, -1e9], [-1e9, -1e9 - 64, -3e38]]
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_cross_entropy_and_its_gradient(module, backend, poison, dtype):
 
 def test_rows_and_losses_that_are_no_numbers_are_as_in_torch(module, backend):
     inf, nan = float("inf"), float("nan")
-    for row in ([inf, 1.0, 2.0], [-inf, -inf, -inf], [nan, 1.0, 2.0], [-inf, 1.0, 2.0], [1e4, -1e4, 0.0]):
+    for row in ([inf, 1.0, 2.0], [-inf, -inf, -inf], [nan, 1.0, 2.0], [-inf, 1.0, 2.0], [1e4, -1e4, 0.0], *HUGE):
         for t in range(3):
             logits, target = torch.tensor([row]).to(backend), torch.tensor([t]).to(backend)
             exact = logits.double().requires_grad_()
@@ -63,6 +64,24 @@ def test_rows_and_losses_that_are_no_numbers_are_as_in_torch(module, backend):
             out = module.cross_entropy_backward(torch.ones_like(loss), logits, target, logsumexp, count, IGNORED)
             if expected.isfinite():  # an infinite loss has a slope for torch, which stores probabilities
                 torch.testing.assert_close(out, exact.grad.float(), equal_nan=True)
+
+
+def test_an_offset_costs_the_loss_no_digit(module, backend):
+    """Only logsumexp, and with it the gradient, are rounded where the offset is."""
+    for offset in (1e4, -1e4, 3e38):
+        logits, target = offset + 3 * torch.randn(7, 1001), torch.randint(0, 1001, (7,))
+        exact = logits.double().requires_grad_()
+        expected = F.cross_entropy(exact, target)
+        expected.backward()
+        x, t = logits.to(backend), target.to(backend)
+        loss, logsumexp, count = module.cross_entropy(x, t, IGNORED)
+        torch.testing.assert_close(loss.cpu().double(), expected.detach(), rtol=1e-6, atol=0)
+        if abs(offset) > 1e4:
+            continue
+        sums = torch.logsumexp(exact.detach(), 1)
+        torch.testing.assert_close(logsumexp.cpu().double(), sums, rtol=2**-24, atol=1e-5)
+        out = module.cross_entropy_backward(torch.ones_like(loss), x, t, logsumexp, count, IGNORED)
+        torch.testing.assert_close(out.cpu().double(), exact.grad, rtol=2**-10, atol=1e-4)
 
 
 def test_ignored_rows_count_nothing_whatever_they_hold(module, backend):

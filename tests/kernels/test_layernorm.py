@@ -103,9 +103,9 @@ def test_any_shape_with_and_without_weight_and_bias(module, backend, shape):
         torch.testing.assert_close(out, rms_norm(x, shape[-1:], values[1], EPS), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("w", [32_768, 32_772, 70_001, 140_008])
+@pytest.mark.parametrize("w", [8200, 32_768, 32_772, 70_001, 140_008])
 def test_long_rows(module, backend, w):
-    """The longest in registers; and rows that are too long for them, and for shared memory."""
+    """With 8 packs per thread in registers, up to the longest; and rows too long for them, and for shared memory."""
     for dtype in DTYPES:
         x, weight, bias, _ = made(2, w, dtype, backend)
         for values in places(x, weight, bias):
@@ -125,6 +125,13 @@ def test_a_large_mean_cancels_nothing(module, backend):
             assert (mean.cpu() - exact.mean(1)).abs().max() <= 4096 * 1e-6, name
             expected = (exact.var(1, correction=0) + EPS).rsqrt()
             assert ((rstd.cpu() - expected) / expected).abs().max() <= 1e-3, (name, w)
+
+
+def test_the_square_of_the_mean_may_overflow(module, backend):
+    """Warps without elements have the mean 0, far from the row's; they count for nothing."""
+    for w in (64, 2048, 8200):
+        for found in module("layernorm").layer_norm(torch.full((2, w), 1e20).to(backend), None, None, EPS):
+            assert found.isfinite().all(), w
 
 
 @pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan")])

@@ -51,7 +51,7 @@ def test_cumsum(scan, backend, poison, dtype):
 
 def test_counts_are_exact(scan, backend):
     ones = torch.ones(300_003, device=backend)
-    for function in ("cumsum_block", "cumsum_three", "cumsum"):
+    for function in ("cumsum_block", "cumsum_three", "cumsum_look_back", "cumsum"):
         assert torch.equal(getattr(scan, function)(ones).cpu(), torch.arange(1.0, 300_004))
 
 
@@ -68,12 +68,13 @@ def test_special_values_reach_only_what_follows(scan, backend, value):
 
 
 @pytest.mark.usefixtures("unjudged")
+@pytest.mark.parametrize(("kernel", "shared"), [("cumsum_kernel", 0), ("cumsum_ahead_kernel", 6 * 32768)])
 @pytest.mark.parametrize("order", ["forward", "reversed", 3])
-def test_blocks_may_begin_in_any_order(order):
+def test_blocks_may_begin_in_any_order(kernel, shared, order):
     """A tile goes to the block that asks next, whatever its number: no block waits for one that has not begun."""
     n = 2 * 32768 + 5
-    x, tile, words, out = floats(n), torch.zeros(1, dtype=torch.int32), torch.zeros(3, dtype=torch.int64), empty(n)
-    run = Tracer(source("scan"), "cumsum_kernel<float>")[3, 1024]
+    x, tile, words, out = floats(n), torch.zeros(1, dtype=torch.int32), torch.zeros(9, dtype=torch.int64), empty(n)
+    run = Tracer(source("scan"), f"{kernel}<float>")[3, 1024, shared]
     trace = run(x, tile, words, out, n, outputs=[out], order=order)
     assert trace.problems == []
     assert_cumsum(trace.args[3], x)

@@ -101,11 +101,19 @@ def test_it_is_the_gradient_that_autograd_finds(softmax, backend):
 def test_infinities_and_large_values_are_as_in_torch(softmax, backend, function):
     inf, nan, most = float("inf"), float("nan"), torch.finfo(torch.float32).max
     rows = [[inf, 1, 2], [-inf] * 3, [-inf, 1, nan], [-inf, 0, -inf], [nan] * 3, [inf, inf, -inf], [1000, 999, -1000]]
-    rows += [[most, -most, most], [-most] * 3, [0.0, -0.0, -200.0]]
+    rows += [[most, -most, most], [-most] * 3, [0.0, -0.0, -200.0], [-inf, -most, -most], [most, -inf, 0.0]]
+    rows += [[3e38, 2e38, -3e38], [-3e38, -3e38, -inf], [1e9, 1e9 - 64, -1e9], [-1e9, -1e9 - 64, -inf]]
     for places in ([0, 1, 2], [2, 0, 1] * 200):  # the second one gives each warp, and more threads, a part
         x = torch.tensor(rows).to(backend)[:, places]
         out, expected = getattr(softmax, function)(x), torch.softmax(x.double(), 1).float()
         torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-30, equal_nan=True)
+
+
+@pytest.mark.parametrize("function", [name for name in functions("softmax") if name != "softmax_backward"])
+def test_an_offset_changes_no_share(softmax, backend, function):
+    for offset in (1e4, -1e4, 1e6):
+        x = (offset + 3 * torch.randn(3, 1001)).to(backend)
+        assert_shares(getattr(softmax, function)(x), x, 1001 if function == "softmax_naive" else 4)
 
 
 def test_a_softmax_is_the_same_each_time(softmax, backend):

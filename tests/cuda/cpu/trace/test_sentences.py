@@ -338,6 +338,13 @@ def hint_of_a_race(before="", first="s[t] = x[i];", between="", last="out[i] = s
             "Put `__syncthreads();` after the whole `if` of line 4, and move line 7 behind it: every thread must reach",
         ),
         (
+            {
+                "before": 'if (t < 9) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(t)); if (t < 9)',
+                "between": "else",
+            },
+            "The threads of lines 5 and 7 have parted, and do not meet at `__syncthreads();`: let those of line 5",
+        ),
+        (
             {"before": "if (i >= n) return;"},
             "Put `__syncthreads();` between lines 5 and 7, and let no thread return before it (line 4): guard single",
         ),

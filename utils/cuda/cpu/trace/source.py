@@ -160,6 +160,9 @@ def _differs(source, line, condition):
     return "?" in reached or any(name.startswith("threadIdx") for name in reached)
 
 
+_PARTED = re.compile(r"\bmbarrier\b|\bbar(?:rier)?\.(?:cta\.)?arrive\b")  # what roles that parted meet at
+
+
 def where_to_wait(source, first, last) -> str:
     """Where a `__syncthreads` between two lines is reached by every thread; empty if simply between them."""
     put, reach = "Put `__syncthreads();`", "every thread must reach it"
@@ -173,6 +176,11 @@ def where_to_wait(source, first, last) -> str:
             f"End {name} after line {first}, put `__syncthreads();` there, and open it again for line {last}: {reach}."
         )
     left, right = ([b for b in around if b.first <= line <= b.last] for line in (first, last))
+    if left and right and _PARTED.search(source):
+        return (
+            f"The threads of lines {first} and {last} have parted, and do not meet at `__syncthreads();`: let those of "
+            f"line {first} arrive at an mbarrier after it, and those of line {last} wait for that before it."
+        )
     if left and right and right[0].word == "else":
         return f"{put} after the whole `if` of line {left[0].line}, and move line {last} behind it: {reach}."
     if left:
