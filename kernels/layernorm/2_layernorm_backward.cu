@@ -16,13 +16,25 @@
 #include "../packs.h"
 #include "sums.h"
 
-// What a row needs for dx: the two means. `board` as in block_sum, for a float2 per warp.
-__device__ inline float2 block_sums(float2 v, float2* board) {
+// What a row needs for dx: two sums, which all threads of the `slabs` blocks that share the row receive. `board` is for
+// a float2 per warp of them. Until the next row's barrier it must not be used again: a thread may still read it.
+__device__ inline float2 row_sums(float2 v, float2* board, int slab = 0, int slabs = 1) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     v = make_float2(warp_sum(v.x), warp_sum(v.y));
-    if (lane == 0) board[warp] = v;
-    __syncthreads();  // otherwise a warp reads sums that other warps have not stored yet
-    v = lane < warps ? board[lane] : make_float2(0.0f, 0.0f);
+#if __CUDA_ARCH__ >= 900
+    if (slabs > 1) {  // a lane for each block's board
+        auto cluster = cooperative_groups::this_cluster();
+        if (lane < slabs) cluster.map_shared_rank(board, lane)[slab * warps + warp] = v;
+        cluster.sync();  // otherwise a warp reads sums that other blocks have not stored yet
+    } else
+#endif
+    {
+        if (lane == 0) board[warp] = v;
+        __syncthreads();  // otherwise a warp reads sums that other warps have not stored yet
+    }
+    v = make_float2(0.0f, 0.0f);
+#pragma unroll 1  // a round or two: unrolled, most of it would be skipped
+    for (int k = lane; k < slabs * warps; k += 32) v.x += board[k].x, v.y += board[k].y;
     return make_float2(warp_sum(v.x), warp_sum(v.y));
 }
 
@@ -44,7 +56,7 @@ __global__ void __launch_bounds__(1024)
             sums.x += g;
             sums.y += g * (as_float(x[r * w + c]) - m) * scale;
         }
-        sums = block_sums(sums, board[which]);
+        sums = row_sums(sums, board[which]);
         float shift = mean ? sums.x / w : 0.0f, slope = sums.y / w;
 #pragma unroll 4
         for (int c = threadIdx.x; c < w; c += blockDim.x) {
@@ -103,101 +115,114 @@ __global__ void __launch_bounds__(1024)
         set(c < w ? dweight[c] : dbias[c - w], sum);
 }
 
-// Fast: x and dy are read once, for everything. Each block does every `groups`-th row. A thread has the same columns of
-// all its rows, PACKS packs of 16 bytes, and keeps their part of dweight and dbias in registers. While a row is worked
-// on, the next one is being copied into shared memory. Each thread copies what it will use itself: no barrier is
-// needed. A row that is too long for the registers of one block is divided among `slabs` blocks. They then share the
-// row's sums through `board`, in global memory: all blocks must run at once, which a cooperative launch ensures. Rows
-// must begin at multiples of 16 bytes, and so must weight.
-template <class T, int PACKS>
-__global__ void __launch_bounds__(1024)
+// Fast: x and dy are read once, for everything. Each block does every `groups`-th row. A thread has the same 16 columns
+// of all its rows: their weights and their part of dweight and dbias stay in registers. While a row is worked on, the
+// next two are being copied into shared memory. Each thread copies what it will use itself: no barrier is needed. A row
+// that is too long for one block is divided among the blocks of a cluster, its slabs. They store their sums in each
+// other's shared memory. Rows must begin at multiples of 16 bytes, and so must weight.
+//
+// Blocks of up to 512 threads leave each thread 128 registers. So an SM holds a block of 512, or two of 256, one of
+// which computes while the other waits for sums.
+constexpr int COLUMNS = 16, MOST_THREADS = 512, MOST_SLABS = 8, BOARD = MOST_SLABS * MOST_THREADS / 32;
+
+template <class T>
+__global__ void __launch_bounds__(MOST_THREADS)
     norm_backward_kernel(const T* __restrict__ dy, const T* __restrict__ x, const T* __restrict__ weight,
-                         const float* __restrict__ mean, const float* __restrict__ rstd, float2* board,
-                         T* __restrict__ dx, float* __restrict__ parts, size_t h, int w, int slabs) {
-    const int SIZE = sizeof(Pack<T>) / sizeof(T);
+                         const float* __restrict__ mean, const float* __restrict__ rstd, T* __restrict__ dx,
+                         float* __restrict__ parts, size_t h, int w) {
+    constexpr int SIZE = Pack<T>::SIZE, PACKS = COLUMNS / SIZE;
     extern __shared__ uint4 dynamic[];
-    float2(*boards)[32] = (float2(*)[32])dynamic;  // two, as above; then the next row
-    Pack<T>*next_x = (Pack<T>*)(boards + 2) + threadIdx.x, *next_dy = next_x + PACKS * blockDim.x;
-    int slab = blockIdx.x % slabs, group = blockIdx.x / slabs, groups = gridDim.x / slabs;
-    int first = slab * PACKS * blockDim.x, packs = w / SIZE - first;  // of this slab, or more
-    auto begin_copies = [&](size_t r) {
+    float2(*boards)[BOARD] = (float2(*)[BOARD])dynamic;  // two, as above; then places for two rows
+    int slab = 0, slabs = 1, threads = blockDim.x;
+#if __CUDA_ARCH__ >= 900
+    auto cluster = cooperative_groups::this_cluster();
+    slab = cluster.block_rank(), slabs = cluster.num_blocks();
+#endif
+    unsigned int group = blockIdx.x / slabs, groups = gridDim.x / slabs;
+    int first = slab * PACKS * threads + threadIdx.x, packs = w / SIZE;  // a thread has packs first + k * threads
+    Pack<T>* places = (Pack<T>*)(boards + 2) + threadIdx.x;
+    auto place = [&](int which, int k) { return places + (which * 2 * PACKS + k) * threads; };
+    auto begin_copies = [&](size_t r, int which) {
 #pragma unroll
         for (int k = 0; k < PACKS; ++k) {
-            int p = threadIdx.x + k * blockDim.x;
+            int p = first + k * threads;
             if (r < h && p < packs) {  // guard
-                size_t at = r * w + size_t(first + p) * SIZE;
-                __pipeline_memcpy_async(next_x + k * blockDim.x, x + at, 16);
-                __pipeline_memcpy_async(next_dy + k * blockDim.x, dy + at, 16);
+                __pipeline_memcpy_async(place(which, k), x + r * w + p * SIZE, 16);
+                __pipeline_memcpy_async(place(which, PACKS + k), dy + r * w + p * SIZE, 16);
             }
         }
         __pipeline_commit();
     };
-    float dweight[PACKS][SIZE] = {}, dbias[PACKS][SIZE] = {};
-    size_t rounds = (h + groups - 1) / groups;
-    begin_copies(group);
-    for (size_t round = 0; round < rounds; ++round) {
-        size_t r = round * groups + group;  // in the last round some have no row, and wait for the others
+    begin_copies(group, 0);
+    begin_copies(group + groups, 1);
+    Pack<T> factors[PACKS];
+#pragma unroll
+    for (int k = 0; k < PACKS; ++k)
+        if (weight && first + k * threads < packs)  // guard
+            factors[k] = *(const Pack<T>*)(weight + (first + k * threads) * SIZE);
+        else
+#pragma unroll
+            for (int i = 0; i < SIZE; ++i) set(factors[k].at[i], 1.0f);
+    float dweight[PACKS][SIZE] = {}, dbias[PACKS][SIZE] = {}, per_row = 1.0f / w;
+    auto statistics = [&](size_t r) {
+        return r < h ? make_float2(mean ? mean[r] : 0.0f, rstd[r]) : make_float2(0.0f, 0.0f);
+    };
+    float2 next = statistics(group);
+#if __CUDA_ARCH__ >= 900
+    if (slabs > 1) cluster.sync();  // otherwise a block stores sums in one that has not begun yet
+#endif
+    int which = 0;
+    for (size_t r = group; r < h; r += groups, which ^= 1) {
+        float scale = next.y, offset = -next.x * scale;  // y = x * scale + offset
+        next = statistics(r + groups);                   // a row ahead, as memory takes its time
         Pack<T> v[PACKS], d[PACKS];
-        __pipeline_wait_prior(0);
+        __pipeline_wait_prior(1);
 #pragma unroll
         for (int k = 0; k < PACKS; ++k) {
-            bool any = r < h && int(threadIdx.x + k * blockDim.x) < packs;  // guard: zeros, which no sum notices
-            v[k] = any ? next_x[k * blockDim.x] : Pack<T>();
-            d[k] = any ? next_dy[k * blockDim.x] : Pack<T>();
+            bool any = first + k * threads < packs;  // guard: zeros, which no sum notices
+            v[k] = any ? *place(which, k) : Pack<T>();
+            d[k] = any ? *place(which, PACKS + k) : Pack<T>();
         }
-        begin_copies(r + groups);
-        float m = mean && r < h ? mean[r] : 0.0f, scale = r < h ? rstd[r] : 0.0f;
-        auto factors = [&](int k) {
-            int p = threadIdx.x + k * blockDim.x;
-            Pack<T> ones;
-            for (int i = 0; i < SIZE; ++i) set(ones.at[i], 1.0f);
-            return weight && p < packs ? *(const Pack<T>*)(weight + (first + p) * SIZE) : ones;  // guard
-        };
+        begin_copies(r + 2 * groups, which);
         float2 sums = make_float2(0.0f, 0.0f);
 #pragma unroll
-        for (int k = 0; k < PACKS; ++k) {
-            Pack<T> f = factors(k);
+        for (int k = 0; k < PACKS; ++k)
 #pragma unroll
             for (int i = 0; i < SIZE; ++i) {
-                float y = (as_float(v[k].at[i]) - m) * scale, each = as_float(d[k].at[i]);
+                float y = fmaf(as_float(v[k], i), scale, offset), each = as_float(d[k], i);
+                float g = each * as_float(factors[k], i);
                 dweight[k][i] += each * y;
                 dbias[k][i] += each;
-                sums.x += each * as_float(f.at[i]);
-                sums.y += each * as_float(f.at[i]) * y;
+                sums.x += g;
+                sums.y += g * y;
             }
-        }
-        sums = block_sums(sums, boards[round % 2]);
-        if (slabs > 1) {
-            float2* of_row = board + (round % 2 * groups + group) * slabs;
-            if (threadIdx.x == 0) of_row[slab] = sums;
-            cooperative_groups::this_grid().sync();  // otherwise a block reads sums that others have not stored yet
-            sums = make_float2(0.0f, 0.0f);
-            for (int k = 0; k < slabs; ++k) sums.x += of_row[k].x, sums.y += of_row[k].y;
-        }
-        float shift = mean ? sums.x / w : 0.0f, slope = sums.y / w;
+        sums = row_sums(sums, boards[which], slab, slabs);
+        float shift = mean ? sums.x * per_row : 0.0f, slope = sums.y * per_row;
+        // dx = scale * (g - shift - y * slope), with what does not depend on the column worked out beforehand
+        float slope_of_x = -scale * slope, constant = -shift - offset * slope;
 #pragma unroll
         for (int k = 0; k < PACKS; ++k) {
-            int p = threadIdx.x + k * blockDim.x;
-            if (r < h && p < packs) {  // guard
-                Pack<T> f = factors(k);
+            float result[SIZE];
 #pragma unroll
-                for (int i = 0; i < SIZE; ++i) {
-                    float y = (as_float(v[k].at[i]) - m) * scale, g = as_float(d[k].at[i]) * as_float(f.at[i]);
-                    set(v[k].at[i], scale * (g - shift - y * slope));
-                }
-                store_pack(dx + r * w + size_t(first + p) * SIZE, v[k]);
+            for (int i = 0; i < SIZE; ++i) {
+                float g = fmaf(as_float(d[k], i), as_float(factors[k], i), constant);
+                result[i] = scale * fmaf(as_float(v[k], i), slope_of_x, g);
             }
+            int p = first + k * threads;
+            set(v[k], result);
+            if (p < packs) store_pack(dx + r * w + p * SIZE, v[k]);  // guard
         }
     }
     float* part = parts + size_t(group) * (mean ? 2 : 1) * w;
 #pragma unroll
     for (int k = 0; k < PACKS; ++k) {
-        int p = threadIdx.x + k * blockDim.x;
+        int p = first + k * threads;
         if (p < packs)  // guard
 #pragma unroll
-            for (int i = 0; i < SIZE; ++i) {
-                part[(first + p) * SIZE + i] = dweight[k][i];
-                if (mean) part[w + (first + p) * SIZE + i] = dbias[k][i];
+            for (int i = 0; i < SIZE; i += 4) {
+                const float *a = dweight[k] + i, *b = dbias[k] + i;
+                *(float4*)(part + p * SIZE + i) = make_float4(a[0], a[1], a[2], a[3]);
+                if (mean) *(float4*)(part + w + p * SIZE + i) = make_float4(b[0], b[1], b[2], b[3]);
             }
     }
 }
@@ -208,9 +233,9 @@ __global__ void __launch_bounds__(1024)
 // A grid has at most 2^31 - 1 blocks in x; a block does several rows where there are more.
 static unsigned int blocks_of(size_t rows) { return rows < 2147483647 ? rows : 2147483647; }
 
-// How the work is divided. One block of `slabs` has threads * PACKS packs of a row.
+// How the work is divided: `groups` blocks of `threads`, or as many clusters of `slabs` blocks. Without slabs, two
+// kernels: `groups` are the blocks that add up columns then.
 struct Plan {
-    bool fast;
     unsigned int groups, slabs, threads;
     int bytes;  // of shared memory
 };
@@ -218,53 +243,74 @@ struct Plan {
 // Two kernels: some 4096 blocks add up the columns, at least 64 rows each.
 static Plan planned_two_kernels(size_t h, int w) {
     unsigned int most = w < 32 * 4096 ? 4096 / cdiv(w, 32) : 1, groups = cdiv(h, 64);
-    return {false, groups < 1 ? 1 : groups < most ? groups : most, 1, 0, 0};
+    return {groups < 1 ? 1 : groups < most ? groups : most, 0, 0, 0};
 }
 
+// A launch of clusters. It holds a pointer to `cluster`.
+static cudaLaunchConfig_t in_clusters(Plan plan, cudaLaunchAttribute& cluster, cudaStream_t stream) {
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {plan.slabs, 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(plan.groups * plan.slabs);
+    config.blockDim = dim3(plan.threads);
+    config.dynamicSmemBytes = plan.bytes;
+    config.stream = stream, config.attrs = &cluster, config.numAttrs = 1;
+    return config;
+}
+
+// How many groups run at the same time: 0 if the GPU, or the part of it that is ours, cannot run one.
+template <class Kernel>
+static size_t resident(Kernel kernel, Plan plan) {
+    int device = 0, sms = 0, count = 0;
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, plan.bytes);
+    if (!error && plan.slabs > 1) {
+        cudaLaunchAttribute cluster;
+        cudaLaunchConfig_t config = in_clusters(plan, cluster, 0);
+        error = cudaOccupancyMaxActiveClusters(&count, kernel, &config);
+    } else if (!error) {
+        cudaGetDevice(&device);
+        cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, kernel, plan.threads, plan.bytes);
+        count *= sms;
+    }
+    cudaGetLastError();  // a refusal is an answer here, and no error
+    return error ? 0 : count;
+}
+
+// A row of up to 16 KB gets one block. A longer one gets a cluster, of blocks of up to 256 threads. If a cluster cannot
+// have so many blocks, they have up to 512 threads. Without clusters, a block of 512 threads may still be enough.
 template <class T, class Kernel>
 static Plan planned(Kernel kernel, const T* dy, const T* x, const T* weight, size_t h, int w) {
-    const int COLUMNS = 8, SIZE = sizeof(Pack<T>) / sizeof(T);  // of a thread, and in a pack
-    if (w % SIZE || (size_t(dy) | size_t(x) | size_t(weight)) % 16) return planned_two_kernels(h, w);
-    int device = 0, sms = 0, resident = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-    for (int most : {1024, 512}) {  // with 512 threads, half of the shared memory is enough
-        unsigned int slabs = cdiv(w, COLUMNS * most), threads = cdiv(cdiv(w, slabs), COLUMNS * 32) * 32;
-        int bytes = 2 * 32 * sizeof(float2) + 2 * COLUMNS * sizeof(T) * threads;
-        bool given = bytes <= 48 * 1024 || cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                                bytes) == cudaSuccess;
-        if (given && cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, bytes) == cudaSuccess) {
-            size_t groups = size_t(resident) * sms / slabs;  // all blocks run at once
-            if (groups > 0) return {true, (unsigned int)(groups < h ? groups : h), slabs, threads, bytes};
-        }
-        cudaGetLastError();  // a refusal is an answer here, and no error
+    if (w % Pack<T>::SIZE || (size_t(dy) | size_t(x) | size_t(weight)) % 16) return planned_two_kernels(h, w);
+    unsigned int wanted = w * sizeof(T) <= 16 * 1024 ? 1 : cdiv(w, COLUMNS * 256);
+    for (unsigned int slabs : {wanted < MOST_SLABS ? wanted : MOST_SLABS, 1u}) {
+        unsigned int threads = cdiv(w, slabs * COLUMNS * 32) * 32;
+        int bytes = 2 * BOARD * sizeof(float2) + 2 * 2 * COLUMNS * sizeof(T) * threads;
+        size_t groups = threads <= MOST_THREADS ? resident(kernel, {1, slabs, threads, bytes}) : 0;
+        if (groups > 0) return {(unsigned int)(groups < h ? groups : h), slabs, threads, bytes};
     }
     return planned_two_kernels(h, w);
 }
 
-// What `scratch` must have room for: two sums per group and column and, behind them, those that slabs share.
-static size_t floats_of(Plan plan, int w) { return size_t(plan.groups) * 2 * (w + 2 * plan.slabs); }
+// What `scratch` must have room for: two sums per group and column.
+static size_t floats_of(Plan plan, int w) { return size_t(plan.groups) * 2 * w; }
 
-template <class T, class Kernel>
-static void launch_together(Kernel kernel, Plan plan, const T* dy, const T* x, const T* weight, const float* mean,
-                            const float* rstd, T* dx, float* parts, float2* board, size_t h, int w,
-                            cudaStream_t stream) {
-    int slabs = plan.slabs;
-    void* args[] = {&dy, &x, &weight, &mean, &rstd, &board, &dx, &parts, &h, &w, &slabs};
-    cudaLaunchCooperativeKernel(kernel, plan.groups * plan.slabs, plan.threads, args, plan.bytes, stream);
+template <class... P, class... A>
+static void launch_clusters(void (*kernel)(P...), Plan plan, cudaStream_t stream, A... args) {
+    cudaLaunchAttribute cluster;
+    cudaLaunchConfig_t config = in_clusters(plan, cluster, stream);
+    cudaLaunchKernelEx(&config, kernel, args...);
 }
 
 static void launch(Plan plan, const float* dy, const float* x, const float* weight, const float* mean,
                    const float* rstd, float* dx, float* dweight, float* dbias, float* parts, size_t h, int w,
                    cudaStream_t stream) {
     unsigned int groups = plan.groups, columns = mean ? 2 * w : w;
-    float2* board = (float2*)(parts + size_t(groups) * 2 * w);
     if (plan.slabs > 1)
-        launch_together(norm_backward_kernel<float, 2>, plan, dy, x, weight, mean, rstd, dx, parts, board, h, w,
-                        stream);
-    else if (plan.fast)
-        norm_backward_kernel<float, 2><<<groups, plan.threads, plan.bytes, stream>>>(
-            dy, x, weight, mean, rstd, board, dx, parts, h, w, 1);
+        launch_clusters(norm_backward_kernel<float>, plan, stream, dy, x, weight, mean, rstd, dx, parts, h, w);
+    else if (plan.slabs == 1)
+        norm_backward_kernel<float>
+            <<<groups, plan.threads, plan.bytes, stream>>>(dy, x, weight, mean, rstd, dx, parts, h, w);
     else {
         norm_backward_rows_kernel<float><<<blocks_of(h), 512, 0, stream>>>(dy, x, weight, mean, rstd, dx, h, w);
         norm_backward_columns_kernel<float><<<dim3(cdiv(w, 32), groups), dim3(32, 8), 0, stream>>>(
@@ -275,13 +321,13 @@ static void launch(Plan plan, const float* dy, const float* x, const float* weig
 }
 
 size_t floats_of_norm_backward(const float* dy, const float* x, const float* weight, size_t h, int w) {
-    return floats_of(planned(norm_backward_kernel<float, 2>, dy, x, weight, h, w), w);
+    return floats_of(planned(norm_backward_kernel<float>, dy, x, weight, h, w), w);
 }
 
 void launch_norm_backward(const float* dy, const float* x, const float* weight, const float* mean, const float* rstd,
                           float* dx, float* dweight, float* dbias, float* scratch, size_t h, int w,
                           cudaStream_t stream) {
-    Plan plan = planned(norm_backward_kernel<float, 2>, dy, x, weight, h, w);
+    Plan plan = planned(norm_backward_kernel<float>, dy, x, weight, h, w);
     launch(plan, dy, x, weight, mean, rstd, dx, dweight, dbias, scratch, h, w, stream);
 }
 
@@ -289,13 +335,11 @@ static void launch(Plan plan, const __half* dy, const __half* x, const __half* w
                    const float* rstd, __half* dx, __half* dweight, __half* dbias, float* parts, size_t h, int w,
                    cudaStream_t stream) {
     unsigned int groups = plan.groups, columns = mean ? 2 * w : w;
-    float2* board = (float2*)(parts + size_t(groups) * 2 * w);
     if (plan.slabs > 1)
-        launch_together(norm_backward_kernel<__half, 1>, plan, dy, x, weight, mean, rstd, dx, parts, board, h, w,
-                        stream);
-    else if (plan.fast)
-        norm_backward_kernel<__half, 1><<<groups, plan.threads, plan.bytes, stream>>>(
-            dy, x, weight, mean, rstd, board, dx, parts, h, w, 1);
+        launch_clusters(norm_backward_kernel<__half>, plan, stream, dy, x, weight, mean, rstd, dx, parts, h, w);
+    else if (plan.slabs == 1)
+        norm_backward_kernel<__half>
+            <<<groups, plan.threads, plan.bytes, stream>>>(dy, x, weight, mean, rstd, dx, parts, h, w);
     else {
         norm_backward_rows_kernel<__half><<<blocks_of(h), 512, 0, stream>>>(dy, x, weight, mean, rstd, dx, h, w);
         norm_backward_columns_kernel<__half><<<dim3(cdiv(w, 32), groups), dim3(32, 8), 0, stream>>>(
@@ -306,13 +350,13 @@ static void launch(Plan plan, const __half* dy, const __half* x, const __half* w
 }
 
 size_t floats_of_norm_backward(const __half* dy, const __half* x, const __half* weight, size_t h, int w) {
-    return floats_of(planned(norm_backward_kernel<__half, 1>, dy, x, weight, h, w), w);
+    return floats_of(planned(norm_backward_kernel<__half>, dy, x, weight, h, w), w);
 }
 
 void launch_norm_backward(const __half* dy, const __half* x, const __half* weight, const float* mean, const float* rstd,
                           __half* dx, __half* dweight, __half* dbias, float* scratch, size_t h, int w,
                           cudaStream_t stream) {
-    Plan plan = planned(norm_backward_kernel<__half, 1>, dy, x, weight, h, w);
+    Plan plan = planned(norm_backward_kernel<__half>, dy, x, weight, h, w);
     launch(plan, dy, x, weight, mean, rstd, dx, dweight, dbias, scratch, h, w, stream);
 }
 
@@ -320,13 +364,11 @@ static void launch(Plan plan, const __nv_bfloat16* dy, const __nv_bfloat16* x, c
                    const float* mean, const float* rstd, __nv_bfloat16* dx, __nv_bfloat16* dweight,
                    __nv_bfloat16* dbias, float* parts, size_t h, int w, cudaStream_t stream) {
     unsigned int groups = plan.groups, columns = mean ? 2 * w : w;
-    float2* board = (float2*)(parts + size_t(groups) * 2 * w);
     if (plan.slabs > 1)
-        launch_together(norm_backward_kernel<__nv_bfloat16, 1>, plan, dy, x, weight, mean, rstd, dx, parts, board, h, w,
-                        stream);
-    else if (plan.fast)
-        norm_backward_kernel<__nv_bfloat16, 1><<<groups, plan.threads, plan.bytes, stream>>>(
-            dy, x, weight, mean, rstd, board, dx, parts, h, w, 1);
+        launch_clusters(norm_backward_kernel<__nv_bfloat16>, plan, stream, dy, x, weight, mean, rstd, dx, parts, h, w);
+    else if (plan.slabs == 1)
+        norm_backward_kernel<__nv_bfloat16>
+            <<<groups, plan.threads, plan.bytes, stream>>>(dy, x, weight, mean, rstd, dx, parts, h, w);
     else {
         norm_backward_rows_kernel<__nv_bfloat16><<<blocks_of(h), 512, 0, stream>>>(dy, x, weight, mean, rstd, dx, h, w);
         norm_backward_columns_kernel<__nv_bfloat16><<<dim3(cdiv(w, 32), groups), dim3(32, 8), 0, stream>>>(
@@ -338,13 +380,13 @@ static void launch(Plan plan, const __nv_bfloat16* dy, const __nv_bfloat16* x, c
 
 size_t floats_of_norm_backward(const __nv_bfloat16* dy, const __nv_bfloat16* x, const __nv_bfloat16* weight, size_t h,
                                int w) {
-    return floats_of(planned(norm_backward_kernel<__nv_bfloat16, 1>, dy, x, weight, h, w), w);
+    return floats_of(planned(norm_backward_kernel<__nv_bfloat16>, dy, x, weight, h, w), w);
 }
 
 void launch_norm_backward(const __nv_bfloat16* dy, const __nv_bfloat16* x, const __nv_bfloat16* weight,
                           const float* mean, const float* rstd, __nv_bfloat16* dx, __nv_bfloat16* dweight,
                           __nv_bfloat16* dbias, float* scratch, size_t h, int w, cudaStream_t stream) {
-    Plan plan = planned(norm_backward_kernel<__nv_bfloat16, 1>, dy, x, weight, h, w);
+    Plan plan = planned(norm_backward_kernel<__nv_bfloat16>, dy, x, weight, h, w);
     launch(plan, dy, x, weight, mean, rstd, dx, dweight, dbias, scratch, h, w, stream);
 }
 

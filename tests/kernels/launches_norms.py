@@ -46,14 +46,13 @@ def saved(h, w, start, dtype):
     return dy, x, floats(w, seed=2, dtype=dtype), exact.mean(1).float(), rstd
 
 
-def gradients(dtype, columns=8):
-    """A launch of norm_backward_kernel with two blocks; a thread has 8 columns."""
+def gradients(dtype, columns=16):
+    """A launch of norm_backward_kernel with two blocks; a thread has 16 columns."""
 
     def launch(h, w, _):
         threads = cdiv(w, 32 * columns) * 32
-        shared, parts = 512 + 2 * columns * dtype.itemsize * threads, empty(2, 2, w)
-        dx, board = empty(h, w, dtype=dtype), empty(0)
-        return 2, threads, shared, *saved(h, w, 0, dtype), board, dx, parts, h, w, 1
+        shared = 2 * 128 * 8 + 2 * 2 * columns * dtype.itemsize * threads  # boards, and two rows of x and dy
+        return 2, threads, shared, *saved(h, w, 0, dtype), empty(h, w, dtype=dtype), empty(2, 2, w), h, w
 
     return launch
 
@@ -95,7 +94,7 @@ def right_parts(parts, dy, x, mean, rstd):
         assert ((part - exact).abs() <= 1e-5 * (1 + len(x))).all()
 
 
-def right_gradients(parts, dy, x, weight, mean, rstd, board, dx):
+def right_gradients(parts, dy, x, weight, mean, rstd, dx):
     right_dx(dx, dy, x, weight, mean, rstd)
     right_parts(parts, dy, x, mean, rstd)
 
@@ -122,6 +121,6 @@ for name, dtype in TYPES.items():
         f"norm_long_kernel<{name}>": (rows(dtype, 96), ANY, normed),
         f"norm_backward_rows_kernel<{name}>": (gradient_rows(dtype), ANY[1:], right_dx),
         f"norm_backward_columns_kernel<{name}>": (gradient_columns(dtype), ANY[1:], right_parts),
-        f"norm_backward_kernel<{name}, {dtype.itemsize // 2}>": (gradients(dtype), ALIGNED, right_gradients),
+        f"norm_backward_kernel<{name}>": (gradients(dtype), ALIGNED, right_gradients),
         f"column_sums_kernel<{name}>": (column_sums(dtype), [(1, 1, 0), (5, 17, 0), (70, 33, 0)], right_sums),
     }

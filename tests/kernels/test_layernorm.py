@@ -5,6 +5,7 @@ import torch
 from torch.nn.functional import layer_norm, rms_norm
 
 import kernels
+from utils import load_cuda
 
 EPS = 1e-5
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -239,16 +240,36 @@ def test_backward_by_two_kernels(module, backend, poison):
             assert_gradients(found, *values, mean, rstd)
 
 
-@pytest.mark.parametrize("w", [8192, 8200, 10_001, 16_392])
-def test_backward_of_long_rows(module, backend, w):
-    """Rows that several blocks share, which wait for each other."""
+@pytest.mark.parametrize(("h", "w"), [(40, 4104), (5, 8192), (5, 8200), (3, 32_776)])
+def test_backward_of_long_rows(module, backend, h, w):
+    """Rows that the blocks of a cluster share, which wait for each other. On the engine, 40 are several per cluster."""
     for dtype in DTYPES:
-        x, weight, _, dy = made(5, w, dtype, backend, mean=1.0)
+        x, weight, _, dy = made(h, w, dtype, backend, mean=1.0)
         mean, rstd, rms = saved(x)
         found = module("layernorm_backward").layer_norm_backward(dy, x, weight, mean, rstd)
         assert_gradients(found, dy, x, weight, mean, rstd)
         found = module("layernorm_backward").rms_norm_backward(dy, x, weight, rms)
         assert_gradients(found, dy, x, weight, None, rms)
+
+
+def test_long_rows_are_divided_among_clusters(backend):
+    """Otherwise two kernels would compute the same, only slower."""
+    if backend.type == "cuda" and torch.cuda.get_device_capability(backend) < (9, 0):
+        pytest.skip("needs a GPU with clusters")
+    text = kernels.source("layernorm_backward")
+    text = text[: text.index("static void launch(Plan plan")]
+    text += """
+size_t slabs_of_floats(const float* x, int w) { return planned(norm_backward_kernel<float>, x, x, x, 3, w).slabs; }
+#endif
+"""
+    host = """
+#include <torch/extension.h>
+size_t slabs_of_floats(const float* x, int w);
+int64_t slabs(const at::Tensor& x, int64_t w) { return slabs_of_floats(x.const_data_ptr<float>(), w); }
+"""
+    x, slabs = torch.empty(4, device=backend), load_cuda(text, host, ["slabs"]).slabs
+    expected = {4: 1, 4096: 1, 4100: 2, 32_768: 8, 65_536: 8, 65_540: 0, 4097: 0}
+    assert {w: slabs(x, w) for w in expected} == expected
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5,), (0,), (2, 3, 68), (2, 0, 4), (3, 0)])
