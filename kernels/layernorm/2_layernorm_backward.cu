@@ -12,23 +12,41 @@
 #include <cooperative_groups.h>
 #include <cuda_pipeline.h>
 
+#include "../bulk.h"
 #include "../cdiv.h"
 #include "../packs.h"
 #include "sums.h"
 
+// Stores v in a peer's shared memory, on the same place there, and tells the peer's barrier.
+__device__ inline void expect(Barrier* barrier, int bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+#endif
+}
+__device__ inline void send(float2 v, float2* place, Barrier* barrier, int block) {
+#if __CUDA_ARCH__ >= 900
+    unsigned int there, counted;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(block));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counted) : "r"(shared_address(barrier)), "r"(block));
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(there),
+                 "f"(v.x), "f"(v.y), "r"(counted)
+                 : "memory");
+#endif
+}
+
 // What a row needs for dx: two sums, which all threads of the `slabs` blocks that share the row receive. `board` is for
-// a float2 per warp of them. Until the next row's barrier it must not be used again: a thread may still read it.
-__device__ inline float2 row_sums(float2 v, float2* board, int slab = 0, int slabs = 1) {
+// a float2 per warp of them. With several blocks, `barrier` counts its bytes: cluster.sync() would first wait for all
+// that was stored before, dx included.
+__device__ inline float2 row_sums(float2 v, float2* board, int slab = 0, int slabs = 1, Barrier* barrier = nullptr,
+                                  int parity = 0) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     v = make_float2(warp_sum(v.x), warp_sum(v.y));
-#if __CUDA_ARCH__ >= 900
     if (slabs > 1) {  // a lane for each block's board
-        auto cluster = cooperative_groups::this_cluster();
-        if (lane < slabs) cluster.map_shared_rank(board, lane)[slab * warps + warp] = v;
-        cluster.sync();  // otherwise a warp reads sums that other blocks have not stored yet
-    } else
-#endif
-    {
+        if (threadIdx.x == 0) expect(barrier, slabs * warps * sizeof(float2));
+        if (lane < slabs) send(v, board + slab * warps + warp, barrier, lane);
+        wait(barrier, parity);
+    } else {
         if (lane == 0) board[warp] = v;
         __syncthreads();  // otherwise a warp reads sums that other warps have not stored yet
     }
@@ -132,6 +150,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
                          float* __restrict__ parts, size_t h, int w) {
     constexpr int SIZE = Pack<T>::SIZE, PACKS = COLUMNS / SIZE;
     extern __shared__ uint4 dynamic[];
+    __shared__ Barrier arrived[2];  // one per board
     float2(*boards)[BOARD] = (float2(*)[BOARD])dynamic;  // two, as above; then places for two rows
     int slab = 0, slabs = 1, threads = blockDim.x;
 #if __CUDA_ARCH__ >= 900
@@ -153,6 +172,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
         }
         __pipeline_commit();
     };
+    if (threadIdx.x == 0 && slabs > 1) init(arrived, 2);
     begin_copies(group, 0);
     begin_copies(group + groups, 1);
     Pack<T> factors[PACKS];
@@ -171,8 +191,8 @@ __global__ void __launch_bounds__(MOST_THREADS)
 #if __CUDA_ARCH__ >= 900
     if (slabs > 1) cluster.sync();  // otherwise a block stores sums in one that has not begun yet
 #endif
-    int which = 0;
-    for (size_t r = group; r < h; r += groups, which ^= 1) {
+    int which = 0, parity = 0;
+    for (size_t r = group; r < h; r += groups, which ^= 1, parity ^= which == 0) {
         float scale = next.y, offset = -next.x * scale;  // y = x * scale + offset
         next = statistics(r + groups);                   // a row ahead, as memory takes its time
         Pack<T> v[PACKS], d[PACKS];
@@ -196,7 +216,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
                 sums.x += g;
                 sums.y += g * y;
             }
-        sums = row_sums(sums, boards[which], slab, slabs);
+        sums = row_sums(sums, boards[which], slab, slabs, arrived + which, parity);
         float shift = mean ? sums.x * per_row : 0.0f, slope = sums.y * per_row;
         // dx = scale * (g - shift - y * slope), with what does not depend on the column worked out beforehand
         float slope_of_x = -scale * slope, constant = -shift - offset * slope;
