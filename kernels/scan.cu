@@ -182,7 +182,7 @@ template <class T>
 __global__ void __launch_bounds__(THREADS)
     cumsum_ahead_kernel(const T* __restrict__ x, int* next_tile, Word* words, T* __restrict__ out, size_t n) {
     constexpr int SIZE = 16 / sizeof(T), TILE = BYTES / sizeof(T), PACKS = TILE / SIZE / THREADS, ROW = 32 * SIZE;
-    extern __shared__ uint4 dynamic[];
+    extern __shared__ __align__(128) uint4 dynamic[];  // as copies are slower to other places
     __shared__ Barrier arrived[STAGES];
     __shared__ Tile slots[SLOTS];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, tiles = (n + TILE - 1) / TILE;

@@ -17,24 +17,6 @@
 #include "../packs.h"
 #include "sums.h"
 
-// Stores v in a peer's shared memory, on the same place there, and tells the peer's barrier.
-__device__ inline void expect(Barrier* barrier, int bytes) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
-                 : "memory");
-#endif
-}
-__device__ inline void send(float2 v, float2* place, Barrier* barrier, int block) {
-#if __CUDA_ARCH__ >= 900
-    unsigned int there, counted;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(block));
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counted) : "r"(shared_address(barrier)), "r"(block));
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(there),
-                 "f"(v.x), "f"(v.y), "r"(counted)
-                 : "memory");
-#endif
-}
-
 // What a row needs for dx: two sums, which all threads of the `slabs` blocks that share the row receive. `board` is for
 // a float2 per warp of them. With several blocks, `barrier` counts its bytes: cluster.sync() would first wait for all
 // that was stored before, dx included.
@@ -149,8 +131,8 @@ __global__ void __launch_bounds__(MOST_THREADS)
                          const float* __restrict__ mean, const float* __restrict__ rstd, T* __restrict__ dx,
                          float* __restrict__ parts, size_t h, int w) {
     constexpr int SIZE = Pack<T>::SIZE, PACKS = COLUMNS / SIZE;
-    extern __shared__ uint4 dynamic[];
-    __shared__ Barrier arrived[2];  // one per board
+    extern __shared__ __align__(128) uint4 dynamic[];  // as copies are slower to other places
+    __shared__ Barrier arrived[2];                     // one per board
     float2(*boards)[BOARD] = (float2(*)[BOARD])dynamic;  // two, as above; then places for two rows
     int slab = 0, slabs = 1, threads = blockDim.x;
 #if __CUDA_ARCH__ >= 900
@@ -189,7 +171,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
     };
     float2 next = statistics(group);
 #if __CUDA_ARCH__ >= 900
-    if (slabs > 1) cluster.sync();  // otherwise a block stores sums in one that has not begun yet
+    if (slabs > 1) cluster.sync();  // otherwise a block sends sums to one that has not begun yet
 #endif
     int which = 0, parity = 0;
     for (size_t r = group; r < h; r += groups, which ^= 1, parity ^= which == 0) {
@@ -253,8 +235,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
 // A grid has at most 2^31 - 1 blocks in x; a block does several rows where there are more.
 static unsigned int blocks_of(size_t rows) { return rows < 2147483647 ? rows : 2147483647; }
 
-// How the work is divided: `groups` blocks of `threads`, or as many clusters of `slabs` blocks. Without slabs, two
-// kernels: `groups` are the blocks that add up columns then.
+// `groups` blocks of `threads`, or as many clusters of `slabs` blocks. With 0 slabs, two kernels: `groups` add up columns.
 struct Plan {
     unsigned int groups, slabs, threads;
     int bytes;  // of shared memory
@@ -271,8 +252,7 @@ static cudaLaunchConfig_t in_clusters(Plan plan, cudaLaunchAttribute& cluster, c
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {plan.slabs, 1, 1};
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(plan.groups * plan.slabs);
-    config.blockDim = dim3(plan.threads);
+    config.gridDim = dim3(plan.groups * plan.slabs), config.blockDim = dim3(plan.threads);
     config.dynamicSmemBytes = plan.bytes;
     config.stream = stream, config.attrs = &cluster, config.numAttrs = 1;
     return config;
