@@ -1,8 +1,11 @@
-"""How much of torch's headers a source is compiled with, and how long that is expected to take."""
+"""What a source is compiled with of torch's headers, how long that should take, and what modules are linked against."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from utils.cuda.common import extension
+from utils.cuda.common.toolchain import host_compiler
 
 WHOLE = ["-DCUDA_COURSE_WHOLE_TORCH"]
 
@@ -30,3 +33,13 @@ def test_a_source_is_compiled_with_all_of_torch_at_once_if_it_says_so(monkeypatc
     extension.compiled(build, lambda command: None, [text, "torch::Tensor f(torch::Tensor x);"])
     assert tried == builds
     assert len(expected) == builds.count(WHOLE) and all(seconds >= 27 for seconds in expected)
+
+
+def test_threads_may_make_the_empty_libraries_at_the_same_time(monkeypatch, tmp_path):
+    """Each needs files of its own until they are put in place."""
+    monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
+    with ThreadPoolExecutor(4) as pool:
+        folders = set(pool.map(lambda _: extension._empty_libraries(["one", "two"], host_compiler()), range(4)))
+    (folder,) = folders
+    assert sorted(path.name for path in folder.glob("*.so")) == ["libone.so", "libtwo.so"]
+    assert [path for path in folder.iterdir() if path.is_dir()] == []

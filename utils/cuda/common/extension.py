@@ -108,12 +108,13 @@ def _empty_libraries(names, compiler) -> Path | None:
     folder = cache_folder() / "runtime" / f"names-{hashed(names)}"
     if not all(is_whole(folder / f"lib{name}.so") for name in names):
         make_folder(folder)
-        for name in names:
-            place = folder / f"{name}.{os.getpid()}"
-            made = [compiler, "-shared", "-x", "c++", os.devnull, f"-Wl,-soname,lib{name}.so", "-o", str(place)]
-            if run([made], lambda command: None):
-                return None
-            put(place, folder / f"lib{name}.so")
+        with tempfile.TemporaryDirectory(dir=folder) as apart:  # another thread or process may be making them, too
+            for name in names:
+                place = Path(apart) / name
+                made = [compiler, "-shared", "-x", "c++", os.devnull, f"-Wl,-soname,lib{name}.so", "-o", str(place)]
+                if run([made], lambda command: None):
+                    return None
+                put(place, folder / f"lib{name}.so")
     return folder
 
 
