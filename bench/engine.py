@@ -169,8 +169,12 @@ print(time.perf_counter() - start)
 
 
 def compile_seconds(source, name, cache) -> float:
-    """How long one call of compile_kernel takes in a new process that keeps its builds in the folder `cache`."""
+    """How long one call of compile_kernel takes in a new process that keeps its builds in the folder `cache`.
+
+    Python keeps our modules compiled, as it does for a learner, even if that is switched off here.
+    """
     environment = {**os.environ, "CUDA_COURSE_CACHE": str(cache), "COURSE_HEADLESS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", COMPILE, name]
     done = subprocess.run(
         command, cwd=HERE.parent, env=environment, input=source, stdout=subprocess.PIPE, text=True, check=True

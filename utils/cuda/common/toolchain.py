@@ -164,9 +164,12 @@ def cuda_home() -> Path | None:
     Of `nvcc_candidates`, the first that is of the CUDA generation that torch was built for, otherwise the first. If
     nvcc is a wrapper script, nvcc itself is asked for its folder.
     """
-    homes = [_toolkit_of(nvcc) for nvcc in nvcc_candidates()]
+    first, *more = nvcc_candidates() or [None]
+    if not more:  # nothing to choose from
+        return first and _toolkit_of(first)
+    homes = map(_toolkit_of, (first, *more))  # asked one by one: each answer takes 10 ms
     same = (home for home in homes if same_generation(nvcc_release(home), torch_cuda()))
-    return next(same, homes[0] if homes else None)
+    return next(same, None) or _toolkit_of(first)
 
 
 def nvcc_candidates() -> list[Path]:

@@ -108,9 +108,10 @@ def _compiler(traced) -> str:
 
 @functools.cache
 def _is_clang(compiler) -> bool:
-    """Whether the compiler itself says it is clang: on macOS, g++ is clang under another name."""
-    if "clang" in os.path.basename(os.path.realpath(compiler)):
-        return True
+    """Whether the compiler is clang. On macOS g++ is clang, too, and other names say nothing: those are asked."""
+    name = os.path.basename(os.path.realpath(compiler))
+    if "clang" in name or ("g++" in name and sys.platform == "linux"):
+        return "clang" in name
     asked = [compiler, "-dM", "-E", "-x", "c++", os.devnull]
     return "__clang__" in subprocess.run(asked, capture_output=True, text=True).stdout
 
