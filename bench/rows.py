@@ -53,7 +53,6 @@ RUNGS = {  # of softmax: what each does, and the longest row that it takes
     "softmax_shared": ("rows in shared memory", 32768),
     "softmax_warp": ("rows in the registers of a warp", 1024),
     "softmax_block": ("rows in the registers of a block", 32768),
-    "softmax_ahead": ("the next row on its way meanwhile", 32768),
 }
 
 

@@ -67,15 +67,27 @@ struct Kept {
     Pack<T> packs[KEPT / Row<T>::SIZE];
     float edge;
 
-    // Packs lane, lane + lanes, lane + 2 * lanes and so on, each by a call of pack(i).
-    template <class Load>
-    __device__ Kept(const T* __restrict__ from, const Row<T>& row, int lane, int lanes, Load pack) {
+    // Packs lane, lane + lanes, lane + 2 * lanes and so on.
+    __device__ Kept(const T* __restrict__ from, const Row<T>& row, int lane, int lanes) {
         edge = lane < row.edges ? as_float(from[row.edge(lane)]) : -INFINITY;
 #pragma unroll
         for (int k = 0; k < KEPT / Row<T>::SIZE; ++k)
-            packs[k] = lane + k * lanes < int(row.packs) ? pack(lane + k * lanes) : pack_of<T>(-INFINITY);  // guard
+            if (lane + k * lanes < int(row.packs))  // guard
+                packs[k] = *(const Pack<T>*)(from + row.pack(lane + k * lanes));
+            else
+                packs[k] = pack_of<T>(-INFINITY);
     }
 };
+
+// Asks the L2 cache for row r, if there is one, which another block will read soon: 128 bytes per request. A block that
+// waits for the sums of its row loads nothing; with this, memory is busy meanwhile, even where one block fills an SM.
+template <class T>
+__device__ inline void prefetch_row(const T* x, size_t r, size_t h, size_t w, int lane, int lanes) {
+    const char* row = (const char*)(x + r * w);
+    if (r >= h) return;
+    for (size_t byte = lane * 128; byte < w * sizeof(T); byte += lanes * 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(row + byte));
+}
 
 // The largest value of the warp's, and their sum, in all lanes.
 __device__ inline float max_of_warp(float v) {
@@ -152,3 +164,17 @@ __device__ Divisor divisor_of_row(const T* __restrict__ from, const Row<T>& row,
     if (i < row.packs) add_packs(i, false);
     return divisor_of_block(divisor_of_warp(mine), parts);
 }
+
+#ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone
+#include <cuda_runtime.h>
+
+// How many rows ahead of its own a block prefetches one, for rows of so many bytes: as many as an eighth of the L2
+// cache holds. 0 is for none: where that is less than 32 KB per SM (T4: 13), that row's block is already running.
+inline int rows_ahead(size_t bytes) {
+    int device = 0, cache = 0, sms = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device);
+    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    return bytes == 0 || cache / 8 < sms * 32768 ? 0 : cache / 8 / bytes;
+}
+#endif

@@ -9,7 +9,6 @@ void launch_softmax_three_passes(const float* x, float* out, size_t h, size_t w,
 void launch_softmax_online(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
 void launch_softmax_wide(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
 bool launch_softmax_shared(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
-bool launch_softmax_ahead(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
 void launch_softmax_warp(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
 void launch_softmax_block(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
 void launch_softmax(const float* x, float* out, size_t h, size_t w, cudaStream_t stream);
@@ -51,20 +50,17 @@ at::Tensor softmax_online(const at::Tensor& x) { return softmax_by(launch_softma
 at::Tensor softmax_wide(const at::Tensor& x) { return softmax_by(launch_softmax_wide, x); }
 
 // The row must fit into the shared memory of a block.
-static at::Tensor softmax_if(bool (*launch)(const float*, float*, size_t, size_t, cudaStream_t), const at::Tensor& x,
-                             int64_t longest = ANY) {
+at::Tensor softmax_shared(const at::Tensor& x) {
     auto checked = [&](auto... arguments) {
-        TORCH_CHECK_VALUE(launch(arguments...), "x has ", x.size(1),
+        TORCH_CHECK_VALUE(launch_softmax_shared(arguments...), "x has ", x.size(1),
                           " columns, but a block has no room for so many in shared memory: softmax takes more");
     };
-    return softmax_by(checked, x, longest);
+    return softmax_by(checked, x);
 }
-at::Tensor softmax_shared(const at::Tensor& x) { return softmax_if(launch_softmax_shared, x); }
 
 // At most 1024 columns for a warp per row, and 32,768 for a block per row.
 at::Tensor softmax_warp(const at::Tensor& x) { return softmax_by(launch_softmax_warp, x, 1024); }
 at::Tensor softmax_block(const at::Tensor& x) { return softmax_by(launch_softmax_block, x, 32768); }
-at::Tensor softmax_ahead(const at::Tensor& x) { return softmax_if(launch_softmax_ahead, x, 32768); }
 
 // float32, float16 or bfloat16 (h, w) -> the softmax of each row, of the same dtype; made of floats. As in torch, a row
 // with NaN or inf, or of -inf alone, is NaN.

@@ -113,11 +113,17 @@ __global__ void __launch_bounds__(1024)
     if (threadIdx.x < row.edges) set(to[row.edge(threadIdx.x)], exp_of(edge - all.max) * scale);
 }
 
-// In registers: a warp or a block shares a row, and each thread keeps its elements until their results are stored.
+// In registers: a warp or a block shares row r, and each thread keeps its elements until their results are stored. The
+// row `ahead` of it is prefetched meanwhile.
 template <class T, bool BLOCK>
-__device__ void softmax_of(Kept<T> kept, T* __restrict__ to, const Row<T>& row, int lane, int lanes, Divisor* parts) {
+__device__ void softmax_of_row(const T* __restrict__ x, T* __restrict__ out, size_t r, size_t h, size_t w, int ahead,
+                               Divisor* parts) {
     constexpr int SIZE = Row<T>::SIZE, PACKS = KEPT / SIZE;
-    int packs = row.packs;
+    int lanes = BLOCK ? blockDim.x : 32, lane = BLOCK ? threadIdx.x : threadIdx.x % 32;
+    T* to = out + r * w;
+    Row<T> row(x + r * w, w);
+    Kept<T> kept(x + r * w, row, lane, lanes);
+    if (ahead) prefetch_row(x, r + ahead, h, w, lane, lanes);
     float max = fmaxf(LOWEST, kept.edge), sum = 0.0f, values[PACKS][SIZE];
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)
@@ -134,7 +140,7 @@ __device__ void softmax_of(Kept<T> kept, T* __restrict__ to, const Row<T>& row, 
     bool wide = size_t(to + row.head) % 16 == 0;
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)
-        if (lane + k * lanes < packs) {  // guard
+        if (lane + k * lanes < int(row.packs)) {  // guard
             Pack<T> pack;
             for (int j = 0; j < SIZE; ++j) values[k][j] *= scale;
             set(pack, values[k]);
@@ -143,53 +149,21 @@ __device__ void softmax_of(Kept<T> kept, T* __restrict__ to, const Row<T>& row, 
     if (lane < row.edges) set(to[row.edge(lane)], edge * scale);
 }
 
-template <class T, bool BLOCK>
-__device__ void softmax_of_row(const T* __restrict__ from, T* __restrict__ to, size_t w, Divisor* parts) {
-    int lanes = BLOCK ? blockDim.x : 32, lane = BLOCK ? threadIdx.x : threadIdx.x % 32;
-    Row<T> row(from, w);
-    Kept<T> kept(from, row, lane, lanes, [&](int i) { return *(const Pack<T>*)(from + row.pack(i)); });
-    softmax_of<T, BLOCK>(kept, to, row, lane, lanes, parts);
-}
-
 // A warp per row of at most 32 * KEPT elements: no barrier.
 template <class T>
 __global__ void __launch_bounds__(128)
-    softmax_warp_kernel(const T* __restrict__ x, T* __restrict__ out, size_t h, size_t w) {
+    softmax_warp_kernel(const T* __restrict__ x, T* __restrict__ out, size_t h, size_t w, int ahead) {
     size_t r = size_t(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
     if (r < h)  // guard
-        softmax_of_row<T, false>(x + r * w, out + r * w, w, nullptr);
+        softmax_of_row<T, false>(x, out, r, h, w, ahead, nullptr);
 }
 
 // A block per row of at most blockDim.x * KEPT elements: one barrier.
 template <class T>
 __global__ void __launch_bounds__(1024)
-    softmax_block_kernel(const T* __restrict__ x, T* __restrict__ out, size_t w) {
+    softmax_block_kernel(const T* __restrict__ x, T* __restrict__ out, size_t w, int ahead) {
     __shared__ Divisor parts[32];
-    softmax_of_row<T, true>(x + blockIdx.x * w, out + blockIdx.x * w, w, parts);
-}
-
-// Ahead: where one block fills an SM, nothing is loaded while it computes and stores. So the block takes row after row,
-// and copies the next one to shared memory meanwhile. Each thread copies what it will read itself.
-template <class T>
-__global__ void __launch_bounds__(1024)
-    softmax_ahead_kernel(const T* __restrict__ x, T* __restrict__ out, size_t h, size_t w) {
-    extern __shared__ uint4 shared[];
-    Divisor* parts = (Divisor*)(shared + w * sizeof(T) / 16);  // behind the packs: two boards of 32, in turn
-    auto begin_copies = [&](size_t r) {
-        const T* from = x + r * w;
-        Row<T> row(from, w);
-        for (int i = threadIdx.x; i < row.packs; i += blockDim.x)
-            __pipeline_memcpy_async(shared + i, from + row.pack(i), 16);
-        __pipeline_commit();
-    };
-    begin_copies(blockIdx.x);
-    for (size_t r = blockIdx.x; r < h; r += gridDim.x) {
-        Row<T> row(x + r * w, w);
-        __pipeline_wait_prior(0);  // otherwise this thread's copies have not arrived
-        Kept<T> kept(x + r * w, row, threadIdx.x, blockDim.x, [&](int i) { return ((const Pack<T>*)shared)[i]; });
-        if (r + gridDim.x < h) begin_copies(r + gridDim.x);
-        softmax_of<T, true>(kept, out + r * w, row, threadIdx.x, blockDim.x, parts + (r / gridDim.x % 2) * 32);
-    }
+    softmax_of_row<T, true>(x, out, blockIdx.x, gridDim.x, w, ahead, parts);
 }
 
 // The gradient: dx = y * (dy - sum of y * dy) for each row, where y is the softmax. Both rows are in registers, half as
@@ -202,12 +176,17 @@ __device__ void softmax_backward_of_row(const T* __restrict__ dy, const T* __res
     int lanes = BLOCK ? blockDim.x : 32, lane = BLOCK ? threadIdx.x : threadIdx.x % 32;
     Row<T> row(y, w);
     Pack<T> shares[PACKS], grads[PACKS];
-    // What is read again must stay in the caches.
-    auto pack = [](const T* from) { return AGAIN ? *(const Pack<T>*)from : load_pack(from); };
-    auto load = [&](size_t first) {
+    // How far behind pack `first` the thread may go: number k of its packs is in the row if k * lanes is less.
+    auto packs_from = [&](size_t first) {
+        size_t left = first < row.packs ? row.packs - first : 0, most = PACKS * lanes;
+        return int(left < most ? left : most);
+    };
+    auto load = [&](size_t first, bool last) {
+        auto pack = [&](const T* from) { return last ? load_pack(from) : *(const Pack<T>*)from; };
+        int left = packs_from(first);
 #pragma unroll
         for (int k = 0; k < PACKS; ++k)
-            if (first + k * lanes < row.packs) {  // guard
+            if (k * lanes < left) {  // guard
                 shares[k] = pack(y + row.pack(first + k * lanes));
                 grads[k] = pack(dy + row.pack(first + k * lanes));
             } else
@@ -220,7 +199,7 @@ __device__ void softmax_backward_of_row(const T* __restrict__ dy, const T* __res
     }
     size_t first = lane;
     do {
-        load(first);
+        load(first, !AGAIN);  // what is read again must stay in the caches
 #pragma unroll
         for (int k = 0; k < PACKS; ++k)
             for (int j = 0; j < SIZE; ++j) sum += as_float(shares[k], j) * as_float(grads[k], j);
@@ -229,10 +208,11 @@ __device__ void softmax_backward_of_row(const T* __restrict__ dy, const T* __res
     sum = BLOCK ? sum_of_block(sum, sums) : sum_of_warp(sum);
     first = lane;
     do {
-        if (AGAIN) load(first);
+        if (AGAIN) load(first, true);
+        int left = packs_from(first);
 #pragma unroll
         for (int k = 0; k < PACKS; ++k)
-            if (first + k * lanes < row.packs) {  // guard
+            if (k * lanes < left) {  // guard
                 float values[SIZE];
                 for (int j = 0; j < SIZE; ++j) values[j] = as_float(shares[k], j) * (as_float(grads[k], j) - sum);
                 set(grads[k], values);
@@ -252,9 +232,10 @@ __global__ void __launch_bounds__(128) softmax_backward_warp_kernel(const T* __r
         softmax_backward_of_row<T, false, false>(dy + r * w, y + r * w, dx + r * w, w, nullptr);
 }
 
-// A block per row: of at most blockDim.x * KEPT / 2 elements, or of any length where it reads them AGAIN.
+// A block per row: of at most blockDim.x * KEPT / 2 elements, or of any length where it reads them AGAIN. Then it has
+// 1024 threads: with more blocks per SM, the L2 cache could not keep their rows until then.
 template <class T, bool AGAIN>
-__global__ void __launch_bounds__(AGAIN ? 512 : 1024)
+__global__ void __launch_bounds__(1024)
     softmax_backward_block_kernel(const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, size_t w) {
     __shared__ float sums[32];
     size_t first = blockIdx.x * w;
@@ -280,8 +261,8 @@ void launch_softmax_wide(const float* x, float* out, size_t h, size_t w, cudaStr
     softmax_wide_kernel<float><<<h, 512, 0, stream>>>(x, out, w);
 }
 
-// Bytes of shared memory for the packs of a row of w elements, and for the parts of two divisors.
-static size_t bytes_of_row(size_t w, size_t size) { return w * size / 16 * 16 + 64 * sizeof(Divisor); }
+// Bytes of shared memory for the packs of a row of w elements, and for the parts of its divisor.
+static size_t bytes_of_row(size_t w, size_t size) { return w * size / 16 * 16 + 32 * sizeof(Divisor); }
 
 // Whether a block may have so much shared memory: more than 48 KB must be requested, and GPUs differ in what they have.
 template <class Kernel>
@@ -301,38 +282,25 @@ bool launch_softmax_shared(const float* x, float* out, size_t h, size_t w, cudaS
 }
 
 void launch_softmax_warp(const float* x, float* out, size_t h, size_t w, cudaStream_t stream) {
-    softmax_warp_kernel<float><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w);
+    int ahead = rows_ahead(w * sizeof(float));
+    softmax_warp_kernel<float><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w, ahead);
 }
 
 // The threads of a block that keep `kept` elements of a row each.
 static unsigned int threads_for(size_t w, int kept) { return 32 * cdiv(w, 32 * kept); }
 
-// As many blocks as there are SMs, or rows if these are fewer.
-static unsigned int blocks_ahead(size_t h) {
-    int device = 0, sms = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-    return h < size_t(sms) ? h : sms;
-}
-
-// Returns whether there is room for a row.
-bool launch_softmax_ahead(const float* x, float* out, size_t h, size_t w, cudaStream_t stream) {
-    size_t bytes = bytes_of_row(w, 4);
-    if (!allowed(softmax_ahead_kernel<float>, bytes)) return false;
-    softmax_ahead_kernel<float><<<blocks_ahead(h), threads_for(w, KEPT), bytes, stream>>>(x, out, h, w);
-    return true;
-}
-
 void launch_softmax_block(const float* x, float* out, size_t h, size_t w, cudaStream_t stream) {
-    softmax_block_kernel<float><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w);
+    int ahead = rows_ahead(w * sizeof(float));
+    softmax_block_kernel<float><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w, ahead);
 }
 
 void launch_softmax(const float* x, float* out, size_t h, size_t w, cudaStream_t stream) {
     size_t bytes = bytes_of_row(w, 4);
+    int ahead = rows_ahead(w * 4);
     if (w <= 32 * KEPT)
-        softmax_warp_kernel<float><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w);
+        softmax_warp_kernel<float><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w, ahead);
     else if (w <= 1024 * KEPT)
-        softmax_block_kernel<float><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w);
+        softmax_block_kernel<float><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w, ahead);
     else if (allowed(softmax_shared_kernel<float>, bytes))
         softmax_shared_kernel<float><<<h, 1024, bytes, stream>>>(x, out, w);
     else
@@ -341,12 +309,11 @@ void launch_softmax(const float* x, float* out, size_t h, size_t w, cudaStream_t
 
 void launch_softmax(const __half* x, __half* out, size_t h, size_t w, cudaStream_t stream) {
     size_t bytes = bytes_of_row(w, 2);
+    int ahead = rows_ahead(w * 2);
     if (w <= 32 * KEPT)
-        softmax_warp_kernel<__half><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w);
-    else if (w > 512 * KEPT && w <= 1024 * KEPT && allowed(softmax_ahead_kernel<__half>, bytes))
-        softmax_ahead_kernel<__half><<<blocks_ahead(h), threads_for(w, KEPT), bytes, stream>>>(x, out, h, w);
+        softmax_warp_kernel<__half><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w, ahead);
     else if (w <= 1024 * KEPT)
-        softmax_block_kernel<__half><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w);
+        softmax_block_kernel<__half><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w, ahead);
     else if (allowed(softmax_shared_kernel<__half>, bytes))
         softmax_shared_kernel<__half><<<h, 1024, bytes, stream>>>(x, out, w);
     else
@@ -355,12 +322,11 @@ void launch_softmax(const __half* x, __half* out, size_t h, size_t w, cudaStream
 
 void launch_softmax(const __nv_bfloat16* x, __nv_bfloat16* out, size_t h, size_t w, cudaStream_t stream) {
     size_t bytes = bytes_of_row(w, 2);
+    int ahead = rows_ahead(w * 2);
     if (w <= 32 * KEPT)
-        softmax_warp_kernel<__nv_bfloat16><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w);
-    else if (w > 512 * KEPT && w <= 1024 * KEPT && allowed(softmax_ahead_kernel<__nv_bfloat16>, bytes))
-        softmax_ahead_kernel<__nv_bfloat16><<<blocks_ahead(h), threads_for(w, KEPT), bytes, stream>>>(x, out, h, w);
+        softmax_warp_kernel<__nv_bfloat16><<<cdiv(h, 4), 128, 0, stream>>>(x, out, h, w, ahead);
     else if (w <= 1024 * KEPT)
-        softmax_block_kernel<__nv_bfloat16><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w);
+        softmax_block_kernel<__nv_bfloat16><<<h, threads_for(w, KEPT), 0, stream>>>(x, out, w, ahead);
     else if (allowed(softmax_shared_kernel<__nv_bfloat16>, bytes))
         softmax_shared_kernel<__nv_bfloat16><<<h, 1024, bytes, stream>>>(x, out, w);
     else
@@ -373,7 +339,7 @@ void launch_softmax_backward(const float* dy, const float* y, float* dx, size_t 
     else if (w <= 512 * KEPT)
         softmax_backward_block_kernel<float, false><<<h, threads_for(w, KEPT / 2), 0, stream>>>(dy, y, dx, w);
     else
-        softmax_backward_block_kernel<float, true><<<h, 512, 0, stream>>>(dy, y, dx, w);
+        softmax_backward_block_kernel<float, true><<<h, 1024, 0, stream>>>(dy, y, dx, w);
 }
 
 void launch_softmax_backward(const __half* dy, const __half* y, __half* dx, size_t h, size_t w, cudaStream_t stream) {
@@ -382,7 +348,7 @@ void launch_softmax_backward(const __half* dy, const __half* y, __half* dx, size
     else if (w <= 512 * KEPT)
         softmax_backward_block_kernel<__half, false><<<h, threads_for(w, KEPT / 2), 0, stream>>>(dy, y, dx, w);
     else
-        softmax_backward_block_kernel<__half, true><<<h, 512, 0, stream>>>(dy, y, dx, w);
+        softmax_backward_block_kernel<__half, true><<<h, 1024, 0, stream>>>(dy, y, dx, w);
 }
 
 void launch_softmax_backward(const __nv_bfloat16* dy, const __nv_bfloat16* y, __nv_bfloat16* dx, size_t h, size_t w,
@@ -392,6 +358,6 @@ void launch_softmax_backward(const __nv_bfloat16* dy, const __nv_bfloat16* y, __
     else if (w <= 512 * KEPT)
         softmax_backward_block_kernel<__nv_bfloat16, false><<<h, threads_for(w, KEPT / 2), 0, stream>>>(dy, y, dx, w);
     else
-        softmax_backward_block_kernel<__nv_bfloat16, true><<<h, 512, 0, stream>>>(dy, y, dx, w);
+        softmax_backward_block_kernel<__nv_bfloat16, true><<<h, 1024, 0, stream>>>(dy, y, dx, w);
 }
 #endif

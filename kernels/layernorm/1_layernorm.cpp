@@ -1,6 +1,6 @@
 // The torch side of 1_layernorm.cu. x is float32, float16 or bfloat16 of any shape (..., w), weight and bias are of its
 // dtype and of shape (w) or None, mean and rstd are float32 of shape (...).
-#include "rows.h"
+#include "inputs.h"
 
 using Launch = void (*)(const float*, const float*, const float*, float*, float*, float*, size_t, int, float,
                         cudaStream_t);

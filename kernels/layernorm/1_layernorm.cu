@@ -5,8 +5,7 @@
 // added up. weight and bias may be null, for 1 and 0. The variance is the mean of (x - mean)^2: the mean of x^2 less
 // mean^2 would cancel where the mean is large, and could even be negative.
 #include "../cdiv.h"
-#include "../packs.h"
-#include "sums.h"
+#include "../rows.h"
 
 // An element of out, from the element v of x in column c.
 template <class T>
@@ -27,9 +26,9 @@ __global__ void layer_norm_three_passes_kernel(const float* __restrict__ x, cons
         const float* row = x + r * w;
         float sum = 0.0f, squares = 0.0f;
         for (int c = threadIdx.x; c < w; c += blockDim.x) sum += row[c];
-        float m = block_sum(sum, board[0]) / w;
+        float m = sum_of_block(sum, board[0]) / w;
         for (int c = threadIdx.x; c < w; c += blockDim.x) squares += (row[c] - m) * (row[c] - m);
-        float scale = rsqrtf(block_sum(squares, board[1]) / w + eps);
+        float scale = rsqrtf(sum_of_block(squares, board[1]) / w + eps);
         for (int c = threadIdx.x; c < w; c += blockDim.x)
             out[r * w + c] = scaled(row[c], m, scale, weight, bias, c);
         if (threadIdx.x == 0) mean[r] = m, rstd[r] = scale;
@@ -49,12 +48,12 @@ __device__ inline Moments merged(Moments a, Moments b) {
 
 // All lanes' parts merged at once, for every lane. Together they have `count` values.
 __device__ inline Moments warp_moments(Moments part, float count) {
-    float share = count > 0.0f ? part.count / count : 0.0f, mean = warp_sum(share * part.mean);
+    float share = count > 0.0f ? part.count / count : 0.0f, mean = sum_of_warp(share * part.mean);
     float apart = part.mean - mean;
-    return {count, mean, warp_sum(part.squares + part.count * apart * apart)};
+    return {count, mean, sum_of_warp(part.squares + part.count * apart * apart)};
 }
 
-// The same for all warps of the block, of which each has its part in all lanes; `board` as in block_sum.
+// The same for all warps of the block, of which each has its part in all lanes; `board` as in sum_of_block.
 __device__ inline Moments block_moments(Moments part, float count, Moments* board) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     if (lane == 0) board[warp] = part;
@@ -78,7 +77,7 @@ __global__ void layer_norm_welford_kernel(const float* __restrict__ x, const flo
             found.mean += apart / found.count;
             found.squares += apart * (row[c] - found.mean);
         }
-        found = block_moments(warp_moments(found, warp_sum(found.count)), w, board);
+        found = block_moments(warp_moments(found, sum_of_warp(found.count)), w, board);
         float scale = rsqrtf(found.squares / w + eps);
         for (int c = threadIdx.x; c < w; c += blockDim.x)
             out[r * w + c] = scaled(row[c], found.mean, scale, weight, bias, c);
@@ -91,26 +90,16 @@ __global__ void layer_norm_welford_kernel(const float* __restrict__ x, const flo
 template <class T, int PACKS>
 constexpr int THREADS = PACKS * 32 * sizeof(T);
 
-// A pack that is needed only once: the L1 cache does not keep it, and has more room for weight and bias.
-template <class T>
-__device__ inline Pack<T> load_past_l1(const Pack<T>* from) {
-    Pack<T> pack;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(pack.words[0]), "=r"(pack.words[1]), "=r"(pack.words[2]), "=r"(pack.words[3])
-                 : "l"(from));
-    return pack;
-}
-
 // Registers: x is read once. The warps of a block have the row one part after the other, each thread at most PACKS
 // packs of 16 bytes, all loaded before the first is used. A warp finds the mean of its part and the squares about that
 // mean, so one barrier is enough: it merges the parts. One warp alone has no `board` and no barrier. With no `mean` to
-// write, this is RMS norm. Rows must begin at multiples of 16 bytes, weight and bias too.
+// write, this is RMS norm. The row `ahead` of this one is prefetched meanwhile. Rows must begin at multiples of 16
+// bytes, weight and bias too.
 template <class T, int PACKS>
 __device__ inline void norm_in_registers(const T* __restrict__ x, const T* __restrict__ weight,
                                          const T* __restrict__ bias, T* __restrict__ out, float* __restrict__ mean,
-                                         float* __restrict__ rstd, int w, float eps, Moments* board) {
+                                         float* __restrict__ rstd, int w, float eps, int ahead, Moments* board) {
     constexpr int SIZE = Pack<T>::SIZE;
-    constexpr bool ALONE = THREADS<T, PACKS> == 1024;  // on its SM: only there did these hints for the caches help
     size_t r = blockIdx.x;
     int begin = threadIdx.x / 32 * 32 * PACKS, first = begin + threadIdx.x % 32;  // pack of the warp, of the thread
     int packs = w / SIZE - first;  // number k of the thread is in the row if 32 * k is less than this
@@ -118,7 +107,8 @@ __device__ inline void norm_in_registers(const T* __restrict__ x, const T* __res
     Pack<T> row[PACKS];
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)  // guard: behind the row there are zeros, which no sum notices
-        row[k] = 32 * k >= packs ? Pack<T>() : ALONE ? load_past_l1(from + 32 * k) : from[32 * k];
+        row[k] = 32 * k < packs ? from[32 * k] : Pack<T>();
+    if (ahead) prefetch_row(x, r + ahead, gridDim.x, w, threadIdx.x, blockDim.x);
     int left = w - begin * SIZE, most = 32 * PACKS * SIZE, count = left < 0 ? 0 : left < most ? left : most;
     float m = 0.0f, squares = 0.0f;
     if (mean) {
@@ -129,14 +119,14 @@ __device__ inline void norm_in_registers(const T* __restrict__ x, const T* __res
             for (int i = 0; i < SIZE; ++i) total += as_float(row[k], i);
             forget_floats(row[k]);
         }
-        m = count > 0 ? warp_sum(total) / count : 0.0f;
+        m = count > 0 ? sum_of_warp(total) / count : 0.0f;
     }
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)
         if (32 * k < packs)  // guard: the zeros are at a distance from the mean
 #pragma unroll
             for (int i = 0; i < SIZE; ++i) squares += (as_float(row[k], i) - m) * (as_float(row[k], i) - m);
-    Moments found = {float(count), m, warp_sum(squares)};
+    Moments found = {float(count), m, sum_of_warp(squares)};
     if (board) found = block_moments(found, w, board);
     float scale = rsqrtf(found.squares / w + eps);
     if (threadIdx.x == 0) {
@@ -157,12 +147,13 @@ __device__ inline void norm_in_registers(const T* __restrict__ x, const T* __res
         for (int i = 0; i < SIZE; ++i)
             values[i] = (as_float(row[k], i) - found.mean) * scale * as_float(factors, i) + as_float(terms, i);
         set(row[k], values);
-        if (32 * k >= packs) break;  // guard
-        Pack<T>* to = (Pack<T>*)(out + r * w) + first + 32 * k;
-        if (ALONE)
-            store_pack((T*)to, row[k]);
-        else
-            *to = row[k];
+        if (32 * k < packs) {  // guard: at a `break` in its place, the next loads would wait for this store
+            Pack<T>* to = (Pack<T>*)(out + r * w) + first + 32 * k;
+            if (THREADS<T, PACKS> == 1024)  // so long a row would drive weight and bias from the L1 cache
+                store_pack((T*)to, row[k]);
+            else
+                *to = row[k];
+        }
     }
 }
 
@@ -171,8 +162,9 @@ __device__ inline void norm_in_registers(const T* __restrict__ x, const T* __res
 template <class T>
 __global__ void __launch_bounds__(32)
     norm_warps_kernel(const T* __restrict__ x, const T* __restrict__ weight, const T* __restrict__ bias,
-                      T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, int w, float eps) {
-    norm_in_registers<T, 2 * sizeof(T)>(x, weight, bias, out, mean, rstd, w, eps, nullptr);
+                      T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, int w, float eps,
+                      int ahead) {
+    norm_in_registers<T, 2 * sizeof(T)>(x, weight, bias, out, mean, rstd, w, eps, ahead, nullptr);
 }
 
 // A block per row: with 4 packs per thread for rows of at most 8192, with 8 for rows of at most 32,768. A thread has at
@@ -181,9 +173,10 @@ __global__ void __launch_bounds__(32)
 template <class T, int PACKS>
 __global__ void __launch_bounds__(THREADS<T, PACKS>, 1024 / THREADS<T, PACKS>)
     norm_registers_kernel(const T* __restrict__ x, const T* __restrict__ weight, const T* __restrict__ bias,
-                          T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, int w, float eps) {
+                          T* __restrict__ out, float* __restrict__ mean, float* __restrict__ rstd, int w, float eps,
+                          int ahead) {
     __shared__ Moments board[32];
-    norm_in_registers<T, PACKS>(x, weight, bias, out, mean, rstd, w, eps, board);
+    norm_in_registers<T, PACKS>(x, weight, bias, out, mean, rstd, w, eps, ahead, board);
 }
 
 // Shared memory: for rows that registers cannot hold, or that begin anywhere. Each thread reads only what it has stored
@@ -204,10 +197,10 @@ __global__ void __launch_bounds__(1024)
             row[c] = from[c];
             total += as_float(row[c]);
         }
-        float m = mean ? block_sum(total, board[0]) / w : 0.0f;
+        float m = mean ? sum_of_block(total, board[0]) / w : 0.0f;
 #pragma unroll 8
         for (int c = threadIdx.x; c < w; c += blockDim.x) squares += (as_float(row[c]) - m) * (as_float(row[c]) - m);
-        float scale = rsqrtf(block_sum(squares, board[1]) / w + eps);
+        float scale = rsqrtf(sum_of_block(squares, board[1]) / w + eps);
 #pragma unroll 4
         for (int c = threadIdx.x; c < w; c += blockDim.x)
             set(out[r * w + c], scaled(row[c], m, scale, weight, bias, c));
@@ -245,7 +238,7 @@ __global__ void __launch_bounds__(1024)
             for (int i = 0; i < SIZE; ++i) squares += (as_float(pack, i) - m) * (as_float(pack, i) - m);
             found = merged(found, {float(SIZE), m, squares});
         }
-        found = block_moments(warp_moments(found, warp_sum(found.count)), w, board);
+        found = block_moments(warp_moments(found, sum_of_warp(found.count)), w, board);
         float scale = rsqrtf(found.squares / w + eps);
 #pragma unroll 4
         for (int c = threadIdx.x; c < w; c += blockDim.x)
@@ -312,12 +305,15 @@ static Plan planned(int wanted, const T* x, const T* weight, const T* bias, cons
 bool launch_norm(const float* x, const float* weight, const float* bias, float* out, float* mean, float* rstd, size_t h,
                  int w, float eps, int wanted, cudaStream_t stream) {
     auto [way, blocks, threads, bytes] = planned(wanted, x, weight, bias, out, h, w, norm_shared_kernel<float>);
+    int ahead = rows_ahead(w * sizeof(*x));
     if (way == WARPS)
-        norm_warps_kernel<float><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+        norm_warps_kernel<float><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps, ahead);
     else if (way == REGISTERS && w <= 8192)
-        norm_registers_kernel<float, 4><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+        norm_registers_kernel<float, 4>
+            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps, ahead);
     else if (way == REGISTERS)
-        norm_registers_kernel<float, 8><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+        norm_registers_kernel<float, 8>
+            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps, ahead);
     else if (way == SHARED)
         norm_shared_kernel<float><<<blocks, threads, bytes, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
     else if (way == LONG)
@@ -328,12 +324,15 @@ bool launch_norm(const float* x, const float* weight, const float* bias, float* 
 bool launch_norm(const __half* x, const __half* weight, const __half* bias, __half* out, float* mean, float* rstd,
                  size_t h, int w, float eps, int wanted, cudaStream_t stream) {
     auto [way, blocks, threads, bytes] = planned(wanted, x, weight, bias, out, h, w, norm_shared_kernel<__half>);
+    int ahead = rows_ahead(w * sizeof(*x));
     if (way == WARPS)
-        norm_warps_kernel<__half><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+        norm_warps_kernel<__half><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps, ahead);
     else if (way == REGISTERS && w <= 8192)
-        norm_registers_kernel<__half, 4><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+        norm_registers_kernel<__half, 4>
+            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps, ahead);
     else if (way == REGISTERS)
-        norm_registers_kernel<__half, 8><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+        norm_registers_kernel<__half, 8>
+            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps, ahead);
     else if (way == SHARED)
         norm_shared_kernel<__half><<<blocks, threads, bytes, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);
     else if (way == LONG)
@@ -344,14 +343,16 @@ bool launch_norm(const __half* x, const __half* weight, const __half* bias, __ha
 bool launch_norm(const __nv_bfloat16* x, const __nv_bfloat16* weight, const __nv_bfloat16* bias, __nv_bfloat16* out,
                  float* mean, float* rstd, size_t h, int w, float eps, int wanted, cudaStream_t stream) {
     auto [way, blocks, threads, bytes] = planned(wanted, x, weight, bias, out, h, w, norm_shared_kernel<__nv_bfloat16>);
+    int ahead = rows_ahead(w * sizeof(*x));
     if (way == WARPS)
-        norm_warps_kernel<__nv_bfloat16><<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+        norm_warps_kernel<__nv_bfloat16>
+            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps, ahead);
     else if (way == REGISTERS && w <= 8192)
         norm_registers_kernel<__nv_bfloat16, 4>
-            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps, ahead);
     else if (way == REGISTERS)
         norm_registers_kernel<__nv_bfloat16, 8>
-            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps);
+            <<<blocks, threads, 0, stream>>>(x, weight, bias, out, mean, rstd, w, eps, ahead);
     else if (way == SHARED)
         norm_shared_kernel<__nv_bfloat16>
             <<<blocks, threads, bytes, stream>>>(x, weight, bias, out, mean, rstd, h, w, eps);

@@ -1,6 +1,6 @@
 // The torch side of 2_layernorm_backward.cu. dy and x are float32, float16 or bfloat16 of one shape (..., w), weight is
 // of their dtype and of shape (w) or None, mean and rstd are what layer_norm returned: float32 of shape (...).
-#include "rows.h"
+#include "inputs.h"
 
 size_t floats_of_norm_backward_two_kernels(size_t h, int w);
 void launch_norm_backward_two_kernels(const float* dy, const float* x, const float* weight, const float* mean,

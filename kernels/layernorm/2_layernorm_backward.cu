@@ -14,8 +14,7 @@
 
 #include "../bulk.h"
 #include "../cdiv.h"
-#include "../packs.h"
-#include "sums.h"
+#include "../rows.h"
 
 // What a row needs for dx: two sums, which all threads of the `slabs` blocks that share the row receive. `board` is for
 // a float2 per warp of them. With several blocks, `barrier` counts its bytes: cluster.sync() would first wait for all
@@ -23,7 +22,7 @@
 __device__ inline float2 row_sums(float2 v, float2* board, int slab = 0, int slabs = 1, Barrier* barrier = nullptr,
                                   int parity = 0) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    v = make_float2(warp_sum(v.x), warp_sum(v.y));
+    v = make_float2(sum_of_warp(v.x), sum_of_warp(v.y));
     if (slabs > 1) {  // a lane for each block's board
         if (threadIdx.x == 0) expect(barrier, slabs * warps * sizeof(float2));
         if (lane < slabs) send(v, board + slab * warps + warp, barrier, lane);
@@ -35,7 +34,7 @@ __device__ inline float2 row_sums(float2 v, float2* board, int slab = 0, int sla
     v = make_float2(0.0f, 0.0f);
 #pragma unroll 1  // a round or two: unrolled, most of it would be skipped
     for (int k = lane; k < slabs * warps; k += 32) v.x += board[k].x, v.y += board[k].y;
-    return make_float2(warp_sum(v.x), warp_sum(v.y));
+    return make_float2(sum_of_warp(v.x), sum_of_warp(v.y));
 }
 
 // Two kernels, which both read x and dy. Here a block computes a row of dx, and reads it twice: for the means and for
@@ -109,7 +108,7 @@ __global__ void __launch_bounds__(1024)
         for (int k = threadIdx.y; k < groups; k += 32) sum += parts[size_t(k) * columns + c];
     tile[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();  // otherwise a warp adds sums that other warps have not stored yet
-    sum = warp_sum(tile[threadIdx.x][threadIdx.y]);
+    sum = sum_of_warp(tile[threadIdx.x][threadIdx.y]);
     c = blockIdx.x * 32 + threadIdx.y;
     if (threadIdx.x == 0 && c < columns)  // guard
         set(c < w ? dweight[c] : dbias[c - w], sum);

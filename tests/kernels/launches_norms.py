@@ -22,11 +22,11 @@ def rows(dtype, threads, shared=False):
 
 
 def row_per_block(dtype, threads):
-    """The same for kernels whose blocks have one row each."""
+    """The same for kernels whose blocks have one row each, and prefetch the next but one."""
 
     def launch(h, w, start):
         _, _, shared, *tensors, _, _, _ = rows(dtype, threads)(h, w, start)
-        return h, threads, shared, *tensors, w, EPS
+        return h, threads, shared, *tensors, w, EPS, 2
 
     return launch
 

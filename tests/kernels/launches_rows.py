@@ -24,29 +24,19 @@ def close(out, exact):
 # ---- softmax --------------------------------------------------------------------------------------------------------
 
 
-def by_warps(dtype, threads=128, rows=4):
+def by_warps(dtype, threads=128, rows=4, ahead=()):
     def launch(h, w, start):
-        return cdiv(h, rows), threads, 0, matrix(h, w, start, dtype), empty(h, w, dtype=dtype), h, w
+        return cdiv(h, rows), threads, 0, matrix(h, w, start, dtype), empty(h, w, dtype=dtype), h, w, *ahead
 
     return launch
 
 
-def by_blocks(dtype, threads, shared=False):
-    """A block of `threads` threads, or of so many per 1024 elements of a row; with shared memory for a row."""
+def by_blocks(dtype, threads, shared=False, ahead=()):
+    """A block of `threads` threads, with shared memory for a row, or with how many rows ahead it prefetches one."""
 
     def launch(h, w, start):
         size = w * dtype.itemsize // 16 * 16 + 512 if shared else 0
-        return h, threads, size, matrix(h, w, start, dtype), empty(h, w, dtype=dtype), w
-
-    return launch
-
-
-def ahead(dtype, blocks=2):
-    """Blocks that take row after row, with shared memory for the next one."""
-
-    def launch(h, w, start):
-        size = w * dtype.itemsize // 16 * 16 + 512
-        return min(h, blocks), 64, size, matrix(h, w, start, dtype), empty(h, w, dtype=dtype), h, w
+        return h, threads, size, matrix(h, w, start, dtype), empty(h, w, dtype=dtype), w, *ahead
 
     return launch
 
@@ -188,9 +178,8 @@ for name, dtype in DTYPES.items():
     ROW_LAUNCHES |= {
         f"softmax_wide_kernel<{name}>": (by_blocks(dtype, 512), [*SIZES, LONG], shares),
         f"softmax_shared_kernel<{name}>": (by_blocks(dtype, 1024, shared=True), [*SIZES, LONG], shares),
-        f"softmax_warp_kernel<{name}>": (by_warps(dtype), SIZES, shares),
-        f"softmax_ahead_kernel<{name}>": (ahead(dtype), [*SIZES, (7, 1001, 1)], shares),
-        f"softmax_block_kernel<{name}>": (by_blocks(dtype, 64), SIZES, shares),
+        f"softmax_warp_kernel<{name}>": (by_warps(dtype, ahead=[2]), SIZES, shares),
+        f"softmax_block_kernel<{name}>": (by_blocks(dtype, 64, ahead=[2]), SIZES, shares),
         f"softmax_backward_warp_kernel<{name}>": (
             gradient_by_warps(dtype),
             [(1, 1, 0), (5, 100, 0), (6, 333, 0)],

@@ -25,9 +25,8 @@ LONG = [(2, 16385), (2, 32768), (2, 32775), (1, 130_001)]
 LONGEST = {
     "softmax_warp": 1024,
     "softmax_block": 32768,
-    "softmax_shared": 12288,
-    "softmax_ahead": 12288,
-}  # the last two on any GPU
+    "softmax_shared": 12288,  # on any GPU
+}
 
 
 @pytest.fixture
