@@ -72,9 +72,13 @@ def bandwidth(side):
 
 
 def odd_transposes(h, w):
-    """A copy of h x w floats, and transposes."""
+    """Copies of h x w floats, and transposes."""
     target, inputs, size = cache(lambda: torch.empty(h, w, device=device())), floats((h, w)), f"{h:,} x {w:,}"
-    yield Operation(f"copy, {size}: PyTorch", lambda x: target().copy_(x), inputs, same, 8 * h * w, of="transpose")
+    for title, run in (
+        ("PyTorch", lambda x: target().copy_(x)),
+        ("16 bytes per thread", kernel("copy", "copy_vector")),
+    ):
+        yield Operation(f"copy, {size}: {title}", run, inputs, same, 8 * h * w, of="transpose")
     for title, run in (
         ("PyTorch", lambda x: x.t().contiguous()),
         ("fast", kernel("transpose", "transpose_fast")),

@@ -164,17 +164,3 @@ __device__ Divisor divisor_of_row(const T* __restrict__ from, const Row<T>& row,
     if (i < row.packs) add_packs(i, false);
     return divisor_of_block(divisor_of_warp(mine), parts);
 }
-
-#ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone
-#include <cuda_runtime.h>
-
-// How many rows ahead of its own a block prefetches one, for rows of so many bytes: as many as an eighth of the L2
-// cache holds. 0 is for none: where that is less than 32 KB per SM (T4: 13), that row's block is already running.
-inline int rows_ahead(size_t bytes) {
-    int device = 0, cache = 0, sms = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device);
-    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-    return bytes == 0 || cache / 8 < sms * 32768 ? 0 : cache / 8 / bytes;
-}
-#endif

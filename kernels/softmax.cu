@@ -243,7 +243,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 #ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone
-#include <cuda_runtime.h>
+#include "ahead.h"
 
 void launch_softmax_naive(const float* x, float* out, size_t h, size_t w, cudaStream_t stream) {
     softmax_naive_kernel<<<cdiv(h, 128), 128, 0, stream>>>(x, out, h, w);

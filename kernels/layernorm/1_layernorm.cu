@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 #ifndef __CUDACC_RTC__  // the host side: NVRTC compiles device code alone
-#include <cuda_runtime.h>
+#include "../ahead.h"
 
 // A grid has at most 2^31 - 1 blocks in x; a block does several rows where there are more.
 static unsigned int blocks_of(size_t rows) { return rows < 2147483647 ? rows : 2147483647; }
