@@ -121,7 +121,8 @@ WRONG = {
     ],
     "14-largest": [
         ("wrong", "-INFINITY", "0.0f"),
-        ("wrong", "-INFINITY", "1e-38f"),
+        ("wrong", "-INFINITY", "-1000.0f"),
+        ("wrong", "-INFINITY", "x[0]"),
         ("raced", _BARRIER, ""),
         ("out of bounds", "t < stride", "t <= stride"),
         ("raced", "t < stride", "t <= stride && t < 128"),
