@@ -89,7 +89,8 @@ def _guarded(p, limit):
     if p.guard is None:
         return f"Guard the line, as in `if (i < n)`: o{only}."
     if p.guard.word in ("for", "while"):
-        return f"O{only}: look at where the loop of line {p.guard.line} ends, {look}"
+        early = "Or should this thread have returned before?"
+        return f"O{only}: look at where the loop of line {p.guard.line} ends, {look} {early}"
     return f"O{only}, but the `{p.guard.word}` of line {p.guard.line} lets this one through: look at it, {look}"
 
 
