@@ -404,7 +404,8 @@ def test_an_index_that_leaves_out_what_the_threads_differ_in(index, here, there,
         ),
         (
             "for (int i = 0; i <= n; i++)",
-            "the loop of line 2 ends, and at how the index is computed. Or should this thread have returned before?",
+            "Only indexes below 1024 are inside x: look at where the loop of line 2 ends, and at how the index is "
+            "computed. Or should this thread have returned before?",
         ),
     ],
 )
