@@ -80,7 +80,7 @@ struct Kept {
 };
 
 // Asks the L2 cache for row r, if there is one, which another block will read soon: 128 bytes per request. A block that
-// waits for the sums of its row loads nothing; with this, memory is busy meanwhile, even where one block fills an SM.
+// waits for the sums of its row loads nothing; with this, memory stays busy, even where one block fills an SM.
 template <class T>
 __device__ inline void prefetch_row(const T* x, size_t r, size_t h, size_t w, int lane, int lanes) {
     const char* row = (const char*)(x + r * w);

@@ -176,7 +176,7 @@ __device__ void softmax_backward_of_row(const T* __restrict__ dy, const T* __res
     int lanes = BLOCK ? blockDim.x : 32, lane = BLOCK ? threadIdx.x : threadIdx.x % 32;
     Row<T> row(y, w);
     Pack<T> shares[PACKS], grads[PACKS];
-    // How far behind pack `first` the thread may go: number k of its packs is in the row if k * lanes is less.
+    // How far the thread may go from pack `first` on: number k of its packs is in the row if k * lanes is less.
     auto packs_from = [&](size_t first) {
         size_t left = first < row.packs ? row.packs - first : 0, most = PACKS * lanes;
         return int(left < most ? left : most);
