@@ -161,13 +161,13 @@ __global__ void transpose_fast_kernel(const float* __restrict__ x, float* __rest
 // Any: for all other sizes, 4 bytes per access, in tiles of 64 x 64 for 256 threads. Rows of out begin anywhere, and
 // with them the pieces of 64 elements that blocks write: where two pieces meet, two blocks would each write a part of a
 // sector. So a piece begins up to 7 elements earlier, where a sector does, and the block loads 7 `more` rows of x for
-// that; with more = 0 it does neither. Tiles are taken in bands of 16 below each other: a row of x is read, and 4 KB of
-// a row of out are written, by blocks that run at about the same time. With 7 more rows, and 9 instead of 8 sectors for
-// a row of 64 elements that begins anywhere, blocks ask the L2 cache for up to 24 % more sectors than x has. On an H200
-// that is the limit: as in a copy, the cache is 87 to 90 % busy (Nsight Compute).
+// that; with more = 0 it does neither. Tiles are taken in bands of 64 below each other: a row of x is read, and 16 KB
+// of a row of out are written, by blocks that run at about the same time. With 7 more rows, and 9 instead of 8 sectors
+// for a row of 64 elements that begins anywhere, blocks ask the L2 cache for up to 24 % more sectors than x has. On an
+// H200 that is the limit: as in a copy, the cache is 87 to 90 % busy (Nsight Compute).
 __global__ void __launch_bounds__(256) transpose_any_kernel(const float* __restrict__ x, float* __restrict__ out,
                                                             size_t h, size_t w, int more) {
-    const int SIDE = 64, SECTOR = 8, BAND = 16;
+    const int SIDE = 64, SECTOR = 8, BAND = 64;
     __shared__ float tile[SIDE][SIDE + SECTOR + 1];  // as in out; the rows are odd, so a column is in 32 banks
     unsigned int down = (h + more + SIDE - 1) / SIDE, across = (w + SIDE - 1) / SIDE;
     unsigned int band = blockIdx.x / (BAND * across), in_band = blockIdx.x % (BAND * across);

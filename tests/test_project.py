@@ -139,7 +139,7 @@ def test_addresses_are_one_and_the_same():
     ((repo, ref),) = found
     assert bool(repo) == bool(ref)
     readme = (ROOT / "README.md").read_text()
-    assert (f"git clone --branch {ref} {repo}.git" if repo else "in the folder of this course:") in readme
+    assert (f"git clone --branch {ref} {repo}.git" if repo else "In the folder of this course, type:") in readme
     assert repo or "git clone" not in readme
 
 

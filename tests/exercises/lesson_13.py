@@ -14,6 +14,22 @@ _SECOND_BARRIER = "    __syncthreads();  // otherwise a bin is added to out in w
 _WARP_BARRIER = "        __syncwarp();  // otherwise a lane reads what another has not stored yet\n"
 _ROUND = "if (lane < half) largest[lane] = fmaxf(largest[lane], largest[lane + half]);"
 
+
+def _kept_where(condition):
+    return f'''keep_src = r"""
+__global__ void keep_positive(const float* x, float* out, int* counts, int n) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
+    float v = i < n ? x[i] : -1.0f;
+    bool keeps = {condition};
+    unsigned int votes = __ballot_sync(0xffffffff, keeps);
+    int below = __popc(votes & ((1u << lane) - 1)), kept = __popc(votes);
+    if (i < n) out[i - lane + (keeps ? below : kept + lane - below)] = keeps ? v : 0.0f;
+    if (i < n && lane == 0) counts[i / 32] = kept;
+}}
+"""
+'''
+
+
 RIGHT = {
     "13-slots": [
         (_OF_A_WARP, "(a if True in warp else 0) + (b if False in warp else 0)"),
@@ -36,6 +52,7 @@ RIGHT = {
         ),
     ],
     "13-keep": [
+        ("", _kept_where("v > 0.0f")),
         ("__popc(votes & ((1u << lane) - 1))", "__popc(votes << (31 - lane) << 1)"),
         (
             "__popc(votes & ((1u << lane) - 1))",
@@ -109,11 +126,14 @@ WRONG = {
         ("crashed", _SHUFFLES, "if (i < n) " + _SHUFFLES),
         ("wrong", "0.0f;  // guard", "1.0f;  // guard"),
         ("does not compile", "0xffffffff, sum, half", "sum, half"),
+        ("wrong: `__activemask()` returns", "(0xffffffff, sum", "(__activemask(), sum"),
     ],
     "13-keep": [
         ("crashed", "    float v = i < n ? x[i] : 0.0f;", "    if (i >= n) return;\n    float v = x[i];"),
         ("unwritten", _KEEP_STORE, "    if (v > 0.0f) out[i - lane + below] = v;\n"),  # no zeros
         ("wrong", "counts[i / 32] = kept", "counts[i / 32] = 32 - kept"),
+        ("wrong", "", _kept_where("v >= 0.0f")),
+        ("wrong", "", _kept_where("v > 1e-4f")),
         ("out of bounds", "if (i < n) out", "out"),
         ("wrong", "out[i - lane + place]", "out[i]"),
         ("raced", "out[i - lane + place]", "out[place]"),
@@ -170,5 +190,6 @@ WRONG = {
         ("out of bounds", "if (lane < half) ", ""),
         ("raced", "out[blockIdx.x] =", "out[0] ="),
         ("wrong", "fmaxf(row[lane], row[lane + 32])", "row[lane]"),
+        ("wrong", "fmaxf(row[lane], row[lane + 32])", "fmaxf(fmaxf(row[lane], row[lane + 32]), 0.0f)"),
     ],
 }

@@ -19,6 +19,29 @@ def _positive(body):
     return f'positive = r"""\n__global__ void positive(const float* x, float* out, int n) {{\n{body}}}\n"""\n'
 
 
+_VOLATILE = '''look_back_fixed = r"""
+__global__ void look_back(const float* x, int* next, volatile int* flags, volatile float* sums, float* out, int n) {
+    __shared__ float before;
+    __shared__ int tile;
+    int t = threadIdx.x;
+    if (t == 0) {
+        tile = atomicAdd(next, 1);
+        float sum = 0.0f;
+        for (int k = tile * 256; k < tile * 256 + 256 && k < n; ++k) sum += x[k];
+        while (tile > 0 && flags[tile - 1] == 0) {
+        }
+        before = tile > 0 ? sums[tile - 1] : 0.0f;
+        sums[tile] = before + sum;
+        flags[tile] = 1;
+    }
+    __syncthreads();
+    float sum = before;
+    for (int k = tile * 256; k <= tile * 256 + t && k < n; ++k) sum += x[k];
+    if (tile * 256 + t < n) out[tile * 256 + t] = sum;
+}
+"""
+'''
+
 RIGHT = {
     "14-rows": [
         ("__shfl_down_sync", "__shfl_xor_sync"),
@@ -55,15 +78,6 @@ RIGHT = {
         (_MERGED, f"    mean = {_MEAN}\n    return [n, mean, {_M2}]"),
     ],
     "14-positive": [
-        (
-            "",
-            _positive(
-                "    int place = 0;\n"
-                "    if (threadIdx.x == 0)\n"
-                "        for (int i = 0; i < n; ++i)\n"
-                "            if (x[i] > 0.0f) out[place++] = x[i];\n"
-            ),
-        ),
         (  # a scan over the block in shared memory, in rounds
             "",
             _positive(
@@ -90,7 +104,6 @@ RIGHT = {
     "14-look-back": [
         ("        flags[tile] = 1;\n", "        atomicExch((int*)flags + tile, 1);\n"),
         ("((volatile float*)sums)[tile - 1]", "sums[tile - 1]"),  # the fence above orders it
-        ("            __threadfence();  // otherwise the sum may be one from before the flag\n", ""),
     ],
 }
 
@@ -145,6 +158,29 @@ WRONG = {
         ("wrong: this exercise takes a Python function", "", "merge = (2, 3.0, 2.0)"),
     ],
     "14-positive": [
+        (
+            "right, but slow",
+            "",
+            _positive(
+                "    int place = 0;\n"
+                "    if (threadIdx.x == 0)\n"
+                "        for (int i = 0; i < n; ++i)\n"
+                "            if (x[i] > 0.0f) out[place++] = x[i];\n"
+            ),
+        ),
+        (
+            "right, but slow: its warps",
+            "",
+            _positive(
+                "    int lane = threadIdx.x, place = 0;\n"
+                "    for (int first = 0; lane < 32 && first < n; first += 32) {\n"
+                "        float v = first + lane < n ? x[first + lane] : 0.0f;\n"
+                "        unsigned int kept = __ballot_sync(0xffffffff, v > 0.0f);\n"
+                "        if (v > 0.0f) out[place + __popc(kept & ((1u << lane) - 1))] = v;\n"
+                "        place += __popc(kept);\n"
+                "    }\n"
+            ),
+        ),
         ("out of bounds", _FIRST_COUNT, ""),
         ("raced", _NEXT_COUNT, ""),
         ("out of bounds", "v > 0.0f) out", "v < 0.0f) out"),
@@ -157,6 +193,12 @@ WRONG = {
     ],
     "14-look-back": [
         ("raced", _FENCE, ""),
+        (
+            "wrong: no trace sees it",
+            "            __threadfence();  // otherwise the sum may be one from before the flag\n",
+            "",
+        ),
+        ("wrong: no trace sees it", "", _VOLATILE),
         ("raced", _FENCE + "        flags[tile] = 1;\n", "        flags[tile] = 1;\n" + _FENCE),
         ("wrong: if the last block begins first", _TAKEN, "blockIdx.x"),
         ("wrong", "before = ((volatile float*)sums)[tile - 1];", "before += 0.0f;"),

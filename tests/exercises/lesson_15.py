@@ -24,6 +24,16 @@ __global__ void column_sums(const float* x, float* out, int h, int w) {
 }
 '''"""
 
+_ONE_WARP = """column_sums = r'''
+__global__ void column_sums(const float* x, float* out, int h, int w) {
+    int c = blockIdx.x * 32 + threadIdx.x;
+    if (threadIdx.x >= 32 || c >= w) return;
+    float s = 0.0f;
+    for (int r = 0; r < h; ++r) s += x[size_t(r) * w + c];
+    out[c] = s;
+}
+'''"""
+
 WRONG = {
     "15-merge": [
         ("wrong: this exercise takes a Python function", "", "merged = 1.0"),
@@ -93,6 +103,7 @@ WRONG = {
         ("out of bounds", "warp > 0 || c >= w", "warp > 0"),
         ("crashed", "    sums[warp][lane] = s;\n", "    if (c >= w) return;\n    sums[warp][lane] = s;\n"),
         ("right, but slow", "", _DOWN),
+        ("right, but slow: its warps", "", _ONE_WARP),
     ],
 }
 

@@ -122,7 +122,7 @@ def test_a_copy_of_a_lesson_that_is_gone_goes_too(course):
 
 def test_undo_restores_every_file(course, capsys):
     before = contents(course)
-    before["README.md"] = before["README.md"].replace("In the folder", "Type in the folder")
+    before["README.md"] = before["README.md"].replace("course:", "course, type:")
     assert publish.main(["ann/cuda", "v1"], course) == 0
     assert publish.main(["--undo"], course) == 0
     assert contents(course) == before and not (course / "colab").exists()

@@ -15,7 +15,8 @@ To add an exercise, write it into `EXERCISES` of utils/exercises/lesson_NN.py, a
   `expected(**arguments)` is what must be in the output, or a dictionary of several tensors by name. `traffic(**sizes)`
   is what a good kernel needs: a dictionary of columns of `trace.requests` (utils/cuda/cpu/trace), for which `once`,
   `runs` and `like` exist. It is compared for the last of the sizes only, and more than 1.5 times as much is called
-  slow. `why_slow(source)` says why CUDA source that is right is slow although its counts are good, or "".
+  slow. `why_wrong(source)` says what is wrong with CUDA source in which no trace has found anything, or ""; `why_slow`
+  in the same way why it is slow although its counts are good.
 
 The notebook holds the rest: a sentence that says what is asked, a cell with the stub and `check(...)`, and under it,
 folded, hints and the solution, which is written nowhere else. tests/exercises/lesson_NN.py holds other answers, most of
@@ -31,6 +32,7 @@ from numbers import Real
 
 import torch
 
+from utils.cuda.common import cxx
 from utils.exercises.verdicts import function_of, is_a, not_taken, shown
 from utils.exercises.watched import SECTOR, WARP
 from utils.lesson.simulator import cdiv
@@ -40,6 +42,7 @@ __all__ = [
     "Kernel",
     "Question",
     "Rejected",
+    "alone",
     "does_nothing",
     "given",
     "is_blank",
@@ -93,7 +96,8 @@ class Kernel:
     prepare: Callable = lambda answer: answer  # a ValueError says what is wrong with it
     close: dict = field(default_factory=dict)
     traffic: Callable[..., dict] | None = None
-    why_slow: Callable[[str], str] | None = None
+    why_wrong: Callable[[str], str] = lambda source: ""
+    why_slow: Callable[[str], str] = lambda source: ""
 
 
 # ---- for answers ----------------------------------------------------------------------------------------------------
@@ -216,6 +220,11 @@ def like(source, kernel, launch, arguments, columns=("requests", "sectors")) -> 
 
     traffic = traffic_of(Tracer(source, kernel)[launch](*arguments))
     return {column: traffic[column] for column in columns}
+
+
+def alone(source) -> str:
+    """Why a kernel is slow whose warps cannot share the work of a block, since they share no memory; otherwise ""."""
+    return "" if "__shared__" in cxx.code(source) else "its warps do not share the work: that takes shared memory"
 
 
 def traffic_of(trace, kept=None) -> dict:

@@ -267,9 +267,11 @@ def _in_cuda(exercise, source):
         yield Verdict("not yet") if _is_empty(source, exercise.cuda) else _UNTOUCHED
     if not trace.ok:
         return
+    if why := exercise.why_wrong(source):
+        yield Verdict("wrong", why)
     if exercise.traffic:
         yield from _slow(exercise, traffic_of(trace), sizes, case, lambda: _in_machine_code(exercise, source, trace))
-    if exercise.why_slow and (why := exercise.why_slow(source)):
+    if why := exercise.why_slow(source):
         yield Verdict("right, but slow", why)
     yield from _on_gpu(exercise, source)
 

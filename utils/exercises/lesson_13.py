@@ -21,9 +21,22 @@ def _lanes(threads, share):
     return lambda: {"left": [random() < share for _ in range(threads)], "a": 7, "b": 3}
 
 
+def _named_by_chance(source):
+    """Why the lanes that happen to be at a line cannot be the mask of a shuffle or a vote, otherwise ""."""
+    if "__activemask" not in cxx.code(source):
+        return ""
+    return (
+        "`__activemask()` returns the lanes that are at this line together by chance, and the GPU may split a warp "
+        "anywhere: name the lanes that must be there, such as 0xffffffff"
+    )
+
+
 def _numbers(n):
+    """Among them a 0 and a positive number next to it."""
+    x = torch.randn(n)
+    x[n // 2], x[n // 3] = 0.0, 1e-30
     out = {"out": poison(n), "counts": poison(cdiv(n, 32), dtype=torch.int32)}
-    return {"x": torch.randn(n), **out, "n": n}
+    return {"x": x, **out, "n": n}
 
 
 def _kept(x, out, counts, n):
@@ -51,6 +64,13 @@ def _values(n):
     x[torch.rand(n) < 0.5] = 5
     x[:_BINS] = torch.arange(_BINS)
     return {"x": x[torch.randperm(n)].int(), "out": torch.zeros(_BINS, dtype=torch.int32), "n": n}
+
+
+def _rows(rows):
+    """The first one is far below 0: no number may stand for its largest."""
+    x = torch.randn(rows, 64)
+    x[0] = -1e30 * (torch.rand(64) + 0.5)
+    return {"x": x.view(-1), "out": poison(rows)}
 
 
 def _traffic_of_bins(n):
@@ -82,6 +102,7 @@ EXERCISES = [
         cuda="warp_sums",
         close={"rtol": 1e-4, "atol": 1e-4},
         traffic=lambda n: {"requests": 2 * cdiv(n, 32), "sectors": 5 * cdiv(n, 32)},
+        why_wrong=_named_by_chance,
     ),
     Kernel(
         "13-keep",
@@ -92,6 +113,7 @@ EXERCISES = [
         expected=_kept,
         cuda="keep_positive",
         traffic=_traffic_of_kept,
+        why_wrong=_named_by_chance,
         why_slow=_no_vote,
     ),
     Kernel(
@@ -107,7 +129,7 @@ EXERCISES = [
     Kernel(
         "13-step",
         sizes=[{"rows": rows} for rows in (1, 3, 10)],
-        arguments=lambda rows: {"x": torch.randn(rows * 64), "out": poison(rows)},
+        arguments=_rows,
         outputs=("out",),
         launch=lambda rows: (rows, 32),
         expected=lambda x, out: x.view(-1, 64).amax(1),

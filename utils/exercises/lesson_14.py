@@ -1,10 +1,12 @@
 """Lesson 14: sums of rows by warps, a tree with mistakes, parts that merge, positives kept in order, a look-back."""
 
 import math
+import re
 
 import torch
 
-from utils.exercises.exercise import Kernel, Question, given, poison, runs
+from utils.cuda.common import cxx
+from utils.exercises.exercise import Kernel, Question, alone, given, poison, runs
 from utils.exercises.verdicts import shown
 from utils.lesson.simulator import cdiv
 
@@ -63,23 +65,19 @@ def _tiles(n):
     return {"x": torch.randn(n), "next": torch.zeros(1, dtype=torch.int32), **state, "out": poison(n), "n": n}
 
 
-def _in_any_order(source):
-    """The source. Raises ValueError if a block waits forever, but only where the last blocks begin first."""
-    from utils.cuda.common.diagnostics import CompileError
+def _order_of_blocks_or_memory(source):
+    """Why another order of the blocks, or of the loads and stores, would break a look-back; otherwise ""."""
     from utils.cuda.kernel import Tracer
 
-    def waits(order):
-        arguments = _tiles(1000).values()
-        trace = Tracer(source, "look_back")[4, 256](*arguments, order=order, max_steps=50_000)
-        return any(problem.kind == "runaway" for problem in trace.problems)
-
-    try:
-        stuck = waits("reversed") and not waits("forward")
-    except (CompileError, TypeError, ValueError, RuntimeError):
-        return source  # judging says what it is
-    if stuck:
-        raise ValueError("if the last block begins first, it waits for tiles whose blocks have not begun")
-    return source
+    trace = Tracer(source, "look_back")[4, 256](*_tiles(1000).values(), order="reversed", max_steps=50_000)
+    if any(problem.kind == "runaway" for problem in trace.problems):
+        return "if the last block begins first, it waits for tiles whose blocks have not begun"
+    if len(re.findall(r"__threadfence(?!_block)|acquire|release", cxx.code(source))) < 2:
+        return (
+            "no trace sees it, but a GPU may let a sum be seen after its flag, or be loaded before it, `volatile` or "
+            "not: two writes and two reads need a fence each"
+        )
+    return ""
 
 
 EXERCISES = [
@@ -112,6 +110,8 @@ EXERCISES = [
         launch=lambda n: (1, 256),
         expected=lambda x, out, n: x[x > 0],
         cuda="positive",
+        traffic=lambda n: {"requests": 2 * cdiv(n, 32)},
+        why_slow=alone,
     ),
     Kernel(
         "14-look-back",
@@ -121,7 +121,7 @@ EXERCISES = [
         launch=lambda n: (cdiv(n, 256), 256),
         expected=lambda x, out, n, **_: x.double().cumsum(0).float(),
         cuda="look_back",
-        prepare=_in_any_order,
+        why_wrong=_order_of_blocks_or_memory,
         close={"rtol": 1e-4, "atol": 1e-3},
     ),
 ]

@@ -5,7 +5,7 @@ from random import uniform
 
 import torch
 
-from utils.exercises.exercise import Function, Kernel, poison
+from utils.exercises.exercise import Function, Kernel, alone, poison
 from utils.lesson.simulator import cdiv
 
 _SIZES = [{"h": h, "w": w} for h, w in ((1, 1), (9, 17), (5, 40), (16, 64), (8, 320))]
@@ -115,5 +115,6 @@ EXERCISES = [
         cuda="column_sums",
         close={"rtol": 1e-4, "atol": 1e-4},
         traffic=_column_traffic,
+        why_slow=alone,
     ),
 ]

@@ -25,7 +25,7 @@ from utils.manage.lessons import handed_out, in_prose
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- publish:begin -->", "<!-- publish:end -->"
 BLOCK = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.S)
-HERE = f"{BEGIN}\nType in the folder of this course:\n{END}"  # in the README of a course that is not published
+HERE = f"{BEGIN}\nIn the folder of this course, type:\n{END}"  # in the README of a course that is not published
 LINK = re.compile(r"(!?)(\[[^\]\n]*\])\((?!https?:|#|data:|attachment:)([^()\s]+)\)")
 EXAMPLE = "make publish REPO=owner/name REF=v1.0"
 SET_UP = re.compile(r'^REPO, REF = "[^"\n]*", "[^"\n]*"', re.M)

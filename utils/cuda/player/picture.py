@@ -156,7 +156,8 @@ def _memories(canvas, recording, now, top):
         rows, columns = _window(recording, index, block, now)
         values = len(rows) * len(columns) <= 144
         width, height = (39, 28) if values else (18, 18)
-        across = 46 + width * len(columns)
+        _, kind, from_left = _heading(recording.memories[index])
+        across = max(46 + width * len(columns), from_left + int(_font(SMALL).getlength(kind)))
         if x > MARGIN and x + across > WIDTH - MARGIN:
             x, y = MARGIN, bottom + GAP
         if y > 1400:
@@ -167,6 +168,12 @@ def _memories(canvas, recording, now, top):
     return bottom
 
 
+def _heading(memory: Memory) -> tuple[str, str, int]:
+    """A memory's name, what it is, and where that begins, in pixels from the left of the name."""
+    kind = f"{memory.space} {memory.type} {' x '.join(map(str, memory.shape))}"
+    return memory.name, kind, 10 + 11 * len(memory.name)
+
+
 def _memory(canvas, recording, now, index, rows, columns, place):
     memory, held = recording.memories[index], now.held[index]
     x, y, width, height = place
@@ -174,9 +181,9 @@ def _memory(canvas, recording, now, index, rows, columns, place):
     who = {}
     for lane, element, _ in elements(step) if step else []:
         who.setdefault(element, []).append(lane)
-    shape = " x ".join(map(str, memory.shape))
-    canvas.text(x, y, memory.name, _font(CODE, "mono"))
-    canvas.text(x + 10 + 11 * len(memory.name), y + 2, f"{memory.space} {memory.type} {shape}", _font(SMALL), QUIET)
+    name, kind, from_left = _heading(memory)
+    canvas.text(x, y, name, _font(CODE, "mono"))
+    canvas.text(x + from_left, y + 2, kind, _font(SMALL), QUIET)
     first = memory.window[0] if memory.window else 0
     across = _columns(memory)
     for i, row in enumerate(rows):

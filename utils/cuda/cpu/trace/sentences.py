@@ -263,7 +263,8 @@ def _unwritten(p):
         last = f"The last {counted(left, 'byte')} of {region} are not written"
         whole = f"{region} has {p.region_bytes:,} bytes, which is not a multiple of {p.element}"
         return f"{last}{rest}", f"{whole}: write the rest element by element."
-    hint = f"Are there threads for all {elements} elements of {region}, and does the guard let each of them through?"
+    every = f"each of the {elements} elements of {region}" if elements > 1 else f"the element of {region}"
+    hint = f"Is there a thread for {every}, and does the guard let it through?"
     return f"{element(p)} was never written{rest}", hint
 
 
