@@ -42,6 +42,9 @@ _HEADERS_OF = [Path(preprocessor.__file__), Path(headers_of.__code__.co_filename
 _COMMON_FLAGS = ["-fPIC", extension.ANY_ALIAS, f"-I{INCLUDE}"]
 _OWN_MACRO = re.compile(r"^#define (CUDA_ON_CPU_(?:TRACE|LOCAL_ARRAYS))\b", re.MULTILINE)  # what it means to headers
 _RUNTIME_FLAGS = [*_COMMON_FLAGS, "-std=c++20", "-O2", "-pthread", "-U_FORTIFY_SOURCE", "-DCUDA_ON_CPU_RUNTIME"]
+# The functions of std::vector and other templates are in the runtime and in modules. Modules' accesses are traced, and
+# their allocations in kernels are kernels' memory: the runtime must call its own functions, not the module's.
+_RUNTIME_LINK = ["-shared", "-pthread", *(["-Wl,-Bsymbolic-functions"] if sys.platform == "linux" else [])]
 # nvcc judges every text, so here a compiler only has to accept what nvcc accepts. A function may end without its
 # `return`: what g++ and clang++ then make of it must not run on into the function behind it.
 _AS_NVCC = ["-Wno-narrowing"]
@@ -97,7 +100,7 @@ def _file_hash(path) -> str:
 @functools.cache
 def _runtime_fingerprint() -> str:
     parts = hashed_files(_HERE, (".h", ".cuh", ".cpp", "barrier", "pipeline", "ptx"))
-    return hashed(parts, gpus.TABLE.read_text(), _RUNTIME_FLAGS, identity(cxx_compiler()))
+    return hashed(parts, gpus.TABLE.read_text(), _RUNTIME_FLAGS, _RUNTIME_LINK, identity(cxx_compiler()))
 
 
 def _compiler(traced) -> str:
@@ -369,7 +372,7 @@ def _compile_and_link(commands, link, folder, say) -> str:
             objects.append(str(part.with_suffix(".o")))
             commands = [*commands, [compiler, *_RUNTIME_FLAGS, "-c", str(part), "-o", objects[-1]]]
         built = f"{beside}/{runtime.name}"
-        linked = [compiler, "-shared", f"-Wl,-soname,{runtime.name}", *objects, "-pthread", "-o", built]
+        linked = [compiler, *_RUNTIME_LINK, f"-Wl,-soname,{runtime.name}", *objects, "-o", built]
         log = explained_missing(run(commands, say, folder / "warnings.log")) or run([linked], say)
         if log:
             return log

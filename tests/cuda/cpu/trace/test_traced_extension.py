@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 
 import pytest
@@ -10,6 +11,8 @@ import torch
 import kernels
 import utils.cuda.compile
 from tests.clock import slowdown
+from tests.cuda.cpu.limits import HANGS
+from tests.imports import ROOT
 from utils import load_cuda
 from utils.cuda.cpu.trace.problems import KernelProblem
 
@@ -429,6 +432,45 @@ def test_check_is_an_earlier_name_of_trace(traced):
     for named in ({"check": True}, {"trace": True, "check": False}):
         module = load_cuda(CUDA, CPP, FUNCS, **named)
         assert type(module) is type(traced) and module.__file__ == traced.__file__
+
+
+# The first module that a process loads, and host code whose maps the trace's own code uses, too.
+MAPS = r"""
+from utils import load_cuda
+import torch
+
+cuda = '''
+#include <torch/types.h>
+#include <unordered_map>
+__global__ void copy(const float* x, float* out, int n) {
+    int i = threadIdx.x;
+    if (i <= n) out[i] = x[i];
+}
+at::Tensor copied(at::Tensor x) {
+    std::unordered_map<uint32_t, uint16_t> seen;
+    std::unordered_map<uint64_t, uint16_t> seen_too;
+    for (int i = 0; i < x.numel(); i++) seen[i] = 1, seen_too[i] = 1;
+    at::Tensor out = torch::empty_like(x);
+    copy<<<1, 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+    return out;
+}
+'''
+module = load_cuda(cuda, "at::Tensor copied(at::Tensor x);", ["copied"], trace=True)
+try:
+    module.copied(torch.rand(100))
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+print("problems:", len(module.trace.problems))
+"""
+
+
+def test_the_trace_runs_its_own_code_and_not_the_module_s():
+    command = [sys.executable, "-c", MAPS]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
+    assert ended.returncode == 0, ended.stderr
+    first, count = ended.stdout.splitlines()[-2:]
+    assert first.startswith("thread (100,0,0) of block (0,0,0) reads x[100], but x has 100 elements"), ended.stdout
+    assert count == "problems: 1"
 
 
 # ---- the kernels of the course ---------------------------------------------------------------------------------------
