@@ -1,6 +1,7 @@
 """`python -m utils.cuda.run`: whole programs, with their files, arguments, output and exit codes."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -108,20 +109,23 @@ def test_exit_codes(on_cpu, folder, capfd, what, code, message):
     assert re.search(message, capfd.readouterr().err)
 
 
-def test_an_earlier_build_is_used_until_a_file_changes(folder, capfd):
-    def builds():  # of this program alone: other tests may build at the same time
-        return {entry.path for entry in _entries() if entry.path.name.startswith("main_cu_")}
+def test_an_earlier_build_is_used_until_a_file_changes(folder, tmp_path, capfd):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    program = (tmp_path / "main.cu").rename(tmp_path / "earlier.cu")  # other tests may build a main.cu at the same time
+    command = [str(program), *words(tmp_path)[1:]]
 
+    def builds():
+        return {entry.path for entry in _entries() if entry.path.name.startswith("earlier_cu_")}
+
+    assert run.main([*command, "exit"]) == 7
     before = builds()
-    assert before and run.main(words(folder, "exit")) == 7
+    assert before and run.main([*command, "exit"]) == 7
     assert builds() == before
-    header = folder / "kernels.cuh"
+    header = tmp_path / "kernels.cuh"
     header.write_text(header.read_text().replace("= factor;", "= factor + 1;"))
-    try:
-        assert run.main(words(folder)) == 0
-        assert capfd.readouterr().out == "4000\n"
-    finally:
-        header.write_text(FILES["kernels.cuh"])
+    capfd.readouterr()
+    assert run.main(command) == 0
+    assert capfd.readouterr().out == "4000\n" and builds() > before
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_text_that_is_also_read_for_the_host_is_judged_for_the_same_target():
     compile_kernel(source, "k")
 
 
-def test_setmaxnreg_takes_a_constant_of_the_compilers():
+def test_setmaxnreg_takes_a_constant_of_the_compilers(on_cpu):
     source = """
 template <unsigned N> __device__ void have() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(N)); }
 __global__ void k(float* x) { have<64>(); x[threadIdx.x] = 1; }
