@@ -163,7 +163,7 @@ __global__ void transpose_fast_kernel(const float* __restrict__ x, float* __rest
 // sector. So a piece begins up to 7 elements earlier, where a sector does, and the block loads 7 `more` rows of x for
 // that; with more = 0 it does neither. Tiles are taken in bands of 64 below each other: a row of x is read, and 16 KB
 // of a row of out are written, by blocks that run at about the same time. With 7 more rows, and 9 instead of 8 sectors
-// for a row of 64 elements that begins anywhere, blocks read 20 to 22 % more sectors than x has. On an H200 that is the
+// for a row of 64 elements that begins anywhere, blocks read 20 to 22 % more sectors than a copy. On an H200 that is the
 // limit: Nsight Compute finds the L2 cache 89 to 90 % busy, as in a copy, and DRAM 68 to 70 %.
 __global__ void __launch_bounds__(256) transpose_any_kernel(const float* __restrict__ x, float* __restrict__ out,
                                                             size_t h, size_t w, int more) {
