@@ -41,12 +41,13 @@ static bool room_is_left() {
     return pages && munmap(pages, spare) == 0;
 }
 
-Fiber::Fiber() {
+Fiber::Fiber(size_t number) {
     std::lock_guard lock(stacks_mutex);
     if (!room_is_left()) throw std::bad_alloc();
     char* pages = stacks.take(stack_bytes + 2 * guard_bytes());
     if (!pages) throw std::bad_alloc();
     stack = pages + guard_bytes();
+    shift = number % 64 * 7 % 64 * 64;
     if (mprotect(stack, stack_bytes, PROT_READ | PROT_WRITE) == 0) return;
     stacks.give_back(pages, stack_bytes + 2 * guard_bytes());
     throw std::bad_alloc();
@@ -105,15 +106,15 @@ void fail(int fault, std::string text) {
 static void run_fiber();
 
 // Resumes `fiber`, which is new, idle or waiting. The caller has saved its own place.
-[[noreturn]] static void resume(Fiber* fiber) {
+[[noreturn, gnu::noinline]] static void resume(Fiber* fiber) {
     Block& b = block();
     b.running = fiber;
     b.thread = fiber->thread;
-    if (fiber->begun) _longjmp(fiber->place, 1);
+    if (fiber->begun) go_on_at(fiber->place);
     fiber->begun = true;
     getcontext(&fiber->entry);
     fiber->entry.uc_stack.ss_sp = fiber->stack;
-    fiber->entry.uc_stack.ss_size = Fiber::stack_bytes;
+    fiber->entry.uc_stack.ss_size = Fiber::stack_bytes - fiber->shift;
     fiber->entry.uc_link = nullptr;
     makecontext(&fiber->entry, run_fiber, 0);
     setcontext(&fiber->entry);
@@ -122,7 +123,7 @@ static void run_fiber();
 
 static bool make_fiber(Worker& w) {
     try {
-        w.fibers.push_back(std::make_unique<Fiber>());
+        w.fibers.push_back(std::make_unique<Fiber>(w.fibers.size()));
         w.idle.push_back(w.fibers.back().get());
         return true;
     } catch (const std::bad_alloc&) {
@@ -134,6 +135,7 @@ static Fiber* idle_fiber(Worker& w) {
     if (w.idle.empty() && !make_fiber(w) && !(drop_idle_workers() && make_fiber(w))) fail(no_room);
     Fiber* fiber = w.idle.back();
     w.idle.pop_back();
+    if (!w.idle.empty()) w.idle.back()->is_read_soon();
     fiber->has_thread = false;
     fiber->forget_copies();
     return fiber;
@@ -181,7 +183,7 @@ static Fiber* next_fiber(Block& b) {
 }
 
 void wait(Fiber* me) {
-    if (_setjmp(me->place) == 0) resume(next_fiber(my_block()));
+    if (!stops_here(me->place)) resume(next_fiber(my_block()));
     me->waiting = Waiting::nothing;
 }
 
@@ -224,7 +226,7 @@ void begin_watching(Block& b) {
 static void thread_ended(Block& b, Fiber* fiber) {
     if (b.worker->trace) trace_thread_ends(*b.worker->trace, b, *fiber);
     if (!b.phase_barriers.empty()) do_copies_for_phases(b, fiber);
-    bulk_thread_ends(b, *fiber);
+    if (!fiber->bulk.empty()) bulk_thread_ends(b, *fiber);
     fiber->has_thread = false;
     fiber->forget_copies();
     b.alive--;
@@ -270,7 +272,7 @@ static void run_fiber() {
         if (my_block().worker->fault) leave_block(*my_block().worker);
         Fiber* me = my_block().running;
         my_block().worker->idle.push_back(me);
-        if (_setjmp(me->place) == 0) resume(next_fiber(my_block()));
+        if (!stops_here(me->place)) resume(next_fiber(my_block()));
     }
 }
 

@@ -23,6 +23,7 @@ static void unlock_all() {
 static void begin_child() {
     unlock_all();
     forget_launches();
+    forget_helpers();
 }
 
 static const int at_fork = pthread_atfork(lock_all, unlock_all, begin_child);

@@ -29,8 +29,11 @@ static std::vector<std::unique_ptr<Worker>> idle_workers;
 static std::unique_ptr<Worker> take_worker() {
     std::lock_guard lock(workers_mutex);
     if (idle_workers.empty()) return std::make_unique<Worker>();
-    auto worker = std::move(idle_workers.back());
-    idle_workers.pop_back();
+    // Best the one that this thread had: its stacks are in this core's cache.
+    auto had = [](auto& worker) { return pthread_equal(worker->cpu_thread, pthread_self()); };
+    auto found = std::find_if(idle_workers.begin(), idle_workers.end() - 1, had);
+    auto worker = std::move(*found);
+    idle_workers.erase(found);
     return worker;
 }
 
@@ -356,10 +359,10 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         }
         std::unique_ptr<std::barrier<>> meeting;
         if (launch.cooperative) meeting = std::make_unique<std::barrier<>>(workers);
-        std::vector<std::thread> helpers;
+        Helpers helpers([&](uint64_t i) { grid.work(i, meeting.get()); });
         for (uint64_t i = 1; i < workers; i++) {
             try {
-                helpers.emplace_back([&, i] { grid.work(i, meeting.get()); });
+                helpers.call(i);
             } catch (const std::exception& error) {
                 if (!meeting) break;  // the others do its blocks
                 grid.give_up(error);
@@ -367,7 +370,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
             }
         }
         grid.work(0, meeting.get());
-        for (auto& helper : helpers) helper.join();
+        if (!meeting) helpers.call_off();  // there is nothing left to do
         watch.reset();
         if (tracing) trace_launch_ends(*tracing);
     }

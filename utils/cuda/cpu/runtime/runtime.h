@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -228,6 +229,23 @@ void poison_shared(Block& b);  // before its threads begin: what they read befor
 struct Mutex : std::mutex {  // free in the child of a fork; it lives forever, and no thread holds two at once
     Mutex();
 };
+
+// ---- helpers.cpp
+class Helpers {  // other threads of the CPU, for one launch
+public:
+    explicit Helpers(std::function<void(uint64_t)> work) : work(std::move(work)) {}
+    ~Helpers();                  // when all calls are answered
+    void call(uint64_t number);  // has one of them call work(number); throws where there is no room for another thread
+    void call_off();             // what none has begun to answer
+
+private:
+    struct Room;
+    static Room* room;
+    const std::function<void(uint64_t)> work;
+    size_t at_work = 0;
+    friend void forget_helpers();
+};
+void forget_helpers();  // in the child of a fork: they are not there
 
 // ---- faults.cpp
 extern std::atomic<bool> interrupted;

@@ -16,6 +16,7 @@
 namespace cuda_on_cpu {
 
 struct Block;
+struct TracedThread;  // trace/state.h
 
 // What a fiber waits for.
 enum class Waiting { nothing, barrier, named, warp, active, grid, trace, step, phase, registers, cluster, warpgroup };
@@ -44,37 +45,61 @@ struct Walk {
     }
 };
 
+// A place in a function that has called `stops_here(place)`, which returns false at first, and true when `go_on_at(place)`
+// has come back to it, from another stack.
+#if defined(__x86_64__) && defined(__GNUC__)
+// The compilers' own, which save three registers, and spill only what is needed. `go_on_at` must be in another function.
+using StoppedAt = void* [5];
+#define stops_here(place) __builtin_setjmp(place)
+#define go_on_at(place) __builtin_longjmp(place, 1)
+inline const char* top_of_stack(const StoppedAt& place) { return static_cast<const char*>(place[2]); }
+#else
+using StoppedAt = jmp_buf;
+#define stops_here(place) _setjmp(place)
+#define go_on_at(place) _longjmp(place, 1)
+inline const char* top_of_stack(const StoppedAt&) { return nullptr; }
+#endif
+
 // A thread of a block that can stop and go on: a stack, and the place where it stopped.
-// `_setjmp` and `_longjmp` switch in about 60 ns, where `swapcontext`, which calls the kernel of the system, takes
-// ten times that; `setcontext` is used once, to get onto the new stack.
-struct Fiber {
+// `swapcontext`, which calls the kernel of the system, takes ten times as long as a switch by `go_on_at`; `setcontext`
+// is used once, to get onto the new stack.
+struct alignas(64) Fiber {
     // CUDA's limit on a thread's local memory, and room for the engine; pages are taken from the system when touched.
     static constexpr size_t local_bytes = 512 * 1024, stack_bytes = local_bytes + 64 * 1024;
-    jmp_buf place;
-    ucontext_t entry;
-    bool begun = false;  // on this stack
-    char* stack;
-    char* top = nullptr;  // where the frames of its threads begin, below the engine's own
 
-    bool has_thread = false;
-    bool carry = false;  // PTX: of the thread's last instruction with .cc
-    uint3 thread;         // the thread that runs or waits here,
-    unsigned int number;  // and its place in the block, x first
-    Waiting waiting = Waiting::nothing;
+    // What a switch and a barrier touch comes first, in as few lines of a cache as possible.
+    StoppedAt place;
     Fiber* next = nullptr;  // in its queue
-    // Where it waits for its warp:
-    unsigned int mask;     // for whom it waits; afterwards who came
-    uint64_t value;        // what it brought
-    void (*work)(void* const (&)[32], unsigned int);  // what is done for all, as in meet_for
-    bool orders;           // accesses before the meeting come before those after it, as __syncwarp promises
-    uint64_t* values;      // afterwards: what the others brought
+    uint3 thread;           // the thread that runs or waits here,
+    unsigned int number;    // and its place in the block, x first
+    Waiting waiting = Waiting::nothing;
+    bool begun = false;  // on this stack
+    bool has_thread = false;
+    bool carry = false;         // PTX: of the thread's last instruction with .cc
+    bool polls = false;         // it waits for a phase, but goes on when no other thread can
+    unsigned int polled = 0;    // how often in a row it was told that the phase is not over
+    unsigned int group = 0;     // that copies belong to until it is committed
+    unsigned int bulk_group = 0;
+    unsigned int mask;          // for whom of its warp it waits; afterwards who came
+    const char* function;       // where it waits: the function's name
+    const void* code;           // and the place it was called from
+    uint64_t value;             // what it brought
+    uint64_t* values;           // afterwards: what the others of its warp brought
+    TracedThread* traced;       // what a trace keeps of the thread
     struct {               // where it waits at one of PTX's barriers; `value` is its vote, and afterwards the sum
         unsigned int number, threads, given;  // 0 was given if the barrier is for all threads of the block
         BarrierUse use;
         bool aligned;
     } named;
-    const char* function;  // where it waits: the function's name
-    const void* code;      // and the place it was called from
+    Walk walk;
+
+    void (*work)(void* const (&)[32], unsigned int);  // what is done for all of its warp, as in meet_for
+    bool orders;           // accesses before the meeting come before those after it, as __syncwarp promises
+    char* stack;
+    size_t shift;  // bytes left free at the top: at the same place in each page, few stacks would fit in a cache
+    char* top = nullptr;  // where the frames of its threads begin, below the engine's own
+    ucontext_t entry;
+    const void* polled_at = nullptr;  // the barrier whose phase is not over
     // The cluster's barrier: the phase at which it has arrived without waiting yet, plus 1, and where; 0: none.
     uint64_t at_cluster_phase = 0;
     const void* arrived_code = nullptr;
@@ -88,21 +113,24 @@ struct Fiber {
         uint32_t begun;  // when, by a trace's time
     };
     std::deque<Copy> copies;
-    unsigned int group = 0;  // that copies belong to until it is committed
     std::deque<BulkTransfer> bulk;  // that its groups wait for, the oldest first
-    unsigned int bulk_group = 0;
-    bool polls = false;             // it waits for a phase, but goes on when no other thread can
-    unsigned int polled = 0;        // how often in a row it was told that the phase is not over,
-    const void* polled_at = nullptr;  // of this barrier
-    Walk walk;
+
+    // Between two turns of a fiber, others fill the cache: what it needs is fetched while another one runs.
+    void is_read_soon() const {
+        __builtin_prefetch(this);
+        __builtin_prefetch(&waiting);
+    }
+    void runs_soon() const {
+        for (int line = 0; line < 4; line++) __builtin_prefetch(top_of_stack(place) + 64 * line);
+    }
 
     void forget_copies() {  // another thread begins here
-        copies.clear();
-        bulk.clear();
+        if (!copies.empty()) copies.clear();
+        if (!bulk.empty()) bulk.clear();
         group = bulk_group = polled = 0;
     }
 
-    Fiber();
+    explicit Fiber(size_t number);  // of its worker
     ~Fiber();
     Fiber(const Fiber&) = delete;
     static size_t guard_bytes();  // on both sides of the stack
@@ -128,7 +156,10 @@ struct Queue {
     }
     Fiber* take() {
         Fiber* fiber = first;
-        if (fiber) first = fiber->next, length--;
+        if (!fiber) return fiber;
+        first = fiber->next, length--;
+        if (first) first->runs_soon();
+        if (first && first->next) first->next->is_read_soon();
         return fiber;
     }
 };

@@ -17,59 +17,54 @@ namespace cuda_on_cpu {
 
 __thread Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
 
-void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, bool is_struct,
-                   const Copy* copy) {
-    if (!in_thread()) return;
-    beat();
-    last_code = code;
-    Block& b = block();
-    if (TracedThread& t = b.traced->threads[b.running->number]; t.stored.address) look_at_stored(b, t);
-    uintptr_t a = reinterpret_cast<uintptr_t>(address);
-    if (!b.traced->products.threads.empty()) touches_register(b, a, bytes, op, code);
-    const uintptr_t place = reinterpret_cast<uintptr_t>(code) * 4 + uintptr_t(op);
-    // A struct takes as many accesses as its alignment makes necessary.
-    auto width = [&](const Region& r) {
-        bool split = is_struct || (!copy && bytes == 16 && r.alignment == 8 && r.element >= 16);
-        return split ? std::min<size_t>(16, r.alignment) : bytes;
-    };
-    Region* region = static_cast<Region*>(requests.last_memory(place));
-    if (!region || !region->holds(a, bytes)) {
-        bool ignore;
-        region = find(b, a, bytes, ignore);
-        if (ignore) return;
-        if (!region) region = nearest(a, place);
-        if (!region || !region->holds(a, bytes)) {
-            b.traced->threads[b.running->number].array_type = nullptr;
-            bool harmless = out_of_bounds(b, a, bytes, op, code, region);
-            const bool counts = region && region->space != Space::local;
-            for (size_t at = 0; counts && at < bytes; at += width(*region))  // a GPU makes them too, so they count
-                keep(b, a + at, std::min(width(*region), bytes - at), op, code, *region, copy);
-            if (!harmless) stop_thread(b);
-            return;
-        }
-        if (region->space != Space::shared) requests.note_memory(place, region);
-    }
-    if (region->space == Space::shared && b.traced->threads[b.running->number].array_type)
-        tell_array(b, region, a, bytes, op);
-    for (size_t at = 0; at < bytes; at += width(*region))
-        piece(b, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, copy);
-}
-
-uint16_t Trace::site(size_t bytes, Op op, const void* code, const Region& region, const Copy* copy) {
-    return requests.site(reinterpret_cast<uintptr_t>(code), region.space, op, bytes, copy ? copy->bytes : 0,
-                         region.name, region.begin + region.shift, region.element);
-}
-
-// Keeps an access for counting; the site that counts it.
-uint16_t Trace::keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region,
-                     const Copy* copy) {
-    TracedThread& t = b.traced->threads[b.running->number];
+// Keeps an access for counting; the site that counts it. A trace spends its time here and in `access` and `piece`.
+[[gnu::always_inline]] inline uint16_t Trace::keep(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op,
+                                                   const void* code, const Region& region, const Copy* copy) {
     if (recorder) [[unlikely]] code = recorder->saw(b, a, bytes, op, region, code);
     uint16_t counts = site(bytes, op, code, region, copy);
     uint32_t place = reinterpret_cast<uintptr_t>(code) - module_begin;
     t.events.push_back({a + region.shift, copy ? copy->other : 0u, place, counts, uint8_t(bytes),
                         uint8_t(unsigned(op) | t.depth << 2)});
     return counts;
+}
+
+void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, bool is_struct,
+                   const Copy* copy) {
+    if (!in_thread()) return;
+    beat();
+    last_code = code;
+    Block& b = block();
+    TracedThread& t = *b.running->traced;
+    if (t.stored.address) look_at_stored(b, t);
+    uintptr_t a = reinterpret_cast<uintptr_t>(address);
+    if (!b.traced->products.threads.empty()) touches_register(b, a, bytes, op, code);
+    // A struct takes as many accesses as its alignment makes necessary.
+    auto width = [&](const Region& r) {
+        bool split = is_struct || (!copy && bytes == 16 && r.alignment == 8 && r.element >= 16);
+        return split ? std::min<size_t>(16, r.alignment) : bytes;
+    };
+    const uintptr_t place = reinterpret_cast<uintptr_t>(code) * 4 + uintptr_t(op);
+    Requests::Last& last = requests.last(place);
+    Region* region = static_cast<Region*>(last.memory);
+    if (!region || !region->holds(a, bytes)) {
+        bool ignore;
+        region = find(b, a, bytes, ignore);
+        if (ignore) return;
+        if (!region) region = nearest(a, place);
+        if (!region || !region->holds(a, bytes)) {
+            t.array_type = nullptr;
+            bool harmless = out_of_bounds(b, a, bytes, op, code, region);
+            const bool counts = region && region->space != Space::local;
+            for (size_t at = 0; counts && at < bytes; at += width(*region))  // a GPU makes them too, so they count
+                keep(b, t, a + at, std::min(width(*region), bytes - at), op, code, *region, copy);
+            if (!harmless) stop_thread(b);
+            return;
+        }
+        if (region->space != Space::shared) last.memory = region;
+    }
+    if (t.array_type && region->space == Space::shared) tell_array(b, region, a, bytes, op);
+    for (size_t at = 0; at < bytes; at += width(*region))
+        piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, copy);
 }
 
 // Whether these bytes of a tensor hold what fresh memory is filled with: torch.empty's (guard/guard.cpp), or an
@@ -87,13 +82,12 @@ static bool is_poison(const Region& region, uintptr_t a, size_t bytes) {
     return false;
 }
 
-void Trace::piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
-                  const Copy* copy) {
+void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile,
+                  Region* region, const Copy* copy) {
     TracedBlock& tb = *b.traced;
     unsigned int number = b.running->number;
-    TracedThread& t = tb.threads[number];
     bool ends = copy && copy->begun;  // an asynchronous copy, which was counted when it began
-    uint16_t place = ends ? site(bytes, op, code, *region, copy) : keep(b, a, bytes, op, code, *region, copy);
+    uint16_t place = ends ? site(bytes, op, code, *region, copy) : keep(b, t, a, bytes, op, code, *region, copy);
     Memory& memory = *region->memory;
     if (!memory.written.empty() && op != Op::load)
         for (size_t i = 0; i < bytes; i++) memory.written[a - memory.begin + i] = true;
@@ -148,7 +142,8 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
         t.access(to, bytes, Op::store, code, false, false, one ? &here : nullptr);
         return 0;
     }
-    t.keep(b, a, bytes, Op::store, code, *region, one ? &here : nullptr);
+    TracedThread& thread = *b.running->traced;
+    t.keep(b, thread, a, bytes, Op::store, code, *region, one ? &here : nullptr);
     const BlockOrder& order = b.traced->order;
     Record me{t.order.now, uint32_t(b.number), uint16_t(b.running->number), 0};
     uint32_t since = region->space == Space::shared ? order.begun : t.order.since;
@@ -188,7 +183,7 @@ void Trace::step(const void* code) {
     beat();
     last_code = code;
     Block& b = block();
-    TracedThread& t = b.traced->threads[b.running->number];
+    TracedThread& t = *b.running->traced;
     if (interrupted) leave_block(*b.worker);
     if (t.stored.address) look_at_stored(b, t);
     if (t.array_type) tell_array(b, nullptr, 0, 0, Op::load);
@@ -213,13 +208,13 @@ void Trace::step(const void* code) {
 // How deep in calls a thread is: lanes in a function run before those that have left it.
 void Trace::call() {
     if (!in_thread()) return;
-    TracedThread& t = block().traced->threads[block().running->number];
+    TracedThread& t = *block().running->traced;
     if (t.depth < 63) t.at[++t.depth] = 0;
 }
 
 void Trace::come_back() {
     if (!in_thread()) return;
-    TracedThread& t = block().traced->threads[block().running->number];
+    TracedThread& t = *block().running->traced;
     if (t.depth > 1) t.depth--;
 }
 

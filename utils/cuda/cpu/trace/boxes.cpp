@@ -41,7 +41,7 @@ void trace_map(Trace& t, Block& b, const void* map, const void* code) {
     const uintptr_t a = reinterpret_cast<uintptr_t>(map);
     Region* region = t.find(b, a, sizeof(CUtensorMap), ignore);
     if (!region || region->space != Space::global || !region->holds(a, sizeof(CUtensorMap))) return;
-    const uint32_t fence = b.traced->threads[b.running->number].map_fence;
+    const uint32_t fence = b.running->traced->map_fence;
     const Memory& memory = *region->memory;
     const Record written = memory.shadow.wrong_write(a - memory.begin, sizeof(CUtensorMap), t.order.since,
                                                      [&](const Record& x) { return x.time >= fence; });
@@ -56,6 +56,6 @@ void trace_map(Trace& t, Block& b, const void* map, const void* code) {
     t.add(std::move(p));
 }
 
-void trace_map_fence(Trace& t, Block& b) { b.traced->threads[b.running->number].map_fence = ++t.order.now; }
+void trace_map_fence(Trace& t, Block& b) { b.running->traced->map_fence = ++t.order.now; }
 
 }  // namespace cuda_on_cpu

@@ -78,7 +78,8 @@ void trace_block_ends(Trace& t, Block& b) {
 
 void trace_thread_begins(Trace& t, Block& b, Fiber& fiber) {
     t.threads++;
-    b.traced->threads[fiber.number].begin();
+    fiber.traced = &b.traced->threads[fiber.number];
+    fiber.traced->begin();
 }
 
 void trace_thread_ends(Trace& t, Block& b, Fiber& fiber) {
@@ -275,7 +276,7 @@ void trace_fault(Trace& trace, Worker& w) {
     Block& b = block();
     const bool at_memory = w.fault == SIGSEGV || w.fault == SIGBUS || w.fault == smashed;
     // An index may have left an array just before: then the access that belongs to it went astray.
-    const TracedThread* thread = b.running && b.running->has_thread ? &b.traced->threads[b.running->number] : nullptr;
+    const TracedThread* thread = b.running && b.running->has_thread ? b.running->traced : nullptr;
     if (!at_memory || (thread && !thread->array_type)) thread = nullptr;
     Problem p;
     p.kind = w.fault == wrong_mask ? "divergent_barrier"

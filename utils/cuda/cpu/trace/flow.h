@@ -7,6 +7,7 @@
 // widenings", 1993). It is found for the paths that threads have really taken. requests.cpp asks for it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
@@ -30,6 +31,9 @@ public:
     }
     // A thread came from one block to another; 0: it began there.
     void went(uint16_t from, uint16_t to) {
+        uint32_t& last = gone[(from * 31 + to) % gone.size()];
+        if (last == (uint32_t(from) << 16 | to)) return;
+        last = uint32_t(from) << 16 | to;
         auto& ways = next[from];
         for (uint16_t known : ways)
             if (known == to) return;
@@ -52,6 +56,7 @@ private:
     std::unordered_map<uint32_t, uint16_t> numbers;
     std::vector<std::vector<uint16_t>> next{1};  // 0 is where all begin
     std::vector<uint32_t> codes{0};
+    std::array<uint32_t, 256> gone{};  // ways that threads went lately
     bool guesses;
     std::vector<uint16_t> place;
     bool changed = false;

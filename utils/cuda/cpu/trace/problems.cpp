@@ -35,7 +35,7 @@ bool trace_is_full(const Trace& t) {
 
 void Trace::stop_thread(Block& b) {
     b.traced->stopped = stopped = true;
-    b.traced->threads[b.running->number].stopped = true;
+    b.running->traced->stopped = true;
     if (trace_is_full(*this)) leave_block(*b.worker);
     end_thread();
 }
@@ -80,7 +80,7 @@ bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void
 void Trace::outside_array(const char* type, int64_t index, const void* code) {
     if (!in_thread()) return;
     Block& b = block();
-    TracedThread& t = b.traced->threads[b.running->number];
+    TracedThread& t = *b.running->traced;
     t.array_type = type;
     t.array_index = index;
     t.array_code = code;
@@ -93,7 +93,7 @@ void Trace::outside_array(const char* type, int64_t index, const void* code) {
 }
 
 void Trace::tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op op) {
-    TracedThread& t = b.traced->threads[b.running->number];
+    TracedThread& t = *b.running->traced;
     Problem p;
     p.kind = "out_of_bounds";
     p.who = party(b, *b.running, t.array_code, op);
@@ -114,7 +114,7 @@ void Trace::tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op o
 void Trace::outside_object(const void* address, Op op, const void* code) {
     if (!in_thread()) return;
     Block& b = block();
-    if (b.traced->threads[b.running->number].array_type) return tell_array(b, nullptr, 0, 0, op);
+    if (b.running->traced->array_type) return tell_array(b, nullptr, 0, 0, op);
     if (!b.running->around(address)) return;  // a variable of the module: regions.cpp knows it
     local = Region();
     local.space = Space::local;
@@ -128,7 +128,7 @@ void local_begins(const char* name, void* front, size_t bytes, size_t element, s
     fill_marks(marks);
     fill_marks(marks + local_marks + bytes);
     uintptr_t begin = reinterpret_cast<uintptr_t>(marks + local_marks);
-    block().traced->threads[block().running->number].locals.push_back({name, begin, begin + bytes, element, alignment});
+    block().running->traced->locals.push_back({name, begin, begin + bytes, element, alignment});
 }
 
 void local_is_unset(void* value, size_t bytes) {
@@ -137,7 +137,7 @@ void local_is_unset(void* value, size_t bytes) {
 
 void local_ends(void* front) {
     if (!tracing || !in_thread()) return;
-    auto& locals = block().traced->threads[block().running->number].locals;
+    auto& locals = block().running->traced->locals;
     uintptr_t begin = reinterpret_cast<uintptr_t>(front) + local_marks;
     while (!locals.empty() && locals.back().begin != begin) locals.pop_back();  // an exception has left them
     if (locals.empty()) return;

@@ -116,7 +116,7 @@ void Recorder::did(Did what, const char* function, uint64_t value, uint8_t sourc
 }
 
 void Recorder::uncounted(Block& b) {
-    TracedThread& traced = b.traced->threads[b.running->number];
+    TracedThread& traced = *b.running->traced;
     // Of the lanes that come to one place, some may have waited already, and others not yet.
     const uint32_t at = uint32_t(reinterpret_cast<uintptr_t>(place.code) - module_begin) + (seen.back().did == uint8_t(Did::passed));
     traced.events.push_back({0, 0, at, 0, 0, uint8_t(traced.depth << 2)});

@@ -41,7 +41,7 @@ Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
 
 // Which tensor was meant by an address that is in none: the one that this code has touched before, or the nearest.
 Region* Trace::nearest(uintptr_t a, uintptr_t place) {
-    Region *near = nullptr, *before = static_cast<Region*>(requests.last_memory(place));
+    Region *near = nullptr, *before = static_cast<Region*>(requests.last(place).memory);
     if (before) return before;
     uintptr_t distance = ~uintptr_t(0);
     for (auto& r : regions) {
@@ -54,7 +54,7 @@ Region* Trace::nearest(uintptr_t a, uintptr_t place) {
 // The running thread's local array whose marks an access touches; for one to what is no part of the thread's frames, the
 // nearest local array. nullptr for what is not checked: other local variables.
 Region* Trace::left_local(Block& b, uintptr_t a, size_t bytes) {
-    const auto& locals = b.traced->threads[b.running->number].locals;
+    const auto& locals = b.running->traced->locals;
     const LocalArray* left = nullptr;
     for (const LocalArray& l : locals) {
         if (a >= l.begin && a + bytes <= l.end) return nullptr;

@@ -12,7 +12,7 @@
 
 namespace cuda_on_cpu {
 
-void Requests::forget_memory() { std::fill(memory.begin(), memory.end(), Memory{}); }
+void Requests::forget_memory() { std::fill(memory.begin(), memory.end(), Last{}); }
 
 uint16_t Requests::look_up(uintptr_t code, Space space, Op op, size_t bytes, size_t copy, const std::string& name,
                            uintptr_t base, size_t element) {
@@ -42,11 +42,12 @@ void Requests::count(Lane* (&lanes)[32], unsigned int may_go_on, uint64_t block,
     uint64_t next[32];  // where each lane is: deeper calls first, then by the order of blocks, then by the code
     auto look = [&](int i) {
         if (!lanes[i] || at[i] == lanes[i]->events.size()) return none;
-        const Event& e = lanes[i]->events[at[i]];
+        Lane& lane = *lanes[i];
+        const Event& e = lane.events[at[i]];
         unsigned int depth = e.kind >> 2;
         bool begins = Op(e.kind & 3) == Op::none;
-        if (begins) lanes[i]->block[depth] = e.site;
-        return uint64_t(63 - depth) << 48 | uint64_t(order[lanes[i]->block[depth]]) << 32 | (begins ? 0 : e.code);
+        if (begins) lane.block[depth] = e.site;
+        return uint64_t(63 - depth) << 48 | uint64_t(order[lane.block[depth]]) << 32 | (begins ? 0 : e.code);
     };
     bool dry = false;
     for (int i = 0; i < 32; i++) {
@@ -54,11 +55,17 @@ void Requests::count(Lane* (&lanes)[32], unsigned int may_go_on, uint64_t block,
         dry = dry || ((may_go_on >> i & 1) && next[i] == none);
     }
     while (!dry) {
-        uint64_t first = none;
-        for (int i = 0; i < 32; i++) first = std::min(first, next[i]);
+        uint64_t first = next[0], differ = 0;
+        for (int i = 1; i < 32; i++) {
+            differ |= next[i] ^ next[0];
+            first = std::min(first, next[i]);
+        }
+        unsigned int together = ~0u;
+        if (differ) {
+            together = 0;
+            for (int i = 0; i < 32; i++) together |= unsigned(next[i] == first) << i;
+        }
         if (first == none) break;
-        unsigned int together = 0;
-        for (int i = 0; i < 32; i++) together |= unsigned(next[i] == first) << i;
         unsigned int rest = together & ((uint32_t(first) != 0) ? ~0u : 0u);  // where a block begins nothing is touched
         while (rest) {  // the lanes may differ in the kind of memory that they touch there
             uint64_t address[32];

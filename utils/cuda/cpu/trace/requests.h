@@ -72,12 +72,16 @@ public:
         if (r.code == code && r.space == space && r.op == op && r.bytes == bytes && r.copy == copy) return r.site;
         return look_up(code, space, op, bytes, copy, name, base, element);
     }
-    // The memory that a place in the code touched last, if it was noted.
-    void* last_memory(uintptr_t place) const {
-        const auto& m = memory[place % recent_places];
-        return m.place == place ? m.memory : nullptr;
+    // The memory that a place in the code touched last, if the caller has noted it there.
+    struct Last {
+        uintptr_t place = 0;
+        void* memory = nullptr;
+    };
+    Last& last(uintptr_t place) {
+        Last& found = memory[place % recent_places];
+        if (found.place != place) found = {place, nullptr};
+        return found;
     }
-    void note_memory(uintptr_t place, void* region) { memory[place % recent_places] = {place, region}; }
     void forget_memory();
 
     // Counts and forgets the events of a warp's lanes. The lanes of `may_go_on` will bring more: nothing is counted in
@@ -97,12 +101,8 @@ private:
         uint32_t bytes, copy;
         uint16_t site;
     };
-    struct Memory {
-        uintptr_t place = 0;
-        void* memory = nullptr;
-    };
     std::vector<Recent> recent{recent_places};
-    std::vector<Memory> memory{recent_places};
+    std::vector<Last> memory{recent_places};
     std::unordered_map<uint64_t, uint16_t> numbers;
 
     uint16_t look_up(uintptr_t code, Space space, Op op, size_t bytes, size_t copy, const std::string& name,

@@ -26,7 +26,7 @@ public:
     Shadow& operator=(Shadow&& other) noexcept {
         std::swap(cells, other.cells);
         std::swap(count, other.count);
-        std::swap(granule, other.granule);
+        std::swap(log_granule, other.log_granule);
         return *this;
     }
     ~Shadow() {
@@ -34,8 +34,8 @@ public:
     }
     // For `bytes` bytes of elements this large. Pages are taken from the system when touched.
     void make(size_t bytes, size_t element) {
-        granule = element % 4 == 0 ? 4 : element % 2 == 0 ? 2 : 1;
-        count = bytes / granule + 1;
+        log_granule = element % 4 == 0 ? 2 : element % 2 == 0 ? 1 : 0;
+        count = (bytes >> log_granule) + 1;
         void* pages = mmap(nullptr, count * sizeof(Cell), PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         cells = pages == MAP_FAILED ? nullptr : static_cast<Cell*>(pages);
@@ -47,8 +47,8 @@ public:
     template <class Ordered>
     Record against_write(size_t offset, size_t bytes, uint32_t since, Ordered ordered) const {
         for (size_t at = offset; cells && at < offset + bytes; at++) {
-            const Cell& c = cells[at / granule];
-            const unsigned char mask = 1u << at % granule;
+            const Cell& c = cells[at >> log_granule];
+            const unsigned char mask = 1u << within(at);
             for (int i = 0; i < 2; i++) {
                 if (c.write[i].time >= since && c.write_mask[i] & mask && !ordered(c.write[i])) return c.write[i];
                 if (c.read[i].time >= since && c.read_mask[i] & mask && !ordered(c.read[i])) return c.read[i];
@@ -61,9 +61,9 @@ public:
     template <class Wrong>
     Record wrong_write(size_t offset, size_t bytes, uint32_t since, Wrong wrong) const {
         for (size_t at = offset; cells && at < offset + bytes; at++) {
-            const Cell& c = cells[at / granule];
+            const Cell& c = cells[at >> log_granule];
             for (int i = 0; i < 2; i++)
-                if (c.write[i].time >= since && c.write_mask[i] & 1u << at % granule && wrong(c.write[i])) return c.write[i];
+                if (c.write[i].time >= since && c.write_mask[i] & 1u << within(at) && wrong(c.write[i])) return c.write[i];
         }
         return {};
     }
@@ -71,9 +71,9 @@ public:
     // An asynchronous copy has written these bytes of shared memory.
     void set_initialized(size_t offset, size_t bytes, uint32_t since) {
         for (size_t at = offset; cells && at < offset + bytes; at++) {
-            Cell& c = cells[at / granule];
+            Cell& c = cells[at >> log_granule];
             if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
-            c.initialized |= 1u << at % granule;
+            c.initialized |= 1u << within(at);
         }
     }
 
@@ -85,8 +85,8 @@ public:
         Record other;
         if (!cells) return other;
         for (size_t at = offset; at < offset + bytes;) {
-            Cell& c = cells[at / granule];
-            size_t from = at % granule, to = std::min(granule, offset + bytes - (at - from));
+            Cell& c = cells[at >> log_granule];
+            size_t from = within(at), to = std::min(size_t(1) << log_granule, offset + bytes - (at - from));
             unsigned char mask = (1u << to) - (1u << from);
             at += to - from;
             auto races = [&](const Record& x, unsigned char x_mask, bool x_atomic) {
@@ -134,7 +134,9 @@ private:
         uint32_t initialized_since;
     };
     Cell* cells = nullptr;
-    size_t count = 0, granule = 4;
+    size_t count = 0;
+    unsigned int log_granule = 2;  // a shift takes less time than a division, at every access
+    size_t within(size_t at) const { return at & ((size_t(1) << log_granule) - 1); }
 };
 
 }  // namespace cuda_on_cpu

@@ -199,8 +199,8 @@ public:
     // `copy`: the asynchronous copy that it is one end of.
     void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false, bool is_struct = false,
                 const Copy* copy = nullptr);
-    void piece(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile, Region* region,
-               const Copy* copy);
+    void piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile,
+               Region* region, const Copy* copy);
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
               bool under_way = false, bool is_volatile = false);
@@ -226,8 +226,12 @@ public:
     bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const char* text = "");
     void tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op op);
-    uint16_t site(size_t bytes, Op op, const void* code, const Region& region, const Copy* copy);
-    uint16_t keep(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region, const Copy* copy);
+    [[gnu::always_inline]] uint16_t site(size_t bytes, Op op, const void* code, const Region& region, const Copy* copy) {
+        return requests.site(reinterpret_cast<uintptr_t>(code), region.space, op, bytes, copy ? copy->bytes : 0,
+                             region.name, region.begin + region.shift, region.element);
+    }
+    uint16_t keep(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region,
+                  const Copy* copy);
     Region* variable_at(uintptr_t a, size_t bytes);
     Region* left_local(Block& b, uintptr_t a, size_t bytes);
     void local_ends(Block& b, const LocalArray& array, const void* code);

@@ -61,8 +61,12 @@ inline bool next_thread() {
     Position& p = *here;
     if (p.watched) return next_watched_thread();
     if (p.started == p.threads) return false;
-    unsigned int i = p.started++;
-    p.thread = {i % p.block_dim.x, i / p.block_dim.x % p.block_dim.y, i / p.block_dim.x / p.block_dim.y};
+    if (p.started++ == 0) {
+        p.thread = {0, 0, 0};
+    } else if (++p.thread.x == p.block_dim.x) {
+        p.thread.x = 0;
+        if (++p.thread.y == p.block_dim.y) p.thread.y = 0, p.thread.z++;
+    }
     return true;
 }
 
