@@ -1,4 +1,4 @@
-"""The engine in a process that forks, and in one that is interrupted: the next launch runs."""
+"""The engine's threads of the CPU: in a process that forks, and in one that is interrupted, the next launch runs."""
 
 import multiprocessing
 import os
@@ -10,6 +10,20 @@ from tests.cuda.cpu.limits import CORES, HANGS, SOURCE, cases
 from utils import compile_kernel
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
+
+
+# ---- threads that are kept ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="only Linux lists a process's threads there")
+def test_the_threads_that_help_with_a_launch_are_kept_for_the_next():
+    barriers, y = compile_kernel(SOURCE, "barriers"), torch.zeros(1024, dtype=torch.int32)
+    barriers[32, 32](y, 1024)
+    threads = sorted(os.listdir("/proc/self/task"))
+    for _ in range(100):
+        barriers[32, 32](y.zero_(), 1024)
+        assert (y == 1).all()
+    assert sorted(os.listdir("/proc/self/task")) == threads
 
 
 # ---- forks ----------------------------------------------------------------------------------------------------------
