@@ -113,6 +113,6 @@ void* __wrap__Znwm(size_t bytes) { return in_kernel() ? heap_take(bytes) : opera
 void* __wrap__Znam(size_t bytes) { return in_kernel() ? heap_take(bytes) : operator new[](bytes); }
 void __wrap__ZdlPv(void* p) { in_kernel() ? heap_give_back(p) : operator delete(p); }
 void __wrap__ZdaPv(void* p) { in_kernel() ? heap_give_back(p) : operator delete[](p); }
-void __wrap__ZdlPvm(void* p, size_t bytes) { in_kernel() ? heap_give_back(p) : operator delete(p, bytes); }
-void __wrap__ZdaPvm(void* p, size_t bytes) { in_kernel() ? heap_give_back(p) : operator delete[](p, bytes); }
+void __wrap__ZdlPvm(void* p, size_t) { __wrap__ZdlPv(p); }  // clang++ 14 knows no `delete` with a size
+void __wrap__ZdaPvm(void* p, size_t) { __wrap__ZdaPv(p); }
 }

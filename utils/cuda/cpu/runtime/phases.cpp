@@ -279,8 +279,9 @@ void phase_waits_for_copies(const void* barrier, const char* name) {
 }
 
 void do_copies_for_phases(Block& b, Fiber* of) {
-    for (auto& [address, p] : b.phase_barriers) {
-        const void* barrier = address;
+    for (auto& entry : b.phase_barriers) {  // clang++ 14 cannot capture the names of a structured binding
+        const void* barrier = entry.first;
+        PhaseBarrier& p = entry.second;
         std::erase_if(p.landings, [&](const PhaseBarrier::Landing& landing) {
             if (landing.of == of) land(p, barrier, landing);
             return landing.of == of;
