@@ -1,6 +1,7 @@
 // Threads of the CPU that help with launches. Each then waits for the next launch: to begin one takes 100 µs, as long as
 // a small launch.
 #include <algorithm>
+#include <ctime>
 #include <deque>
 
 #include "../guard/space.h"
@@ -20,6 +21,25 @@ struct Helpers::Room {
 
 Helpers::Room* Helpers::room = new Room;
 
+// A thread that waits for a call takes no signal that is meant for the program's own threads.
+static const sigset_t& every_signal() {
+    static const sigset_t all = [] {
+        sigset_t set;
+        sigfillset(&set);
+        return set;
+    }();
+    return all;
+}
+
+// An interruption of the launch before may have reached this thread just when its work was done.
+static void discard_interrupts() {
+    const timespec none{};
+    sigset_t interrupts;
+    sigemptyset(&interrupts);
+    sigaddset(&interrupts, SIGINT);
+    sigtimedwait(&interrupts, nullptr, &none);
+}
+
 void Helpers::Room::serve() {
     std::unique_lock lock(mutex);
     for (;;) {
@@ -29,7 +49,11 @@ void Helpers::Room::serve() {
         calls.pop_front();
         launch->at_work++;
         lock.unlock();
+        discard_interrupts();
+        fesetenv(&launch->arithmetic);
+        pthread_sigmask(SIG_SETMASK, &launch->signals, nullptr);
         launch->work(number);
+        pthread_sigmask(SIG_SETMASK, &every_signal(), nullptr);
         lock.lock();
         if (--launch->at_work == 0) finished.notify_all();
         if (!space_is_plentiful()) return;  // Python needs the room that their stacks take
@@ -37,10 +61,22 @@ void Helpers::Room::serve() {
     }
 }
 
+Helpers::Helpers(std::function<void(uint64_t)> work) : work(std::move(work)) {
+    fegetenv(&arithmetic);
+    pthread_sigmask(SIG_SETMASK, nullptr, &signals);
+}
+
 void Helpers::call(uint64_t number) {
     std::lock_guard lock(room->mutex);
     if (room->idle == room->calls.size()) {
-        std::thread(&Room::serve, room).detach();
+        pthread_sigmask(SIG_SETMASK, &every_signal(), nullptr);  // a new thread begins with its maker's
+        try {
+            std::thread(&Room::serve, room).detach();
+        } catch (...) {
+            pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+            throw;
+        }
+        pthread_sigmask(SIG_SETMASK, &signals, nullptr);
         room->idle++;
     }
     room->calls.emplace_back(this, number);

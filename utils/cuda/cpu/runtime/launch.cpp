@@ -116,7 +116,7 @@ struct Grid {
     uint64_t workers;
 
     std::atomic<uint64_t> next_block{0};  // or cluster
-    std::atomic<bool> over{false};  // no worker begins another block
+    std::atomic<bool> over{false}, stopped{false};  // no worker begins another block; it was interrupted
     std::mutex output_mutex;
     std::vector<std::pair<uint64_t, std::string>> printed;  // by block
     size_t printed_bytes = 0, left_out = 0;                 // all of that, and what was too much
@@ -324,6 +324,7 @@ void Grid::serve(uint64_t index, std::barrier<>* meeting) {
             run_clusters(*w);
         else
             run_in_turn(*w);
+        if (interrupted) stopped = true;
     }
     if (std::lock_guard lock(output_mutex); w->difference)
         if (!difference || w->difference->block_number < difference->block_number) difference.swap(w->difference);
@@ -373,6 +374,10 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         if (!meeting) helpers.call_off();  // there is nothing left to do
         watch.reset();
         if (tracing) trace_launch_ends(*tracing);
+    }
+    if (grid.stopped) {  // Python raises KeyboardInterrupt, if this is its main thread and its handler does
+        if (in_host_call()) leave_host_call("");
+        throw std::runtime_error(std::string(name) + " was interrupted before all of its blocks had run");
     }
     if (grid.wanted_cluster.x) {  // no thread has executed anything yet
         launch = given;

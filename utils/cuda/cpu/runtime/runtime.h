@@ -5,6 +5,7 @@
 // that has to wait is left on its own stack, a fiber.
 #pragma once
 
+#include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -233,7 +234,7 @@ struct Mutex : std::mutex {  // free in the child of a fork; it lives forever, a
 // ---- helpers.cpp
 class Helpers {  // other threads of the CPU, for one launch
 public:
-    explicit Helpers(std::function<void(uint64_t)> work) : work(std::move(work)) {}
+    explicit Helpers(std::function<void(uint64_t)> work);
     ~Helpers();                  // when all calls are answered
     void call(uint64_t number);  // has one of them call work(number); throws where there is no room for another thread
     void call_off();             // what none has begun to answer
@@ -242,6 +243,8 @@ private:
     struct Room;
     static Room* room;
     const std::function<void(uint64_t)> work;
+    fenv_t arithmetic;  // of the thread that launches: rounding, denormals;
+    sigset_t signals;   // and those that it blocks
     size_t at_work = 0;
     friend void forget_helpers();
 };
