@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import platform
 
 import pytest
 import torch
@@ -155,3 +156,84 @@ def test_an_interruption_ends_a_kernel_and_the_next_runs(interruptions, case):
     assert told["seconds"] < 2 * CORES
     if case.startswith("trace"):
         assert interruptions[f"after {case}"]["ok"]
+
+
+ELSEWHERE = r"""
+spin, never, found = compile_kernel(SOURCE, "spin"), torch.zeros(64, dtype=torch.int32), []
+def launch():
+    try:
+        spin[4, 32](never)
+    except Exception as error:
+        found.append(repr(error))
+thread, raised = threading.Thread(target=launch), None
+try:
+    thread.start()
+    os.kill(os.getpid(), signal.SIGINT)
+    thread.join()
+except KeyboardInterrupt:
+    raised = "KeyboardInterrupt"
+thread.join(HANGS)
+tell("thread", raised=raised, found=found, works=works())
+"""
+ELSEWHERE += r'''
+from utils import load_cuda
+module = load_cuda("""#include <torch/types.h>
+__global__ void add(int* x) { atomicAdd(x + threadIdx.x, 1); }
+void without_end(torch::Tensor x) { for (;;) add<<<64, 32>>>(x.data_ptr<int>()); }
+""", "void without_end(torch::Tensor x);", ["without_end"])
+import subprocess
+interrupts = subprocess.Popen(["sh", "-c", f"sleep 1; kill -INT {os.getpid()}"])
+raised = None
+try:
+    module.without_end(never)
+except KeyboardInterrupt:
+    raised = "KeyboardInterrupt"
+interrupts.wait()
+tell("host", raised=raised, works=works())
+'''
+
+
+def test_an_interruption_of_a_launch_elsewhere_is_no_silence_and_no_loop_without_end():
+    told = cases(f"HANGS = {HANGS}\n{ELSEWHERE}")
+    thread = told["thread"]
+    assert thread["raised"] == "KeyboardInterrupt" and thread["works"]
+    assert thread["found"] == ["RuntimeError('spin was interrupted before all of its blocks had run')"]
+    assert told["host"] == {"raised": "KeyboardInterrupt", "works": True}
+
+
+# ---- what the launching thread has set ------------------------------------------------------------------------------
+
+SETTINGS = r'''
+text = """__global__ void halve(const float* x, float* y) { int i = 256 * blockIdx.x + threadIdx.x; y[i] = x[i] / 2; }
+__global__ void far(float* x) { x[1000000000LL * (1 + blockIdx.x)] = 1; }"""
+halve, far = compile_kernel(text, "halve"), compile_kernel(text, "far")
+x = torch.full((256 * 256,), 1e-38)
+def zeros():
+    y = torch.full_like(x, 1)
+    halve[256, 256](x, y)
+    return int((y == 0).sum())
+def with_signals_blocked():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGSEGV, signal.SIGINT})
+    torch.set_flush_denormal(True)
+    flushed.append(zeros())
+    torch.set_flush_denormal(False)
+flushed = []
+thread = threading.Thread(target=with_signals_blocked)
+thread.start()
+thread.join()
+kept, errors = [zeros() for _ in range(20)], 0
+for _ in range(20):
+    try:
+        far[64, 32](x)
+    except RuntimeError:
+        errors += 1
+tell("settings", flushed=flushed, kept=kept, errors=errors)
+'''
+
+
+def test_threads_that_help_compute_and_take_signals_as_the_one_that_launches():
+    told = cases(SETTINGS)
+    assert "settings" in told, f"the process ended with {told['process']}"
+    assert told["settings"]["kept"] == [0] * 20 and told["settings"]["errors"] == 20
+    if platform.machine() == "x86_64":
+        assert told["settings"]["flushed"] == [256 * 256]
