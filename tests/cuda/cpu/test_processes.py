@@ -159,15 +159,17 @@ def test_an_interruption_ends_a_kernel_and_the_next_runs(interruptions, case):
 
 
 ELSEWHERE = r"""
-spin, never, found = compile_kernel(SOURCE, "spin"), torch.zeros(64, dtype=torch.int32), []
+announced, never, found = compile_kernel(SOURCE, "announced"), torch.zeros(64, dtype=torch.int32), []
 def launch():
     try:
-        spin[4, 32](never)
+        announced[4, 32](never)
     except Exception as error:
         found.append(repr(error))
 thread, raised = threading.Thread(target=launch), None
 try:
     thread.start()
+    while not never[1]:  # it runs
+        time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGINT)
     thread.join()
 except KeyboardInterrupt:
@@ -182,7 +184,7 @@ __global__ void add(int* x) { atomicAdd(x + threadIdx.x, 1); }
 void without_end(torch::Tensor x) { for (;;) add<<<64, 32>>>(x.data_ptr<int>()); }
 """, "void without_end(torch::Tensor x);", ["without_end"])
 import subprocess
-interrupts = subprocess.Popen(["sh", "-c", f"sleep 1; kill -INT {os.getpid()}"])
+interrupts = subprocess.Popen(["sh", "-c", f"sleep 3; kill -INT {os.getpid()}"])
 raised = None
 try:
     module.without_end(never)
@@ -197,7 +199,7 @@ def test_an_interruption_of_a_launch_elsewhere_is_no_silence_and_no_loop_without
     told = cases(f"HANGS = {HANGS}\n{ELSEWHERE}")
     thread = told["thread"]
     assert thread["raised"] == "KeyboardInterrupt" and thread["works"]
-    assert thread["found"] == ["RuntimeError('spin was interrupted before all of its blocks had run')"]
+    assert thread["found"] == ["RuntimeError('announced was interrupted before all of its blocks had run')"]
     assert told["host"] == {"raised": "KeyboardInterrupt", "works": True}
 
 
