@@ -96,7 +96,7 @@ struct alignas(64) Fiber {
     void (*work)(void* const (&)[32], unsigned int);  // what is done for all of its warp, as in meet_for
     bool orders;           // accesses before the meeting come before those after it, as __syncwarp promises
     char* stack;
-    size_t shift;  // bytes left free at the top: at the same place in each page, few stacks would fit in a cache
+    size_t shift;  // bytes of marks at the top: at the same place in each page, few stacks would fit in a cache
     char* top = nullptr;  // where the frames of its threads begin, below the engine's own
     ucontext_t entry;
     const void* polled_at = nullptr;  // the barrier whose phase is not over
@@ -133,6 +133,7 @@ struct alignas(64) Fiber {
     explicit Fiber(size_t number);  // of its worker
     ~Fiber();
     Fiber(const Fiber&) = delete;
+    char* end() const { return stack + stack_bytes - shift; }
     static size_t guard_bytes();  // on both sides of the stack
     bool holds(const void* p) const { return p >= stack && p < stack + stack_bytes; }
     bool around(const void* p) const;

@@ -70,8 +70,10 @@ def stopped_when_full(name, stop, excess):
     finally:
         over.set()
         watcher.join()
-    if full.is_set():
-        raise TooLarge(f"the trace of {name} was ended, because it had nearly all of the memory: trace a smaller case")
+        if full.is_set():
+            raise TooLarge(
+                f"the trace of {name} was ended, because it had nearly all of the memory: trace a smaller case"
+            ) from None
 
 
 def available() -> tuple[int, str]:
