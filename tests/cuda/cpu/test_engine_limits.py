@@ -94,6 +94,27 @@ def test_launches_from_several_threads_of_python_at_once(name):
     assert all((x == 50).all() for x in xs)
 
 
+MANY = r"""
+barriers, wrong = compile_kernel(SOURCE, "barriers"), []
+def launch():
+    y = torch.zeros(8 * 1024, dtype=torch.int32)
+    try:
+        barriers[8, 1024](y, y.numel())
+        assert (y == 1).all()
+    except Exception as error:
+        wrong.append(str(error))
+threads = [threading.Thread(target=launch) for _ in range(40)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+tell("many", wrong=wrong)
+"""
+
+
+def test_many_threads_of_python_with_large_blocks_find_room_for_their_stacks():
+    """All at once, the threads of their blocks would need more stacks than Linux allows a process."""
+    assert cases(MANY)["many"]["wrong"] == []
+
+
 # ---- accidents -------------------------------------------------------------------------------------------------------
 
 ACCIDENTS = r"""

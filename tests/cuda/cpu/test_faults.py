@@ -125,6 +125,44 @@ def test_overruns_of_any_amount_leave_python_whole(kernels):
 # ---- far accesses, and the heap of kernels ---------------------------------------------------------------------------
 
 
+BESIDE_SHARED = r"""
+__global__ void one(float* out, int at) {
+    __shared__ float tile[64];
+    tile[threadIdx.x] = 1;
+    if (threadIdx.x == 3) tile[at] *= 2;
+    __syncthreads();
+    out[threadIdx.x] = tile[threadIdx.x];
+}
+__global__ void two(float* out, int at) {
+    __shared__ float tile[64];
+    extern __shared__ float more[];
+    tile[threadIdx.x] = more[threadIdx.x] = 1;
+    if (threadIdx.x == 3) tile[at] *= 2;
+    __syncthreads();
+    out[threadIdx.x] = tile[threadIdx.x] + more[threadIdx.x];
+}
+"""
+
+
+def test_writes_just_outside_shared_memory_raise():
+    one, two = compile_kernels(BESIDE_SHARED, ["one", "two"])
+    dynamic = 12 * 1024  # where it begins, in floats: more static memory than this no block has
+    for at in (64, 65, 100, 1000, 1023, 1024, 3000, dynamic - 1, dynamic, 20_000):
+        assert f" {4 * (at - 64)} bytes behind the end of tile in shared memory: " in message(
+            one, torch.zeros(32), at
+        ), at
+    for at in (64, 65, 1023, 1024, 3000):
+        told = message(two, torch.zeros(32), at, launch=(2, 32, 200))
+        assert f" {4 * (at - 64)} bytes behind the end of tile in shared memory: " in told, (at, told)
+    for at in (dynamic - 1, dynamic - 2000):
+        told = message(two, torch.zeros(32), at, launch=(2, 32, 200))
+        assert f" {4 * (dynamic - at)} bytes before the start of dynamic shared memory: " in told, (at, told)
+    for at in (50, 51, 1000, 5000):
+        told = message(two, torch.zeros(32), dynamic + at, launch=(2, 32, 200))
+        assert f" {4 * at - 200} bytes behind the 200 bytes of dynamic shared memory" in told, (at, told)
+    assert not message(one, torch.zeros(32), 63) and not message(two, torch.zeros(32), 63, launch=(2, 32, 200))
+
+
 @pytest.mark.parametrize("writes", [0, 1])
 def test_far_accesses_outside_shared_memory_always_raise(kernels, writes):
     for megabytes in (1, 2, 5, 10, 17, 40, 100, 1000, 8000):

@@ -19,6 +19,7 @@ from tests.cuda.cpu.limits import needs_proc, run_python
 from utils import compile_kernel, load_cuda
 from utils.cuda.common.sealed import is_whole
 from utils.cuda.cpu import guard
+from utils.cuda.kernel import compile_kernels
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="torch's tensors are guarded where there is no GPU")
@@ -109,6 +110,39 @@ def test_one_byte_too_many(kernels, n):
     assert f" right behind the end of a tensor of {n} bytes: " in message(kernels["put_byte"], x, n)
     assert f" 1 bytes before the start of a tensor of {n} bytes: " in message(kernels["put_byte"], x, -1)
     assert x.count_nonzero() == 0
+
+
+SIDE = r"""
+template <class T> __device__ void both(T* x, T* y, int n, int how) {
+    if (how == 0) y[n] = 2 * x[n] + 1;  // a NaN stays the same NaN
+    if (how == 1) x[n] *= 2;
+    if (how == 2) y[n] = x[n];
+    if (how == 3) atomicAdd(&x[n], T(1));
+    if (how == 4) x[n] = max(x[n], T(0));
+}
+__global__ void floats(float* x, float* y, int n, int how) { both(x, y, n, how); }
+__global__ void doubles(double* x, double* y, int n, int how) { both(x, y, n, how); }
+__global__ void ints(int* x, int* y, int n, int how) { both(x, y, n, how); }
+__global__ void bytes(unsigned char* x, unsigned char* y, int n) { y[n] = x[n]; }
+"""
+
+
+def test_what_is_computed_from_beside_a_tensor_and_put_there_is_noticed(kernels):
+    types = {"floats": torch.float32, "doubles": torch.float64, "ints": torch.int32}
+    made = compile_kernels(SIDE, [*types, "bytes"])
+    for kernel, dtype in zip(made[:3], types.values(), strict=True):
+        for n in (5, 17, 23) if dtype == torch.float64 else (5, 6, 7, 18):
+            for how in range(
+                5 if dtype.is_floating_point else 4
+            ):  # a mark is a large integer, the maximum of itself and 0
+                x, y = (torch.zeros(n, dtype=dtype) for _ in range(2))
+                for at in (n, -1) if dtype != torch.float64 else (n,):
+                    told = message(kernel, x, y, at, how, launch=(1, 1))
+                    where = r"(right|\d bytes) behind the end" if at == n else r"\d bytes before the start"
+                    assert re.match(f"a thread of {kernel.name} wrote {where} of a tensor", told), (dtype, n, how, at)
+    for n in (5, 6, 9, 17, 3 * 7 * 5):
+        x, y = (torch.zeros(n, dtype=torch.uint8) for _ in range(2))
+        assert message(made[3], x, y, n, launch=(1, 1)).startswith("a thread of bytes wrote right behind the end"), n
 
 
 def test_the_first_thread_that_has_no_element_is_named(kernels):

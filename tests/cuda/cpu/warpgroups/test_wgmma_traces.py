@@ -78,7 +78,7 @@ def test_the_wrong_stage():
         ("a_warp_has_ended", r"thread \(96, 0, 0\) has left the kernel"),
         ("other_descriptor", r"thread \(96, 0, 0\) brings another descriptor of A than thread \(0, 0, 0\)"),
         ("other_scale", r"thread \(96, 0, 0\) brings another scale-d"),
-        ("far_away", r"a descriptor of A that reaches byte \d+ of shared memory, which ends before"),
+        ("far_away", r"a descriptor of A that reaches byte \d+ of shared memory, which the block does not have"),
     ],
 )
 def test_what_a_warpgroup_must_do_together(mistake, says):

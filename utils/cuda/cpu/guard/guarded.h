@@ -4,9 +4,9 @@
 //
 // The memory ends where the guard begins, except for up to 15 bytes that let it begin at a multiple of 16, as malloc
 // does. So a kernel that runs past the end hits the guard, and the fault handler (faults.cpp) names its thread. The
-// bytes in front, and those few, hold marks: a mark that has changed shows a write beside the memory. Read as floating
-// point, marks are NaN, so that a read beside the memory shows in the result. The memory itself begins as NaN too: so
-// does a read of what torch.empty has left unset, and a trace knows that it was.
+// bytes in front, and those few, hold marks: a mark that has changed shows a write beside the memory, and one that is
+// read shows as NaN in the result. The memory itself begins as NaN too: so does a read of what torch.empty has left
+// unset, and a trace knows that it was.
 #pragma once
 
 #include <cstdint>
@@ -21,42 +21,51 @@
 
 namespace cuda_on_cpu {
 
-// The mark, as it begins at a multiple of 16.
-struct Pattern {
-    static constexpr size_t length = 64;
-    static constexpr unsigned char nan_word[4] = {0x5B, 0xA6, 0xF9, 0x7F};  // NaN as float, twice as double; low first
-    unsigned char bytes[length];
-    Pattern() {
-        for (size_t i = 0; i < length; i++) bytes[i] = nan_word[i % 4];
+// What is written in front of some memory and behind it. A thread that computes with a mark and puts the result there
+// changes it: arithmetic makes a signaling NaN quiet. One that copies there what is beside other memory changes it too:
+// each piece has marks of its own. The number of bytes tells which types the memory may hold, and so which NaN it is.
+struct SideMarks {
+    static constexpr size_t front = 64, behind = 16;  // bytes; only what is left of the last 16 is behind the memory
+    unsigned char before[front], after[behind];
+
+    // The marks of piece `number` where it has `bytes` bytes.
+    void make(uint64_t number, size_t bytes) {
+        // Neighbours differ in both, and no byte is 0 or 255, which kernels often write.
+        const uint32_t low = 0x20 + number * 97 % 191, high = number * 29 % 64;
+        const uint32_t half_nan = 0x7C00 | low, float_nan = (0x7F80 | high) << 16 | half_nan;
+        const uint32_t top_of_double = (0x7FF0 | high % 8) << 16 | half_nan, byte = 0x20 | high;
+        const uint32_t word = bytes % 2 ? byte * 0x01010101 : bytes % 4 ? half_nan * 0x00010001 : float_nan;
+        for (size_t i = 0; i < front; i += 4) memcpy(before + i, &word, 4);
+        for (size_t i = 0; i < behind; i += 4) memcpy(after + i, bytes % 8 || i % 8 == 0 ? &word : &top_of_double, 4);
     }
 };
 
 // Pages with guards on both sides. In use they hold a tensor or an allocation; idle, they wait for one.
 struct Guarded {
-    static constexpr size_t alignment = 16, front = Pattern::length;
+    static constexpr size_t alignment = SideMarks::behind, front = SideMarks::front;
 
     char* pages;
     size_t size;            // of the pages in bytes
-    const Pattern& pattern;
     char* begin = nullptr;  // of the memory
     size_t bytes = 0;       // of the memory
+    SideMarks marks{};
     bool freed = false;     // and its pages no longer there
     Guarded *newer = nullptr, *older = nullptr;
 
     size_t rest() const { return size_t(pages + size - begin) - bytes; }  // behind the memory
 
     void mark() {
-        memcpy(begin - front, pattern.bytes, front);
-        memcpy(begin + bytes, pattern.bytes + bytes % alignment, rest());
+        memcpy(begin - front, marks.before, front);
+        memcpy(begin + bytes, marks.after + bytes % alignment, rest());
     }
     // The first byte of the marks that has changed; nullptr if none has.
     const char* changed() const {
         const char *ahead = begin - front, *behind = begin + bytes;
-        const unsigned char* rest_of_pattern = pattern.bytes + bytes % alignment;
-        if (memcmp(ahead, pattern.bytes, front) == 0 && memcmp(behind, rest_of_pattern, rest()) == 0) return nullptr;
+        const unsigned char* after = marks.after + bytes % alignment;
+        if (memcmp(ahead, marks.before, front) == 0 && memcmp(behind, after, rest()) == 0) return nullptr;
         for (size_t i = 0; i < front; i++)
-            if ((unsigned char)ahead[i] != pattern.bytes[i]) return ahead + i;
-        while ((unsigned char)*behind == *rest_of_pattern) behind++, rest_of_pattern++;
+            if ((unsigned char)ahead[i] != marks.before[i]) return ahead + i;
+        while ((unsigned char)*behind == *after) behind++, after++;
         return behind;
     }
 };
@@ -95,6 +104,7 @@ public:
             if (!drop_idle()) return nullptr;
         r->begin = r->pages + size - rounded_up(bytes, Guarded::alignment);
         r->bytes = bytes;
+        r->marks.make(++taken, bytes);
         r->mark();
         used.add(r);
         if (bytes <= most_poisoned_bytes) fill_with_poison(r->begin, bytes);
@@ -156,7 +166,7 @@ private:
     const char* const what;
     const bool reuses;
     const size_t most_pieces;  // Linux allows a process 65,530 maps, and a piece takes two
-    const Pattern pattern;
+    uint64_t taken = 0;        // pieces so far
     const size_t page = page_bytes();
     // More than one page, so that a thread which is a few rows too far hits the guard too. It takes no memory.
     const size_t guard_bytes = rounded_up(64 * 1024, page);
@@ -217,7 +227,7 @@ private:
             space.give_back(all, size + 2 * guard_bytes);
             return nullptr;
         }
-        return by_place[all] = new Guarded{pages, size, pattern};
+        return by_place[all] = new Guarded{pages, size};
     }
 };
 

@@ -261,17 +261,6 @@ std::string damage_message(const char* kernel) {
            ": run it under .trace (load_cuda: with trace=True) to see which thread";
 }
 
-// Where an address around a block's shared memory is, and what to do.
-static std::string beside_shared(const Block& b, const char* address) {
-    const char* begin = reinterpret_cast<char*>(b.arena.get()) + dynamic_offset(*b.worker, b.dynamic_bytes);
-    const std::string bytes = std::to_string(b.dynamic_bytes), ask = ": a trace of this launch shows the line";
-    if (address < begin) return "before the start of shared memory" + ask;
-    if (!b.dynamic_bytes)
-        return "dynamic shared memory, but this launch has none: kernel[blocks, threads, bytes] gives it some";
-    return std::to_string(address - begin - b.dynamic_bytes) + " bytes behind the " + bytes +
-           " bytes of dynamic shared memory that this launch has" + ask;
-}
-
 std::string freed_memory(const void* address) {
     Place p;
     if (!find_tensor(address, p) || !p.freed || !p.inside()) return "";
@@ -310,7 +299,7 @@ std::string what_ended_it(const Worker& w) {
         case host_function: return "calls " + w.fault_text + ", which only the host has";
         case smashed:
             return "writes beyond the end of a local array: a trace of this launch shows the line";
-        case no_room: return "waits for others, and there is no memory left for their stacks";
+        case no_room: return "finds no memory left for the stacks of other threads or for shared memory";
         case wrong_free: return "frees memory that is not from malloc or new, or was freed before";
         case thrown: return "throws an exception, which device code cannot do" + (w.fault_text.empty() ? "" : ": " + w.fault_text);
         case SIGABRT: return "calls abort, which only the host has";
@@ -367,11 +356,12 @@ static const char* cuda_error(int fault) {
     return "an illegal memory access was encountered: ";
 }
 
+static std::string numbers(uint3 at) {
+    return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
+}
+std::string block_name(uint3 block, const char* kernel) { return "block " + numbers(block) + " of " + kernel; }
 std::string thread_name(uint3 thread, uint3 block, const char* kernel) {
-    char name[128];
-    snprintf(name, sizeof name, "thread (%u, %u, %u) of block (%u, %u, %u) of ", thread.x, thread.y, thread.z, block.x,
-             block.y, block.z);
-    return std::string(name) + kernel;
+    return "thread " + numbers(thread) + " of " + block_name(block, kernel);
 }
 
 std::string fault_message(const char* kernel, const Worker& w) {

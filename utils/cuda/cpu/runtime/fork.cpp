@@ -23,6 +23,7 @@ static void unlock_all() {
 static void begin_child() {
     unlock_all();
     forget_launches();
+    forget_workers();
     forget_helpers();
 }
 

@@ -1,6 +1,6 @@
 // Launches: what CUDA would refuse is refused (refusals.cpp), and the blocks of the rest are distributed over the cores.
 // A launch in a source calls `run_grid` (launch.h), which calls `run_block` (fibers.cpp) for each block, or
-// `run_cluster` (clusters.cpp) for those of a cluster.
+// `run_cluster` (clusters.cpp) for those of a cluster. How many workers share them is in workers.cpp.
 #include <cxxabi.h>
 
 #include <algorithm>
@@ -15,47 +15,12 @@
 
 #include "cuda_on_cpu/host.h"
 #include "cuda_on_cpu/kernel.h"
-#include "../guard/space.h"
 #include "clusters.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
 
 static thread_local std::string refusal;
-
-static Mutex workers_mutex;
-static std::vector<std::unique_ptr<Worker>> idle_workers;
-
-static std::unique_ptr<Worker> take_worker() {
-    std::lock_guard lock(workers_mutex);
-    if (idle_workers.empty()) return std::make_unique<Worker>();
-    // Best the one that this thread had: its stacks are in this core's cache.
-    auto had = [](auto& worker) { return pthread_equal(worker->cpu_thread, pthread_self()); };
-    auto found = std::find_if(idle_workers.begin(), idle_workers.end() - 1, had);
-    auto worker = std::move(*found);
-    idle_workers.erase(found);
-    return worker;
-}
-
-static void give_back(std::unique_ptr<Worker> worker) {
-    if (!space_is_plentiful()) return;  // Python itself needs the room that stacks take
-    std::lock_guard lock(workers_mutex);
-    idle_workers.push_back(std::move(worker));
-}
-
-bool drop_idle_workers() {
-    std::vector<std::unique_ptr<Worker>> dropped;
-    std::lock_guard lock(workers_mutex);
-    dropped.swap(idle_workers);
-    return !dropped.empty();
-}
-
-// How many workers a launch gets. Linux allows a process 65,530 maps, and each stack takes two.
-static uint64_t workers_for(uint64_t blocks, uint64_t block_threads) {
-    constexpr uint64_t most_stacks = 16 * 1024;
-    const uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
-    return std::min({cores, blocks, std::max<uint64_t>(1, most_stacks / block_threads)});
-}
 
 std::string demangled(const char* type) {
     char* text = abi::__cxa_demangle(type, nullptr, nullptr, nullptr);
@@ -130,14 +95,21 @@ struct Grid {
     void give_up(const std::exception& error);
     void run_in_turn(Worker& w);
     void run_clusters(Worker& w);
-    void prepare(Worker& w, Block& b) const;
+    void prepare(Worker& w, Block& b) const { prepare_shared(w, b, launch.shared_bytes, run_threads); }
     void set_up_cluster(Worker& w, Cluster& cluster, uint64_t i) const;
     void run_together(Worker& w, uint64_t index, std::barrier<>& meeting);
-    void collect(Worker& w, const Block& b);
+    void collect(Worker& w, Block& b);
 };
 
-// Keeps what the block printed, and the fault that ended it, if one did.
-void Grid::collect(Worker& w, const Block& b) {
+// Keeps what the block printed, and the fault that ended it, if one did; of a cluster, this is its first block.
+void Grid::collect(Worker& w, Block& b) {
+    for (unsigned int rank = 0; rank < cluster_size(b) && !w.fault && !over && !interrupted; rank++) {
+        const std::string damage = shared_damage(cluster_block(b, rank), name);
+        if (damage.empty()) continue;
+        over = true;
+        std::lock_guard lock(output_mutex);
+        fault = damage;
+    }
     if (w.fault || w.wanted_cluster.x) over = true;
     if (w.wanted_cluster.x) {
         std::lock_guard lock(output_mutex);
@@ -154,14 +126,6 @@ void Grid::collect(Worker& w, const Block& b) {
     }
     w.printed.clear();
     if (w.fault && fault.empty()) fault = fault_message(name, w);
-}
-
-void Grid::prepare(Worker& w, Block& b) const {
-    b.arena.make(dynamic_offset(w, launch.shared_bytes) + launch.shared_bytes + (trace ? 2 * traced_gap : 0));
-    b.variables.clear();
-    b.dynamic = {};
-    b.static_bytes = b.static_end = 0;
-    b.dynamic_bytes = launch.shared_bytes;
 }
 
 void Grid::run_in_turn(Worker& w) {
@@ -349,7 +313,8 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     }
     const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
     const uint64_t clusters = blocks / together, threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;
-    const uint64_t workers = tracing ? 1 : workers_for(clusters, threads * together);
+    const Workers taken(tracing ? 1 : clusters, threads * together);
+    const uint64_t workers = taken.count;
     Grid grid{name, launch, run_threads, kernel, blocks, clusters, tracing, workers};
     {
         Handlers handlers;

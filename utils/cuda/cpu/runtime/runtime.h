@@ -46,14 +46,23 @@ public:
     ~Arena() { release(); }
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
-    void make(size_t bytes);  // exactly so many pages as these need
+    // Only the pages with bytes `from` to `to` may be touched, and what `grow` has opened for the same user before.
+    void make(size_t from, size_t to, const void* wanted_by);
+    bool grow(size_t bytes);  // the pages with the first bytes too; false where there is no room
     unsigned char* get() const { return begin; }
-    size_t size() const { return open; }
+    size_t size() const { return open.to; }
+    bool holds(size_t at, size_t bytes) const {
+        return at + bytes <= open.first || (at >= open.from && at + bytes <= open.to);
+    }
     bool around(const void* p) const { return p >= begin - guard && p < begin + room + guard; }
+    struct Open { size_t first = 0, from = 0, to = 0; };  // the first bytes, and others from here to there: whole pages
+    Open is_open() const { return open; }
 
 private:
     unsigned char* begin = nullptr;
-    size_t open = 0, room = 0, guard = 0;  // bytes that may be touched, that there is space for, and on either side
+    Open open;
+    size_t room = 0, guard = 0;  // bytes that there is space for, and on either side
+    const void* user = nullptr;
     void release();
 };
 
@@ -85,6 +94,7 @@ struct Block : Position {
     struct Variable { const SharedVariable* variable; size_t offset; };
     std::vector<Variable> variables;  // the shared memory
     size_t static_bytes = 0, dynamic_bytes = 0, static_end = 0;
+    bool uses_dynamic = false;        // its kernel declares dynamic shared memory
     SharedVariable dynamic{};         // the one dynamic variable, where a trace has met it
     Arena arena;
 
@@ -219,12 +229,27 @@ std::string why_not_together(const Launch& launch);  // its blocks, of a coopera
 
 // ---- launch.cpp
 constexpr size_t most_printed = 16 << 20;  // bytes of a launch's output; CUDA keeps 1 MB of it
-bool drop_idle_workers();  // those kept for a later launch, with their stacks; false if there were none
 std::string demangled(const char* type);
+
+// ---- workers.cpp
+std::unique_ptr<Worker> take_worker();
+void give_back(std::unique_ptr<Worker> worker);
+bool drop_idle_workers();  // those kept for a later launch, with their stacks; false if there were none
+struct Workers {           // that a launch gets, while this lives
+    uint64_t count, stacks;
+    Workers(uint64_t blocks, uint64_t block_threads);
+    ~Workers();
+    Workers(const Workers&) = delete;
+};
+void forget_workers();  // of the process that this one is a fork of
 
 // ---- shared.cpp
 std::string name_in_shared(const Block& b, const void* address);  // 'full[1]', for messages
+std::string beside_shared(const Block& b, const char* address);   // where around it that is, for messages
+void prepare_shared(Worker& w, Block& b, size_t dynamic_bytes, void (*run_threads)(void*));  // for a launch
 void poison_shared(Block& b);  // before its threads begin: what they read before they write it is NaN
+// About a write beside the block's variables, empty if there was none: a trace, which sees each, is not asked.
+std::string shared_damage(const Block& b, const char* kernel);
 
 // ---- fork.cpp
 struct Mutex : std::mutex {  // free in the child of a fork; it lives forever, and no thread holds two at once
@@ -283,6 +308,7 @@ struct AtWork {  // while one of these lives, its worker hears of an interruptio
     explicit AtWork(Worker& w);
     ~AtWork();
 };
+std::string block_name(uint3 block, const char* kernel);  // 'block (0, 0, 0) of ...'
 std::string thread_name(uint3 thread, uint3 block, const char* kernel);  // 'thread (0, 0, 0) of ...'
 std::string what_ended_it(const Worker& w);  // what the thread did, as in "divides a whole number by zero"
 std::string fault_message(const char* kernel, const Worker& w);  // the whole sentence, which begins as CUDA's own does

@@ -66,11 +66,10 @@ static TensorMap map_at(const void* place, const int32_t* at, int rank, const vo
     if (const std::string what = misplaced(map, at, loads); !what.empty()) refuse(what);
     if (!shared) return map;
     if (w.trace) trace_box(*w.trace, b, map, shared, loads, code);
-    const auto* begin = b.arena.get();
-    const auto* front = static_cast<const unsigned char*>(shared);
-    if (front < begin || front > begin + b.arena.size() || map.room() > size_t(begin + b.arena.size() - front))
+    const auto at_shared = static_cast<const unsigned char*>(shared) - b.arena.get();
+    if (at_shared < 0 || !b.arena.holds(at_shared, map.room()))
         refuse("for a box of " + std::to_string(map.room()) + " bytes, which does not fit into the block's shared memory");
-    if ((front - begin) % 128)
+    if (at_shared % 128)
         refuse(std::string(loads ? "to" : "from") + " an address of shared memory that is not a multiple of 128");
     return map;
 }

@@ -45,11 +45,15 @@ static SharedTile tile_in(const Block& b, uint64_t descriptor) {
 
 static void check_tile(const Block& b, const SharedTile& tile, bool by_k, unsigned int lines, const char* which) {
     const std::string calls = std::string("calls ") + instruction + " with a descriptor of " + which;
-    uint32_t end = 0;
-    each_piece(tile, by_k, lines, [&](uint32_t at, unsigned int, unsigned int) { end = std::max(end, at + 16); });
-    if (end > b.arena.size())
-        fail(wrong_product, calls + " that reaches byte " + std::to_string(end - 1) + " of shared memory, which ends before: "
-                                "a trace of this launch shows where");
+    uint32_t last = 0;
+    bool fits = true;
+    each_piece(tile, by_k, lines, [&](uint32_t at, unsigned int, unsigned int) {
+        last = std::max(last, at + 15);
+        fits = fits && b.arena.holds(at, 16);
+    });
+    if (!fits)
+        fail(wrong_product, calls + " that reaches byte " + std::to_string(last) + " of shared memory, which the block does "
+                                "not have: a trace of this launch shows where");
 }
 
 // ---- a product begins -----------------------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ struct BlockOrder {
     std::unordered_map<const void*, Phases> phases;
     std::vector<uint32_t> seen;   // by two threads: what the first knows of the second by phases; empty if there are none
     std::vector<uint32_t> met;    // by thread and lane of its warp: when they last met
-    std::vector<uint32_t> fence;  // by thread: its last fence
+    std::vector<uint32_t> fence;  // by thread: its last fence,
+    std::vector<uint32_t> met_at_fence, seen_at_fence;  // and what it knew then
     Knowledge knows;
     std::vector<Agent> agents;
     std::map<std::pair<const void*, unsigned int>, uint16_t> agent_numbers;  // by what it acts for, and the thread
@@ -117,6 +118,8 @@ public:
         b.begun = b.barrier = ++now;
         b.met.assign(size_t(threads) * 32, 0);
         b.fence.assign(threads, 0);
+        b.met_at_fence.assign(b.met.size(), 0);
+        b.seen_at_fence.clear();
         b.knows.clear();
         b.phases.clear();
         b.seen.clear();
@@ -231,13 +234,26 @@ public:
         auto first = std::upper_bound(own.begin(), own.end(), x.time);
         return first != own.end() && ordered({*first, x.block, x.thread, 0}, me, mine);
     }
-    void fence(BlockOrder& b, unsigned int thread) { b.fence[thread] = ++now; }
+    void fence(BlockOrder& b, unsigned int thread) {
+        b.fence[thread] = ++now;
+        std::copy_n(&b.met[size_t(thread) * 32], 32, &b.met_at_fence[size_t(thread) * 32]);
+        if (b.seen.empty()) return;
+        b.seen_at_fence.resize(b.seen.size());
+        std::copy_n(b.of(thread), b.fence.size(), &b.seen_at_fence[size_t(thread) * b.fence.size()]);
+    }
     void release(BlockOrder& b, uint32_t block, unsigned int thread, uintptr_t address) {
         if (!b.fence[thread]) return;
         Knowledge& all = published[address];
         Known& mine = all[block];
         mine.barrier = std::max(mine.barrier, b.barrier);
         mine.threads[thread] = std::max(mine.threads[thread], b.fence[thread]);
+        const size_t threads = b.fence.size(), first = thread / 32 * 32, end = std::min(first + 32, threads);
+        auto tell = [&](size_t other, uint32_t time) {
+            if (other != thread && time > mine.barrier) mine.threads[other] = std::max(mine.threads[other], time);
+        };
+        for (size_t i = first; i < end; i++) tell(i, of_other(b, i, b.met, b.met_at_fence, thread * 32 + i - first));
+        for (size_t i = 0; i < threads && !b.seen.empty(); i++)
+            tell(i, of_other(b, i, b.seen, b.seen_at_fence, thread * threads + i));
         for (size_t i = 0; i < b.agents.size(); i++)
             if (const uint32_t seen = b.agents[i].seen[thread]) mine.threads[uint16_t(b.fence.size() + i)] = seen;
         merge(all, b.knows);
@@ -277,6 +293,13 @@ private:
         if (!agent && x.time < known->second.barrier) return true;
         auto thread = known->second.threads.find(x.thread);
         return thread != known->second.threads.end() && x.time < thread->second;
+    }
+    // What a thread that sets a flag makes visible of another of its block: all that it knew of it at its last fence, and
+    // what that one made visible by a fence of its own before the two met, at place `at` of `known`.
+    static uint32_t of_other(const BlockOrder& b, size_t other, const std::vector<uint32_t>& known,
+                             const std::vector<uint32_t>& at_fence, size_t at) {
+        const uint32_t own = b.fence[other] < known[at] ? b.fence[other] : 0;
+        return at_fence.empty() ? own : std::max(own, at_fence[at]);
     }
     static void tells_of_peers(Phases& phases, const BlockOrder& b, unsigned int thread) {
         phases.cluster_arrived = std::max(phases.cluster_arrived, b.cluster_phases[thread]);

@@ -1,0 +1,260 @@
+"""Whether what the engine accepts runs on a GPU with equal results:  python -m bench.recorded.equal
+
+Runs every launch of tests/nsight, and one of each snippet of tests/verdicts that nvcc accepts, on this machine's GPU
+and on the engine, and writes equal.json: which results are equal bit for bit, and by how much the others differ. A
+launch whose trace shows a problem is not compared. Needs a GPU, g++, no network, and some minutes.
+
+`--check` needs no GPU: it runs the launches on the engine and compares the sums of their results with the recorded
+ones.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from bench.recorded import verdicts
+from tests.launches import Launch, floats, integers
+from tests.nsight.cases import LAUNCHES
+from tests.verdicts import SNIPPETS
+from utils import compile_kernel
+from utils.cuda.common.tensor_map import TensorMap
+from utils.cuda.kernel import Tracer
+from utils.ground.system import write
+
+__all__ = ["CASES", "close", "read", "results", "sums"]
+
+RECORDED = Path(__file__).with_suffix(".json")
+_N = 4096  # elements of each tensor that a snippet gets: more than any of them reaches
+_TYPES = {
+    "float": torch.float32,
+    "double": torch.float64,
+    "__half": torch.float16,
+    "int": torch.int32,
+    "unsigned int": torch.int32,
+    "long": torch.int64,
+    "long long": torch.int64,
+    "short": torch.int16,
+    "signed char": torch.int8,
+    "unsigned char": torch.uint8,
+}
+
+
+class Case(NamedTuple):
+    """A launch to compare. `args` is None for a snippet: its kernel's parameters say what it gets."""
+
+    key: str  # 'nsight/copy_columns', 'verdicts/overloads/max_float_int'
+    source: str
+    kernel: str
+    launch: tuple  # blocks, threads, bytes of dynamic shared memory
+    args: object
+
+    @property
+    def hash(self) -> str:
+        """8 hexadecimal digits that change when the launch does."""
+        return hashlib.sha256(repr((self.source, self.kernel, self.launch)).encode()).hexdigest()[:8]
+
+
+def _cases():
+    accepted = verdicts.read()
+    for launch in LAUNCHES:
+        yield Case(f"nsight/{launch.name}", launch.source, launch.kernel, _launch(launch), launch.args)
+    for snippet in SNIPPETS:
+        if accepted[snippet.key]["accepted"]:
+            yield Case(f"verdicts/{snippet.key}", snippet.text, "k", (1, 32, 256), None)
+
+
+def _launch(launch: Launch):
+    return launch.grid, launch.block, launch.shared_bytes
+
+
+CASES = list(_cases())
+
+
+def read() -> dict[str, dict]:
+    """What was recorded, by key: 'text', the hash of the launch, and either 'skipped', why it was not compared, or
+    'equal', bit for bit, 'difference', the largest relative to the largest value of its tensor, and 'sums'."""
+    return json.loads(RECORDED.read_text())["launches"]
+
+
+# ---- one launch -----------------------------------------------------------------------------------------------------
+
+
+def _arguments(case, kernel):
+    if case.args:
+        return case.args()
+    made = []
+    for i, parameter in enumerate(kernel.parameters):
+        of = parameter.pointee
+        if of is None and parameter.type in _TYPES:
+            made.append(64)
+        elif of is None:
+            raise TypeError(f"a parameter of type {parameter.type}")
+        elif (dtype := _TYPES.get(of, torch.float32)).is_floating_point:
+            made.append(floats(_N, seed=i, dtype=dtype).abs() + 0.5)
+        else:
+            made.append(integers(_N, below=32, seed=i, dtype=dtype))
+    return made
+
+
+def _moved(args):
+    """The arguments on the GPU; tensors that share memory still do, and begin at the same place in it."""
+    storages = {}
+
+    def moved(tensor):
+        own = tensor.untyped_storage()
+        there = storages.setdefault(own.data_ptr(), own.cuda())
+        return torch.empty(0, dtype=tensor.dtype, device="cuda").set_(
+            there, tensor.storage_offset(), tensor.shape, tensor.stride()
+        )
+
+    def of(arg):
+        if isinstance(arg, TensorMap):
+            return TensorMap(moved(arg.tensor), arg.sizes, arg.strides, arg.box, arg.swizzle)
+        return moved(arg) if torch.is_tensor(arg) else arg
+
+    return [of(arg) for arg in args]
+
+
+def results(case, kernel=None) -> list[torch.Tensor]:
+    """The tensors of a launch after it, on this machine's device; `kernel` if it has been compiled already."""
+    kernel = kernel or compile_kernel(case.source, case.kernel)
+    args = _arguments(case, kernel)
+    if kernel.device == "cuda":
+        args = _moved(args)
+    with contextlib.redirect_stdout(io.StringIO()):
+        kernel[case.launch](*args)
+    if kernel.device == "cuda":
+        torch.cuda.synchronize()
+    return [tensor.cpu() for arg in args if torch.is_tensor(tensor := getattr(arg, "tensor", arg))]
+
+
+def _problem(case):
+    """What the engine's trace reports; None if nothing."""
+    tracer = Tracer(case.source, case.kernel)
+    trace = tracer[case.launch](*_arguments(case, tracer))
+    return None if trace.ok else trace.problems[0].kind
+
+
+def sums(tensors) -> list[list[float]]:
+    """For each tensor a weighted sum of its elements, and that of their magnitudes."""
+    made = []
+    for tensor in tensors:
+        x = tensor.flatten().to(torch.float64).nan_to_num(nan=-3.0, posinf=1e6, neginf=-1e6)
+        weights = torch.arange(x.numel()) % 7 + 1.0
+        made.append([float((x * weights).sum()), float((x * weights).abs().sum())])
+    return made
+
+
+def close(found, recorded) -> bool:
+    """Whether sums are the same but for rounding."""
+    return len(found) == len(recorded) and all(
+        abs(a - b) <= 1e-4 * max(size, 1e-30) for (a, _), (b, size) in zip(found, recorded, strict=True)
+    )
+
+
+# ---- all of them ----------------------------------------------------------------------------------------------------
+
+
+def _on_this_machine(cases, run):
+    """`run(case)` of each, by key; an error is its text."""
+
+    def one(case):
+        try:
+            return run(case)
+        except (RuntimeError, TypeError, ValueError) as error:
+            return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip((case.key for case in cases), pool.map(one, cases), strict=True))
+
+
+def _difference(gpu, engine):
+    """The largest, relative to the largest value; 0.0 if all bits are the same."""
+    if all(torch.equal(a.view(torch.uint8), b.view(torch.uint8)) for a, b in zip(gpu, engine, strict=True)):
+        return 0.0
+    largest = 0.0
+    for a, b in zip(gpu, engine, strict=True):
+        a, b = a.to(torch.float64), b.to(torch.float64)
+        if not torch.equal(a.isnan(), b.isnan()):
+            return float("inf")
+        a, b = a.nan_to_num(), b.nan_to_num()
+        if a.numel():
+            largest = max(largest, float((a - b).abs().max() / a.abs().max().clamp_min(1e-30)))
+    return largest
+
+
+def _record():
+    gpu = _on_this_machine(CASES, lambda case: compile_kernel(case.source, case.kernel) and None)  # build on all cores
+    gpu = {case.key: gpu[case.key] or _on_this_machine([case], results)[case.key] for case in CASES}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "engine.pt"
+        apart = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        subprocess.run([sys.executable, "-m", "bench.recorded.equal", "--engine", str(file)], env=apart, check=True)
+        engine = torch.load(file)
+    made = {}
+    for case in CASES:
+        there, here = gpu[case.key], engine[case.key]
+        entry = made[case.key] = {"text": case.hash}
+        if isinstance(here, str):
+            entry["skipped"] = here
+        elif isinstance(there, str):
+            entry["skipped"] = f"on the GPU: {there}"
+        else:
+            difference = _difference(there, here)
+            entry.update(equal=difference == 0, difference=difference, sums=sums(there))
+    found = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "launches": made}
+    write(RECORDED, json.dumps(found, indent=1) + "\n")
+    print(summary(found))
+
+
+def _engine(file):
+    def run(case):
+        problem = _problem(case)
+        return f"its trace shows: {problem}" if problem else results(case)
+
+    torch.save(_on_this_machine(CASES, run), file)
+
+
+def summary(found) -> str:
+    """How many are equal, and the largest differences."""
+    entries = found["launches"]
+    compared = {key: entry for key, entry in entries.items() if "skipped" not in entry}
+    others = sorted((entry["difference"], key) for key, entry in compared.items() if not entry["equal"])
+    lines = [f"{found['gpu']}: of {len(compared)} launches {len(compared) - len(others)} are equal bit for bit"]
+    lines += [f"  {difference:.1e}  {key}" for difference, key in reversed(others)]
+    lines += [f"  not compared: {key}: {entry['skipped']}" for key, entry in entries.items() if "skipped" in entry]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Record, or check; 1 if a result differs from the recorded one."""
+    parser = argparse.ArgumentParser(prog="python -m bench.recorded.equal", description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only compare the engine's results with what is recorded")
+    parser.add_argument("--engine", metavar="FILE", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.engine:
+        _engine(options.engine)
+    elif options.check:
+        known = read()
+        found = _on_this_machine([case for case in CASES if "skipped" not in known[case.key]], results)
+        wrong = [key for key, tensors in found.items() if not close(sums(tensors), known[key]["sums"])]
+        print("\n".join(wrong) or f"all {len(found)} are as recorded")
+        return 1 if wrong else 0
+    else:
+        _record()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
