@@ -1,6 +1,6 @@
 """Whether what the engine accepts runs on a GPU with equal results:  python -m bench.recorded.equal
 
-Runs every launch of tests/nsight, and one of each snippet of tests/verdicts that nvcc accepts, on this machine's GPU
+Runs every launch of tests/nsight, and two of each snippet of tests/verdicts that nvcc accepts, on this machine's GPU
 and on the engine, and writes equal.json: which results are equal bit for bit, and by how much the others differ. A
 launch whose trace shows a problem is not compared. Needs a GPU, g++, no network, and some minutes.
 
@@ -29,7 +29,6 @@ from tests.nsight.cases import LAUNCHES
 from tests.verdicts import SNIPPETS
 from utils import compile_kernel
 from utils.cuda.common.tensor_map import TensorMap
-from utils.cuda.kernel import Tracer
 from utils.ground.system import write
 
 __all__ = ["CASES", "close", "read", "results", "sums"]
@@ -53,7 +52,7 @@ _TYPES = {
 class Case(NamedTuple):
     """A launch to compare. `args` is None for a snippet: its kernel's parameters say what it gets."""
 
-    key: str  # 'nsight/copy_columns', 'verdicts/overloads/max_float_int'
+    key: str  # 'nsight/copy_columns', 'verdicts/overloads/max_float_int/32', the latter with the number of threads
     source: str
     kernel: str
     launch: tuple  # blocks, threads, bytes of dynamic shared memory
@@ -71,7 +70,8 @@ def _cases():
         yield Case(f"nsight/{launch.name}", launch.source, launch.kernel, _launch(launch), launch.args)
     for snippet in SNIPPETS:
         if accepted[snippet.key]["accepted"]:
-            yield Case(f"verdicts/{snippet.key}", snippet.text, "k", (1, 32, 256), None)
+            for threads in (1, 32):  # in many, all threads write to the same place
+                yield Case(f"verdicts/{snippet.key}/{threads}", snippet.text, "k", (1, threads, 256), None)
 
 
 def _launch(launch: Launch):
@@ -139,10 +139,10 @@ def results(case, kernel=None) -> list[torch.Tensor]:
     return [tensor.cpu() for arg in args if torch.is_tensor(tensor := getattr(arg, "tensor", arg))]
 
 
-def _problem(case):
+def _problem(case, kernel):
     """What the engine's trace reports; None if nothing."""
-    tracer = Tracer(case.source, case.kernel)
-    trace = tracer[case.launch](*_arguments(case, tracer))
+    with contextlib.redirect_stdout(io.StringIO()):
+        trace = kernel.trace[case.launch](*_arguments(case, kernel))
     return None if trace.ok else trace.problems[0].kind
 
 
@@ -220,8 +220,9 @@ def _record():
 
 def _engine(file):
     def run(case):
-        problem = _problem(case)
-        return f"its trace shows: {problem}" if problem else results(case)
+        kernel = compile_kernel(case.source, case.kernel)
+        problem = _problem(case, kernel)
+        return f"its trace shows: {problem}" if problem else results(case, kernel)
 
     torch.save(_on_this_machine(CASES, run), file)
 

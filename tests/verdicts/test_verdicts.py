@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from bench.recorded import verdicts
+from bench.recorded import equal, verdicts
 from tests.verdicts import SNIPPETS
 from utils import CompileError, compile_kernel
 from utils.cuda.common import toolchain
@@ -45,3 +45,12 @@ def test_the_engine_agrees_with_nvcc(said, snippet):
     assert (error is None) == expected["accepted"], error or f"nvcc says: {expected['error']}"
     if error is not None:
         assert error.errors, f"no line of the source is named: {error}"
+
+
+def test_what_is_accepted_computes_what_a_gpu_computed(said, monkeypatch):
+    monkeypatch.setattr("utils.cuda.kernel.device", lambda: torch.device("cpu"))
+    recorded = {key: entry for key, entry in equal.read().items() if entry.get("difference", 1) < 1e-4}
+    cases = [case for case in equal.CASES if case.key.startswith("verdicts/") and case.key in recorded]
+    assert len(cases) > 120
+    wrong = [c.key for c in cases if not equal.close(equal.sums(equal.results(c)), recorded[c.key]["sums"])]
+    assert not wrong
