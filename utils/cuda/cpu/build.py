@@ -249,7 +249,8 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
 
     compiler = _compiler(traced)
     device_flags = _device_flags(compiler, [cuda_src, *own], traced, opt, recorded)
-    parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0"]}
+    device_flags += [flag for flag in extension.NVCC_FLAGS if flag.startswith("-D")]
+    parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0", "-DCUDA_ON_CPU_WITHOUT_DEVICE"]}
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
     flags = [f"-I{INCLUDE}", *places, "-iquote", os.curdir, *extension.torch_flags(name), "-Werror=return-type"]
     link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime(recorded)]
