@@ -338,6 +338,8 @@ def expected_seconds() -> int:
 # ends only the kernel. What a kernel's overrun would destroy is not Python's heap (heap.cpp), and ends only the kernel.
 _REPLACED = ["exit", "_Exit", "quick_exit", "abort", "clock", "__stack_chk_fail"]
 _REPLACED += ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
+# `std::thread`'s constructor calls it: what goes wrong in an extension's thread does not end Python (host_call.cpp).
+_REPLACED += ["_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"]
 _WRAP = [f"-Wl,--wrap={name}" for name in _REPLACED] if sys.platform == "linux" else []
 
 
