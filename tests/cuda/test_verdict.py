@@ -255,6 +255,25 @@ def test_what_is_judged_keeps_kernels_and_lines(text):
     ]
 
 
+@pytest.mark.parametrize(
+    ("header", "halves"),
+    [
+        ("torch/types.h", "halves.h"),
+        ("ATen/cuda/CUDAContext.h", "halves.h"),
+        ("c10/util/Half.h", "<cuda_fp16.h>"),
+        ("c10/util/BFloat16.h", "<cuda_bf16.h>"),
+        ("c10/util/Exception.h", ""),
+        ("c10/cuda/CUDAException.h", ""),
+    ],
+)
+def test_torch_s_headers_bring_the_types_of_16_bits_as_for_nvcc(header, halves):
+    """`g++ -M -D__CUDACC__` of each header names what is expected here."""
+    source = f"#include <{header}>\n__global__ void k(TYPE* x) {{ x[0] = x[1]; }}\n"
+    (included, *kernel) = device_code(source.replace("TYPE", "half")).text.splitlines()
+    assert halves in included and bool(halves) == bool(included) and "half" in kernel[0]
+    assert device_code(source.replace("TYPE", "float")).text.startswith("\n")  # it would only take time
+
+
 def test_kernels_that_use_torch_are_not_judged():
     source = "#include <ATen/ATen.h>\n__global__ void k(at::Half* x) { x[0] = x[1]; }\n"
     with pytest.raises(NotSplit):
@@ -264,7 +283,9 @@ def test_kernels_that_use_torch_are_not_judged():
 
 def test_headers_that_torch_includes_are_there_for_nvcc(new_cache):
     source = "#include <torch/extension.h>\n__global__ void k(float* x) {{ {} }}"
-    for number, (body, rejected) in enumerate([("std::mutex m; m.lock();", True), ("x[0] = FLT_MAX;", False)]):
+    halves = "x[0] = __half2float(__float2half(x[0])) + __bfloat162float(__float2bfloat16(x[0]));"
+    bodies = [("std::mutex m; m.lock();", True), ("x[0] = FLT_MAX;", False), (halves, False)]
+    for number, (body, rejected) in enumerate(bodies):
         place = new_cache / str(number)
         place.mkdir()
         log = verdict.on_extension(source.format(body)).beside(lambda: "", place, print)

@@ -20,6 +20,10 @@ WHOLE = ["-DCUDA_COURSE_WHOLE_TORCH"]
         ("torch::Tensor f(torch::Tensor x) { return torch::nn::functional::relu(x); }", "", [WHOLE]),
         ("using namespace torch;", "cuda_src:1:2: error: 'relu' is not a member of 'torch'", [[], WHOLE]),
         ("using namespace torch;", "cuda_src:1:2: error: 'misspelt' is not a member of 'torch'", [[]]),
+        ("max(a, 1)", "cuda_src:1:2: error: call of overloaded 'max(c10::Half&, int)' is ambiguous", [[]]),
+        ("norm(a)", "cuda_src:1:2: error: no matching function for call to 'norm(c10::Half&)'", [[]]),
+        ("norm(a)", "cuda_src:1:2: error: no matching function for call to 'norm(at::Tensor&)'", [[], WHOLE]),
+        ("TORCH_CHECK_EQ(1, 2);", "cuda_src:1:2: error: 'LoggerVoidify' is not a member of 'c10'", [[], WHOLE]),
     ],
 )
 def test_a_source_is_compiled_with_all_of_torch_at_once_if_it_says_so(monkeypatch, text, log, builds):

@@ -10,6 +10,7 @@ from tests.cuda.common.mistakes import MISTAKES
 from utils.cuda import verdict
 from utils.cuda.common import cxx, extension
 from utils.cuda.common.diagnostics import CompileError, explained
+from utils.cuda.common.hints import hint
 from utils.cuda.cpu import build
 
 
@@ -67,3 +68,9 @@ def test_a_mistake_gets_the_learners_line_and_a_hint(errors, name):
             assert text.splitlines()[-1] == f"Hint: {error.hint}"
         if compiler == "nvcc":
             assert not re.search(r"cuda_on_cpu|cuda_course|/include/", text.split("\nThe whole log")[0]), text
+
+
+def test_a_template_beside_the_call_that_fails_is_no_hint():
+    source = "template <class T> float mm(T a) { return a; }\nfloat f(C a) { return mm(max(a, a)); }\n"
+    assert not hint(source, 2, "no matching function for call to 'max(C&, C&)'")
+    assert "`mm` is a `template <class T>`" in hint(source, 2, "no matching function for call to 'mm(C&)'")

@@ -9,6 +9,7 @@ import torch
 
 from utils import CompileError, load_cuda
 from utils.cuda.cpu import constructors
+from utils.cuda.cpu.trace.problems import KernelProblem
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -16,6 +17,7 @@ SOURCE = r"""
 #include <cassert>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 #include <torch/types.h>
 __global__ void fill(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
 int deeper(int n) {
@@ -23,6 +25,7 @@ int deeper(int n) {
     room[n % 1000] = 1;
     return n < 0 ? 0 : deeper(n + 1) + room[5];
 }
+void in_thread(void (*work)(float*, int64_t), float* p, int64_t i) { std::thread(work, p, i).join(); }
 int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
     float* p = x.data_ptr<float>();
     fill<<<1, 32>>>(p, 4);
@@ -43,6 +46,15 @@ int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
     case 13: cudaMemcpy(reinterpret_cast<void*>(i), &i, 8, cudaMemcpyDefault); break;
     case 15: return INT64_MIN / i;
     case 14: cudaMemset(reinterpret_cast<void*>(i), 0, 8); break;
+    case 16: []() noexcept { throw std::runtime_error("its own"); }(); break;
+    case 17: std::terminate();
+    case 18: { std::thread unjoined([&] { for (volatile int turn = 0; turn < 10'000'000; turn++) i = turn; }); break; }
+    case 19: in_thread([](float*, int64_t i) { *reinterpret_cast<volatile float*>(i) = 1; }, p, i); break;
+    case 20: in_thread([](float*, int64_t i) { throw std::runtime_error("a thread's own"); }, p, i); break;
+    case 21: in_thread([](float*, int64_t i) { abort(); }, p, i); break;
+    case 22: in_thread([](float*, int64_t i) noexcept { if (i == 0) throw 5; }, p, i); break;
+    case 23: in_thread([](float* p, int64_t) { fill<<<1, 32>>>(p, 4); }, p, i); break;
+    case 24: in_thread([](float* p, int64_t) { fill<<<1, 2000>>>(p, 4); deeper(0); }, p, i); break;
     }
     return x.numel();
 }
@@ -55,7 +67,7 @@ WRONG = [
     (2, 0, "host needs more stack than there is"),
     (3, 0, "host calls abort, which would end Python"),
     (4, 0, "host calls exit, which would end Python"),
-    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 21\)"),
+    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 23\)"),
     (6, 0, "host calls a function through a bad pointer"),
     (6, 5, "host calls a function through a bad pointer"),
     (7, 4, "host reads right behind the end of a tensor of 16 bytes"),
@@ -65,6 +77,14 @@ WRONG = [
     (13, 100_000, "host writes memory that is not there .*, in its host code"),
     (14, 100_000, "host writes memory that is not there .*, in its host code"),
     (12, 0, "host has reached what the compiler took for unreachable"),
+    (16, 0, r"host calls std::terminate because of an exception, `its own` \(does it leave a destructor, or another"),
+    (17, 0, r"host calls std::terminate \(does it destroy a std::thread"),
+    (18, 0, r"host calls std::terminate \(does it destroy a std::thread without joining it\?\), in its host code"),
+    (19, 0, r"host writes memory that is not there \(address \S+\), in a std::thread of its host code"),
+    (20, 0, "host throws in a std::thread, where nobody catches it: a thread's own"),
+    (21, 0, "host calls abort, which would end Python, in a std::thread of its host code"),
+    (22, 0, "host calls std::terminate because of an exception, `what is not a std::exception` .*, in a std::thread"),
+    (24, 0, "host needs more stack than there is .*, in a std::thread"),
 ]
 
 
@@ -80,6 +100,18 @@ def test_host_code_that_goes_wrong_is_an_exception(host):
         with pytest.raises(RuntimeError, match=told):
             host(x, kind, i)
         assert host(x, -1, 0) == 4 and x.sum() == 4
+
+
+def test_a_trace_does_not_see_launches_of_the_host_code_s_own_threads(host):
+    x = torch.zeros(4)
+    if not hasattr(host, "__wrapped__"):
+        assert host(x, 23, 0) == 4 and x.sum() == 4
+        return
+    with pytest.raises(
+        KernelProblem, match="a std::thread of the host code launches fill, which the trace does not"
+    ) as raised:
+        host(x, 23, 0)
+    assert [problem.kind for problem in raised.value.problems] == ["untraced_launch"]
 
 
 def test_an_endless_recursion_ends_where_the_stack_has_no_limit(host):

@@ -328,7 +328,8 @@ def vectors(place):
 def template_arguments(place):
     """A function template whose arguments do not follow from the call."""
     for function in cxx.functions(place.source):
-        if function.template and re.search(rf"\b{function.name}\s*(?:<<<|\()", place.code):
+        said = re.search(rf"\b{function.name}\b", place.message)
+        if function.template and said and re.search(rf"\b{function.name}\s*(?:<<<|\()", place.code):
             return f"`{function.name}` is a `{function.template}`: name the arguments, as in `{function.name}<16>`."
     return ""
 

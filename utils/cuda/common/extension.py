@@ -14,6 +14,7 @@ import sysconfig
 import tempfile
 import time
 from importlib import util
+from itertools import pairwise
 from pathlib import Path
 
 from utils.cuda.common import cxx
@@ -130,7 +131,7 @@ def compiled(build, say, texts) -> str:
     if "cuda_course: pybind11 is needed" in log:
         say("a type that only pybind11 brings to Python: once more with it")
         log = build(["-DCUDA_COURSE_PYBIND"])
-    if _needs_all_of_torch(log):
+    if _needs_all_of_torch(log, texts):
         say("the smaller torch headers do not suffice: once more with all of torch")
         log = _with_all_of_torch(build)
     return log
@@ -163,23 +164,34 @@ def _small_words() -> frozenset[str]:
     return frozenset(word for text in texts for word in re.findall(r"\w+", text))
 
 
-def _needs_all_of_torch(log) -> bool:
-    """Whether a compiler lacks a name that only torch's full headers have (a misspelt name is in none of them)."""
+def _needs_all_of_torch(log, texts) -> bool:
+    """Whether a compiler lacks a name that only torch's full headers have (a misspelt name is in none of them).
+
+    `max(a, b)` of two c10::Half is no function of torch's, though torch has one of that name.
+    """
     import torch
 
     missed = set()
     for message in re.findall(r"error: (.*)", log):
         message = message.split("did you mean")[0]
+        called = re.match(r"(?:no matching function for )?call (?:to|of overloaded) ['‘](\w+)\(", message)
+        if called and "Tensor" not in message and not any(_is_member(called[1], text) for text in texts):
+            continue
         if re.search(r"torch|\bat\b|c10|Tensor", message):
             missed |= set(re.findall(r"['‘](?:\w+::)*(\w+)", message)) - {"torch", "at", "c10", "Tensor"}
     if not missed:
         return False
     headers = Path(torch.__file__).parent / "include"
     places = [headers / "ATen/Functions.h", headers / "torch/csrc/autograd/generated/variable_factories.h"]
-    places.append(headers / "ATen/Context.h")
+    places += [headers / "ATen/Context.h", headers / "c10/util/logging_common.h"]  # for TORCH_CHECK_EQ
     places += (headers / "torch/csrc/api/include").rglob("*.h")
     known = {word for path in places for word in re.findall(r"\w+", path.read_text(errors="ignore"))}
     return bool(missed & known)
+
+
+def _is_member(name, text) -> bool:
+    """Whether the source names something in a namespace, or a member of an object, that is called so."""
+    return any(after.text == name and token.text in ("::", ".", "->") for token, after in pairwise(cxx.tokens(text)))
 
 
 def run(commands, say, warnings=None) -> str:

@@ -249,7 +249,8 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
 
     compiler = _compiler(traced)
     device_flags = _device_flags(compiler, [cuda_src, *own], traced, opt, recorded)
-    parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0"]}
+    device_flags += [flag for flag in extension.NVCC_FLAGS if flag.startswith("-D")]
+    parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0", "-DCUDA_ON_CPU_WITHOUT_DEVICE"]}
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
     flags = [f"-I{INCLUDE}", *places, "-iquote", os.curdir, *extension.torch_flags(name), "-Werror=return-type"]
     link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime(recorded)]
@@ -337,6 +338,8 @@ def expected_seconds() -> int:
 # ends only the kernel. What a kernel's overrun would destroy is not Python's heap (heap.cpp), and ends only the kernel.
 _REPLACED = ["exit", "_Exit", "quick_exit", "abort", "clock", "__stack_chk_fail"]
 _REPLACED += ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
+# `std::thread`'s constructor calls it: what goes wrong in an extension's thread does not end Python (host_call.cpp).
+_REPLACED += ["_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"]
 _WRAP = [f"-Wl,--wrap={name}" for name in _REPLACED] if sys.platform == "linux" else []
 
 

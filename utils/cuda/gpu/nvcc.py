@@ -88,7 +88,8 @@ class Builder:
         if parts.host:
             texts = {"cuda_src": parts.host, **texts}
         (folder / "cuda.cu").write_text(f'#line 1 "cuda_src"\n{parts.device}\n')
-        (folder / "main.cpp").write_text(extension.main_source(texts, funcs, ["cuda_course/launch.h"]))
+        own = ["cuda_course/launch.h", *(["cuda_course/halves.h"] if re.search("half|bfloat16", parts.host) else [])]
+        (folder / "main.cpp").write_text(extension.main_source(texts, funcs, own))
         compiler, real = toolchain.host_compiler(self.home), target_of_text(self.architecture, parts.device)
         device = [
             str(self.home / "bin" / "nvcc"),

@@ -7,10 +7,15 @@ cut: then `split` says why, and stock load_inline builds the whole.
 """
 
 import contextlib
+import functools
+import re
+from collections import deque
+from importlib import util
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
-from utils.cuda.common import cxx
+from utils.cuda.common import cxx, extension
 from utils.cuda.common.diagnostics import refused
 from utils.ground.errors import CourseError
 
@@ -77,9 +82,7 @@ def split(source) -> Split:
             raise NotSplit("a type has functions for the GPU alone")
     for name in sorted(gpu_names & {token.text for token in cxx.tokens(_replaced(source, from_host))}):
         raise NotSplit(f"the host uses {name}, which is on the GPU")
-    for line in directives:
-        if cxx.included(line).startswith(cxx.TORCH_HEADERS):
-            from_device.append((line[0].start, line[-1].end, _lines(source[line[0].start : line[-1].end])))
+    from_device += _without_torch(source, directives)
     device = _replaced(source, from_device)
     if instances:
         kept = "\n".join(
@@ -123,9 +126,7 @@ def device_code(source) -> DeviceCode:
             cut |= set(item.names)
             with contextlib.suppress(NotSplit):
                 instances += _instances(item, kernels)
-    for line in directives:
-        if cxx.included(line).startswith(cxx.TORCH_HEADERS):
-            edits.append((line[0].start, line[-1].end, _lines(source[line[0].start : line[-1].end])))
+    edits += _without_torch(source, directives)
     return DeviceCode(_replaced(source, edits), list(dict.fromkeys(instances)), frozenset(cut))
 
 
@@ -136,6 +137,39 @@ def _uses_torch(text):
 def includes_torch(source) -> bool:
     """Whether the source includes one of torch's headers, or Python's."""
     return any(cxx.included(line).startswith(cxx.TORCH_HEADERS) for line in cxx.directives(source))
+
+
+def _without_torch(source, directives):
+    """Edits that leave, of torch's headers, the types of 16 bits that they bring for nvcc, if the source names any."""
+    names_halves = any(re.search("half|bfloat16", token.text) for token in cxx.tokens(source))
+    edits = []
+    for line in directives:
+        if (header := cxx.included(line)).startswith(cxx.TORCH_HEADERS):
+            kept = _HALVES.get(halves_in(header) if names_halves else frozenset(), "")
+            edits.append((line[0].start, line[-1].end, kept + _lines(source[line[0].start : line[-1].end])))
+    return edits
+
+
+_HALVES = {frozenset({name}): f"#include <{name}>" for name in ("cuda_fp16.h", "cuda_bf16.h")}
+_HALVES[frozenset({"cuda_fp16.h", "cuda_bf16.h"})] = f'#include "{extension.HEADERS}/cuda_course/halves.h"'
+_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)', re.MULTILINE)
+
+
+@functools.cache
+def halves_in(header) -> frozenset[str]:
+    """Which of CUDA's two headers for 16-bit types torch's `header` includes for nvcc, itself or through others."""
+    torch = Path(util.find_spec("torch").origin).parent / "include"
+    folders = [torch, torch / "torch/csrc/api/include"]
+    found, seen, ahead = set(), set(), deque([header])
+    while ahead and len(found) < 2:
+        name = ahead.popleft()
+        if name in ("cuda_fp16.h", "cuda_bf16.h"):
+            found.add(name)
+        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if path and path not in seen:
+            seen.add(path)
+            ahead.extendleft(reversed(_INCLUDED.findall(path.read_text(errors="replace"))))  # as a compiler reads them
+    return frozenset(found)
 
 
 def _without_code(item, directives):

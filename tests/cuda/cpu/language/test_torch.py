@@ -19,6 +19,10 @@ std::vector<int64_t> device();
 std::tuple<torch::Tensor, int64_t> first_two(std::vector<torch::Tensor> x);
 std::string about(std::optional<torch::Tensor> x, bool loud, double number, std::string text, std::vector<double> more);
 double timed(torch::Tensor x);
+torch::Tensor clipped(torch::Tensor x);
+torch::Tensor halves(torch::Tensor x);
+torch::Tensor norm(torch::Tensor x);
+torch::Tensor product(torch::Tensor x, torch::Tensor y);
 """
 TORCH_CUDA = (
     r"""
@@ -190,6 +194,60 @@ std::string about(std::optional<torch::Tensor> x, bool loud, double number, std:
     return text + (x ? " with" : " without") + (loud ? "!" : ".") + std::to_string(sum);
 }
 
+// Without cuda_fp16.h: torch's headers include it for nvcc.
+template <typename scalar_t> __global__ void clipped_kernel(const scalar_t* x, scalar_t* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const scalar_t positive = max(x[i], static_cast<scalar_t>(0)), larger = x[i] > positive ? x[i] : positive;
+    out[i] = std::min(larger, static_cast<scalar_t>(2)) + static_cast<scalar_t>(::min(0.0f, x[i]) + fmaxf(x[i], 0.0f));
+}
+torch::Tensor clipped(torch::Tensor x) {
+    auto out = torch::empty_like(x);
+    int n = x.numel();
+    AT_DISPATCH_SWITCH(x.scalar_type(), "clipped", AT_DISPATCH_CASE(at::kHalf, [&] {
+        clipped_kernel<scalar_t><<<(n + 31) / 32, 32>>>(x.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), n);
+    }) AT_DISPATCH_CASE(at::kBFloat16, [&] {
+        clipped_kernel<scalar_t><<<(n + 31) / 32, 32>>>(x.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), n);
+    }));
+    C10_CUDA_CHECK_WARN(cudaGetLastError());
+    return out;
+}
+
+__global__ void halves_kernel(const __half2* x, half2* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = __hadd2(x[i], __float2half2_rn(1.0f));
+}
+__global__ void bfloats_kernel(const __nv_bfloat16* x, __nv_bfloat16* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = __float2bfloat16(__bfloat162float(x[i]) + 1.0f);
+}
+torch::Tensor halves(torch::Tensor x) {
+    auto out = torch::empty_like(x);
+    int n = x.numel();
+    if (x.scalar_type() == at::kHalf) {
+        auto* in = reinterpret_cast<const half2*>(x.data_ptr<at::Half>());
+        halves_kernel<<<1, 32>>>(in, reinterpret_cast<__half2*>(out.data_ptr<at::Half>()), n / 2);
+    } else {
+        bfloats_kernel<<<2, 32>>>(reinterpret_cast<__nv_bfloat16*>(x.data_ptr<at::BFloat16>()),
+                                  reinterpret_cast<__nv_bfloat16*>(out.data_ptr()), n);
+    }
+    return out;
+}
+
+// CUDA has a function of this name.
+torch::Tensor norm(torch::Tensor x) {
+    return x / x.mul(x).sum().sqrt();
+}
+
+torch::Tensor product(torch::Tensor x, torch::Tensor y) {  // columns of cuBLAS are rows of torch
+    auto out = torch::empty({x.size(0), y.size(1)}, x.options());
+    int m = y.size(1), n = x.size(0), k = x.size(1);
+    float one = 1, zero = 0;
+    TORCH_CUDABLAS_CHECK(cublasSgemm(at::cuda::getCurrentCUDABlasHandle(), CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one,
+                                     y.data_ptr<float>(), m, x.data_ptr<float>(), k, &zero, out.data_ptr<float>(), m));
+    return out;
+}
+
 double timed(torch::Tensor x) {
     at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
     begin.record();
@@ -202,7 +260,7 @@ double timed(torch::Tensor x) {
 )
 TORCH_FUNCS = (
     "twice_plus_one cube transposed corner reversed on_the_stream counted sigmoid complains device "
-    "first_two about timed"
+    "first_two about timed clipped halves norm product"
 ).split()
 
 
@@ -253,6 +311,23 @@ def test_mathematics_for_both_precisions(extension, backend):
     for dtype in (torch.float32, torch.float64):
         x = torch.randn(100, dtype=dtype, device=backend)
         torch.testing.assert_close(extension.sigmoid(x), 1 / (1 + torch.exp(-x)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_types_of_16_bits_are_torch_s_and_cuda_s(extension, backend, dtype):
+    x = torch.linspace(-3, 5, 34, device=backend).to(dtype)
+    torch.testing.assert_close(extension.clipped(x), x.clamp(0, 2) + x)
+    torch.testing.assert_close(extension.halves(x), x + 1)
+
+
+def test_a_function_may_have_the_name_of_one_of_cuda_s(extension, backend):
+    x = torch.randn(20, device=backend)
+    torch.testing.assert_close(extension.norm(x), x / x.norm())
+
+
+def test_torch_s_handle_of_cublas(extension, backend):
+    x, y = torch.randn(5, 7, device=backend), torch.randn(7, 3, device=backend)
+    torch.testing.assert_close(extension.product(x, y), x @ y)
 
 
 def test_errors_become_python_s(extension, backend):

@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifndef CUDA_ON_CPU_WITHOUT_DEVICE  // as where a C++ compiler, and not nvcc, reads the real header
 #include "cuda_on_cpu/device_functions.h"
+#endif
 #include "cuda_on_cpu/host.h"
 #include "cuda_on_cpu/launch.h"
 #include "cuda_on_cpu/types.h"

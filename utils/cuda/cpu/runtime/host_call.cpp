@@ -1,27 +1,57 @@
 // A call of an extension's function from Python. A fault in the function's own code ends the call, not Python: a null
-// pointer, a division by zero, an endless recursion, `abort`, a failed assertion, `exit`. The objects on its stack are
-// abandoned, not destroyed, so some memory stays in use.
+// pointer, a division by zero, an endless recursion, `abort`, a failed assertion, `exit`, `std::terminate`. The objects on
+// its stack are abandoned, not destroyed, so some memory stays in use. What goes wrong in a std::thread that the function
+// has begun ends that thread, and becomes the call's error.
 //
 // Python's own handlers get a fault inside another library, since nobody knows what that library was changing.
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <sys/resource.h>
 
+#include <exception>
 #include <string>
 
 #include "cuda_course/guarded_call.h"
+#include "../trace/trace.h"
 #include "runtime.h"
 
 namespace cuda_on_cpu {
 
-// The current call of a CPU thread. Calls may be nested.
+// The std::threads that a call has begun, and that these have begun.
+struct HostThreads {
+    const bool traced;  // the call is
+    std::mutex mutex;
+    std::condition_variable one_ended;
+    int running = 0;
+    bool over = false;     // the call is
+    std::string error;     // of the first that went wrong
+    std::string untraced;  // a kernel that one has launched, although the call is traced
+
+    // Those that run may use what is on the stack that is abandoned. Whether all have ended, within ten seconds.
+    bool wait() {
+        std::unique_lock lock(mutex);
+        return one_ended.wait_for(lock, std::chrono::seconds(10), [&] { return running == 0; });
+    }
+    void end(const std::string& what) {
+        std::lock_guard lock(mutex);
+        running--;
+        if (over && !what.empty()) fprintf(stderr, "%s\n", what.c_str());
+        if (error.empty()) error = what;
+        one_ended.notify_all();
+    }
+};
+
+// The current call of a CPU thread, or the std::thread itself that a call has begun. Calls may be nested.
 struct HostCall {
     const char* function;
     const void* code;  // of the extension
     Position* here;
     HostCall* outer;
+    bool is_thread = false;
+    std::shared_ptr<HostThreads> threads = nullptr;
     bool moves = false;  // memory, for the function: see Moving
-    std::string error;
-    jmp_buf place;
+    std::string error = "";
+    jmp_buf place = {};
 };
 static thread_local HostCall* host_call = nullptr;
 
@@ -50,9 +80,54 @@ bool moves_for_host() { return in_host_call() && host_call->moves; }
 bool is_runtime_code(const void* code) { return library_of(code) == library_of(reinterpret_cast<const void*>(&is_runtime_code)); }
 
 void leave_host_call(const std::string& what) {
-    host_call->error = what.empty() ? what : std::string(host_call->function) + " " + what + ", in its host code";
-    _longjmp(host_call->place, 1);
+    HostCall& call = *host_call;
+    const char* where = call.is_thread ? ", in a std::thread of its host code" : ", in its host code";
+    call.error = what.empty() ? what : std::string(call.function) + " " + what + where;
+    if (!call.is_thread && call.threads) call.threads->wait();
+    _longjmp(call.place, 1);
 }
+
+void note_untraced(const char* kernel) {
+    if (!host_call || !host_call->is_thread || !host_call->threads->traced) return;
+    std::lock_guard lock(host_call->threads->mutex);
+    host_call->threads->untraced = kernel;
+}
+
+// ---- std::terminate -------------------------------------------------------------------------------------------------
+
+static std::string text_of_exception() {
+    try {
+        throw;
+    } catch (const std::exception& error) {
+        const std::string text = error.what();
+        return text.substr(0, text.find('\n'));
+    } catch (...) {
+        return "what is not a std::exception";
+    }
+}
+
+static std::terminate_handler otherwise;
+
+static void on_terminate() {
+    if (in_host_call() && !std::current_exception()) {
+        // If a std::thread was destroyed that nobody has joined, it may still run, on this stack.
+        const bool may_leave = host_call->is_thread || !host_call->threads || host_call->threads->wait();
+        if (may_leave) leave_host_call("calls std::terminate (does it destroy a std::thread without joining it?)");
+    } else if (in_host_call()) {
+        leave_host_call("calls std::terminate because of an exception, `" + text_of_exception() +
+                        "` (does it leave a destructor, or another function that is noexcept?)");
+    }
+    otherwise ? otherwise() : abort();
+}
+
+// What the C++ library knows of the exceptions that a CPU thread handles (Itanium C++ ABI, "Exception Handling", 2.2.2).
+struct Exceptions {
+    void* handled;
+    unsigned int thrown;
+};
+static Exceptions& exceptions() { return *reinterpret_cast<Exceptions*>(abi::__cxa_get_globals()); }
+
+// ---- the call -------------------------------------------------------------------------------------------------------
 
 // Where the main thread's stack has no limit (GNU make lifts it for what it starts), an endless recursion would take all
 // of the machine's memory before it ends. So it has one during a call.
@@ -71,23 +146,106 @@ class StackLimit {
     static void set(const rlimit& limit) { setrlimit(RLIMIT_STACK, &limit); }
 };
 
-const char* called_from_python(const char* function, const void* code, void (*run)(void*), void* data) {
-    static thread_local std::string error;
+// Whether `run(data)` returns; otherwise the call has been left.
+static bool guarded(HostCall& call, void (*run)(void*), void* data) {
+    static const bool installed = (otherwise = std::set_terminate(on_terminate), true);
+    (void)installed;
     static thread_local const std::unique_ptr<char[]> signal_stack(new char[SignalStack::bytes]);
-    HostCall call{function, code, here, host_call, false, "", {}};
     Handlers handlers;
-    StackLimit limit;
     SignalStack stack(signal_stack.get());
     struct Current {
         explicit Current(HostCall& call) { host_call = &call; }
         ~Current() { host_call = host_call->outer; }
     } current(call);
+    const Exceptions before = exceptions();
     if (_setjmp(call.place) == 0) {
         run(data);
-        return nullptr;
+        return true;
     }
-    error = call.error;
-    return error.c_str();
+    exceptions() = before;
+    return false;
 }
+
+const char* called_from_python(const char* function, const void* code, void (*run)(void*), void* data) {
+    static thread_local std::string error;
+    HostCall call{function, code, here, host_call};
+    StackLimit limit;
+    struct Over {
+        const HostCall& call;
+        ~Over() {
+            if (!call.threads) return;
+            std::lock_guard lock(call.threads->mutex);
+            call.threads->over = true;
+            if (tracing && !call.threads->untraced.empty()) trace_untraced(*tracing, call.threads->untraced.c_str());
+        }
+    } over{call};
+    const bool whole = guarded(call, run, data);
+    error = call.error;
+    if (call.threads) {
+        std::lock_guard lock(call.threads->mutex);
+        if (!call.threads->error.empty()) error = call.threads->error;
+    }
+    return whole && error.empty() ? nullptr : error.c_str();
+}
+
+// ---- the function's own threads -------------------------------------------------------------------------------------
+
+#if defined(__linux__) && defined(__GLIBCXX__)
+class GuardedThread : public std::thread::_State {
+    std::thread::_State_ptr inner;
+    const std::string function;
+    const void* const code;
+    const std::shared_ptr<HostThreads> threads;
+
+    void run() {
+        try {
+            inner->_M_run();
+        } catch (const abi::__forced_unwind&) {  // pthread_exit
+            throw;
+        } catch (...) {
+            host_call->error = function + " throws in a std::thread, where nobody catches it: " + text_of_exception();
+        }
+    }
+
+   public:
+    GuardedThread(std::thread::_State_ptr inner, const HostCall& call)
+        : inner(std::move(inner)), function(call.function), code(call.code), threads(call.threads) {
+        std::lock_guard lock(threads->mutex);
+        threads->running++;
+    }
+    void _M_run() override {
+        HostCall call{function.c_str(), code, here, nullptr, true, threads};
+        struct End {
+            HostCall& call;
+            ~End() { call.threads->end(call.error); }
+        } end{call};
+        if (!guarded(call, [](void* self) { static_cast<GuardedThread*>(self)->run(); }, this))
+            inner.release();  // the thread was in the middle of it
+    }
+};
+
+#define CUDA_ON_CPU_START_THREAD _ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE
+#define CUDA_ON_CPU_TEXT_OF(name) #name
+#define CUDA_ON_CPU_TEXT(name) CUDA_ON_CPU_TEXT_OF(name)
+#define CUDA_ON_CPU_WRAP_OF(name) __wrap_##name
+#define CUDA_ON_CPU_WRAP(name) CUDA_ON_CPU_WRAP_OF(name)
+extern "C" void start_thread(std::thread*, std::thread::_State_ptr, void (*)())
+    __asm__(CUDA_ON_CPU_TEXT(CUDA_ON_CPU_START_THREAD));
+
+// The linker puts it in the place of the C++ library's (build.py).
+extern "C" void CUDA_ON_CPU_WRAP(CUDA_ON_CPU_START_THREAD)(std::thread* self, std::thread::_State_ptr state,
+                                                           void (*depend)()) {
+    if (!in_host_call()) return start_thread(self, std::move(state), depend);
+    HostCall& call = *host_call;
+    if (!call.threads) call.threads.reset(new HostThreads{tracing != nullptr});
+    auto threads = call.threads;
+    try {
+        start_thread(self, std::thread::_State_ptr(new GuardedThread(std::move(state), call)), depend);
+    } catch (...) {
+        threads->end("");
+        throw;
+    }
+}
+#endif
 
 }  // namespace cuda_on_cpu

@@ -307,10 +307,9 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         if (tracing) trace_refused(*tracing, name, refusal);
         return;
     }
-    if (launch.cooperative && !(refusal = why_not_together(launch)).empty()) {
-        last_error() = cudaErrorCooperativeLaunchTooLarge;
-        return;
-    }
+    if (launch.cooperative && !(refusal = why_not_together(launch)).empty())
+        return void(last_error() = cudaErrorCooperativeLaunchTooLarge);
+    if (!tracing) note_untraced(name);
     const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
     const uint64_t clusters = blocks / together, threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;
     const Workers taken(tracing ? 1 : clusters, threads * together);

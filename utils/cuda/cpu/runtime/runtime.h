@@ -329,6 +329,7 @@ bool divide_as_gpu(void* context);  // then goes on behind it; false for any oth
 bool in_host_call();                     // this CPU thread runs an extension's function, and no kernel
 bool is_host_code(const void* code);     // the same, and the code is the extension's
 bool is_runtime_code(const void* code);
+void note_untraced(const char* kernel);  // a std::thread of a traced call launches it
 struct Moving {  // while one of these lives, a fault is due to addresses that a host call has given: it ends the call
     Moving();
     ~Moving();

@@ -346,4 +346,11 @@ void trace_refused(Trace& t, const char* kernel, const std::string& why) {
     t.add(std::move(p));
 }
 
+void trace_untraced(Trace& t, const char* kernel) {
+    Problem p;
+    p.kind = "untraced_launch";
+    p.text = std::string("a std::thread of the host code launches ") + kernel + ", which the trace does not see";
+    t.add(std::move(p));
+}
+
 }  // namespace cuda_on_cpu

@@ -312,6 +312,10 @@ def _refused_launch(p):
     return p.text, "A refused kernel does not run at all: check the numbers of blocks, threads and bytes."
 
 
+def _untraced_launch(p):
+    return p.text, "Launch it from the function's own thread, or call the function without a trace."
+
+
 def _ended(p):
     """What ended the launch, whatever its kind."""
     hint = ""
@@ -344,6 +348,7 @@ _SENTENCES = {
     "undefined": _undefined,
     "runaway": _runaway,
     "refused_launch": _refused_launch,
+    "untraced_launch": _untraced_launch,
     "box": about_box,
     "map_fence": about_map,
     "warpgroup": about_warpgroup,

@@ -14,6 +14,7 @@ extern __thread Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; non
 uint64_t trace_pulse(const Trace&);  // changes whenever the kernel has done something
 bool trace_has_code(const Trace&, const void* place);  // of the kernel
 void trace_refused(Trace&, const char* kernel, const std::string& why);
+void trace_untraced(Trace&, const char* kernel);  // another thread of the CPU has launched it
 void trace_launch_begins(Trace&, const char* kernel, const Launch&, void (*code)(void*));
 void trace_launch_ends(Trace&);
 void trace_fault(Trace&, Worker&);  // the block was left because of it

@@ -15,16 +15,36 @@ constexpr bool is_number = std::is_arithmetic_v<T> || (std::is_enum_v<T> && std:
 template <class A, class B>
 using OfNumbers = std::enable_if_t<is_number<A> && is_number<B>>;
 }
+#define CUDA_ON_CPU_SMALLER(T) ((T)b < (T)a || (T)a != (T)a ? (T)b : (T)a)
+#define CUDA_ON_CPU_LARGER(T) ((T)a < (T)b || (T)a != (T)a ? (T)b : (T)a)
 template <class A, class B, class = cuda_on_cpu::OfNumbers<A, B>>
 constexpr auto min(A a, B b) -> decltype(a + b) {
-    using T = decltype(a + b);
-    return T(b) < T(a) || T(a) != T(a) ? T(b) : T(a);
+    return CUDA_ON_CPU_SMALLER(decltype(a + b));
 }
 template <class A, class B, class = cuda_on_cpu::OfNumbers<A, B>>
 constexpr auto max(A a, B b) -> decltype(a + b) {
-    using T = decltype(a + b);
-    return T(a) < T(b) || T(a) != T(a) ? T(b) : T(a);
+    return CUDA_ON_CPU_LARGER(decltype(a + b));
 }
+// CUDA's own overloads, for classes that convert to numbers, such as torch's Half.
+#define CUDA_ON_CPU_OF_NUMBERS(T, A, B)                            \
+    constexpr T min(A a, B b) { return CUDA_ON_CPU_SMALLER(T); }   \
+    constexpr T max(A a, B b) { return CUDA_ON_CPU_LARGER(T); }
+#define CUDA_ON_CPU_OF_INTEGERS(T)                                 \
+    CUDA_ON_CPU_OF_NUMBERS(T, T, T)                                \
+    CUDA_ON_CPU_OF_NUMBERS(unsigned T, T, unsigned T)              \
+    CUDA_ON_CPU_OF_NUMBERS(unsigned T, unsigned T, T)              \
+    CUDA_ON_CPU_OF_NUMBERS(unsigned T, unsigned T, unsigned T)
+CUDA_ON_CPU_OF_INTEGERS(int)
+CUDA_ON_CPU_OF_INTEGERS(long)
+CUDA_ON_CPU_OF_INTEGERS(long long)
+CUDA_ON_CPU_OF_NUMBERS(float, float, float)
+CUDA_ON_CPU_OF_NUMBERS(double, float, double)
+CUDA_ON_CPU_OF_NUMBERS(double, double, float)
+CUDA_ON_CPU_OF_NUMBERS(double, double, double)
+#undef CUDA_ON_CPU_OF_INTEGERS
+#undef CUDA_ON_CPU_OF_NUMBERS
+#undef CUDA_ON_CPU_SMALLER
+#undef CUDA_ON_CPU_LARGER
 constexpr unsigned int umin(unsigned int a, unsigned int b) { return min(a, b); }
 constexpr unsigned int umax(unsigned int a, unsigned int b) { return max(a, b); }
 constexpr long long llmin(long long a, long long b) { return min(a, b); }
