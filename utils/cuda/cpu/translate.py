@@ -198,18 +198,22 @@ def _cast_to_void(tokens, i):
 
 def _launch(source, tokens, i, edits, plain, bounded):
     """Rewrite the launch whose `<<<` is token i; returns the index of the first token of its arguments."""
-    if i and tokens[i - 1].text in plain:
-        raise _error(tokens[i], f"`{tokens[i - 1].text}` is launched like a kernel, but not marked __global__")
     launch = cxx.launch(tokens, i)
     if launch.problem:
         raise TranslationError(launch.problem, line=launch.line)
+    if launch.named and tokens[i - 1].text in plain:
+        raise _error(tokens[i], f"`{tokens[i - 1].text}` is launched like a kernel, but not marked __global__")
     begins, ends = tokens[launch.first].start, tokens[i - 1].end
     config = translate(source[tokens[i].end : tokens[launch.closes].start], host=False)
+    config = f"::cuda_on_cpu::Configuration({config})"
     name = launch.kernel.replace("\\", "\\\\").replace('"', '\\"')
-    call = f"CUDA_ON_CPU_CALL({source[begins:ends]}{lines_of(source[ends : tokens[i].start], tokens[i])})"
-    bounds = launch_bounds.argument(launch.kernel, bounded)
-    call += f", {bounds}" if bounds else ""
-    start = f'::cuda_on_cpu::start_kernel("{name}", ::cuda_on_cpu::Configuration({config}), {call})'
+    kernel, lines = source[begins:ends], lines_of(source[ends : tokens[i].start], tokens[i])
+    if launch.named:
+        bounds = launch_bounds.argument(launch.kernel.strip("(&)"), bounded)
+        call = f"CUDA_ON_CPU_CALL({kernel}{lines})" + (f", {bounds}" if bounds else "")
+        start = f'::cuda_on_cpu::start_kernel("{name}", {config}, {call})'
+    else:
+        start = f'::cuda_on_cpu::ThroughPointer{{"{name}", {config}, {translate(kernel, host=False)}{lines}}}'
     # A name in the kernel's template arguments was already processed as a word; the launch replaces all of it.
     while edits and edits[-1][0] >= begins:
         edits.pop()

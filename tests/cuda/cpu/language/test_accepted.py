@@ -280,6 +280,9 @@ def test_the_standard_is_the_one_that_is_asked_for():
 
 HOST = r"""
 #include <torch/extension.h>
+#include <array>
+#include <map>
+#include <memory>
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
 
@@ -320,6 +323,42 @@ torch::Tensor launches(torch::Tensor x) {
     return x;
 }
 
+// What nvcc takes before `<<<`: any postfix expression. Each adds 10, and the calls of pick are counted.
+__global__ void add_ten(int* x) { atomicAdd(x, 10); }
+template <int n> __global__ void add(int* x) { atomicAdd(x, n); }
+using Adds = void (*)(int*);
+int picks = 0;
+static Adds pick(int n) { picks++; return n ? add_ten : nullptr; }
+struct Chosen {
+    Adds kernel;
+    template <int n> static constexpr Adds fixed = add<n>;
+    Adds get() const { return kernel; }
+    void go(int* x) { kernel<<<1, 1>>>(x); this->kernel<<<1, 1>>>(x); }
+};
+template <class T> void of_template(T chosen, int* x) {
+    chosen.template fixed<10><<<1, 1>>>(x), T::template fixed<10><<<1, 1>>>(x);
+}
+#define LAUNCH(kernel) kernel<<<1, 1>>>(x); (kernel)<<<1, 1>>>(x)
+torch::Tensor pointers(torch::Tensor counts) {
+    int* x = counts.data_ptr<int>();
+    Chosen s{add_ten}, *t = &s;
+    std::map<std::string, Adds> table{{"a", add_ten}};
+    std::tuple<Adds, int> both{add_ten, 1};
+    std::array<Adds, 2> two{add<10>, add_ten};
+    std::unique_ptr<Adds> own(new Adds(add_ten));
+    s.kernel<<<1, 1>>>(x), t->kernel<<<1, 1>>>(x);
+    if (picks == 0) pick(1)<<<2, 64>>>(x); else (t ? add<3> : add<4>)<<<1, 1>>>(x);
+    two.at(0)<<<1, 1>>>(x), table["a"]<<<1, 1>>>(x), std::get<0>(both)<<<1, 1>>>(x), std::get<Adds>(both)<<<1, 1>>>(x);
+    for (int i = 0; i < 2; i++) two[i]<<<1, 1>>>(x);
+    if (x) (t ? add_ten : add<4>)<<<1, 1>>>(x);
+    [] { return add_ten; }()<<<1, 1>>>(x), Chosen{add_ten}.get()<<<1, 1>>>(x), Adds(add_ten)<<<1, 1>>>(x);
+    (*own)<<<1, 1>>>(x), (&add<10>)<<<1, 1>>>(x);
+    LAUNCH(s.kernel); LAUNCH(table["a"]);
+    s.go(x), of_template(s, x);
+    x[1] = picks;
+    return counts;
+}
+
 torch::Tensor untyped(torch::Tensor x) {
     int *p = x.data_ptr<int>(), value = 6;
     const float* none = nullptr;
@@ -346,12 +385,13 @@ torch::Tensor halves(torch::Tensor x) {
 }
 """
 HOST_CPP = "torch::Tensor named(torch::Tensor x);\ntorch::Tensor launches(torch::Tensor x);\n"
+HOST_CPP += "torch::Tensor pointers(torch::Tensor counts);\n"
 HOST_CPP += "torch::Tensor halves(torch::Tensor x);\ntorch::Tensor untyped(torch::Tensor x);\n"
 
 
 @pytest.fixture(scope="module")
 def host():
-    return load_cuda(HOST, HOST_CPP, ["named", "launches", "halves", "untyped"])
+    return load_cuda(HOST, HOST_CPP, ["named", "launches", "pointers", "halves", "untyped"])
 
 
 def test_host_code_may_name_its_variables_like_the_built_in_ones(host):
@@ -364,6 +404,12 @@ def test_host_code_may_name_its_variables_like_the_built_in_ones(host):
 def test_arguments_become_what_the_kernel_takes(host):
     x = host.launches(torch.zeros(12, dtype=torch.int32))
     assert x.tolist() == [8] * 4 + [4] * 4 + [98] * 4
+
+
+def test_a_kernel_is_launched_through_an_expression_that_is_evaluated_once(host):
+    x = torch.zeros(2, dtype=torch.int32)
+    ones = 2 + 4 + 2 + 1 + 3 + 2 + 4 + 2 + 2
+    assert host.pointers(x).tolist() == [10 * (ones + 128), 1]
 
 
 def test_a_kernel_is_launched_by_its_untyped_address(host):
