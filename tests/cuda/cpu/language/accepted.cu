@@ -287,6 +287,12 @@ namespace n49 {
 __global__ void k(long long* x) { long long t = clock64(); x[0] = clock64() - t; clock_t c = clock(); x[1] = c; __nanosleep(10); if (x[0] < 0) __trap(); __builtin_assume(x[0] > 0); x[2] = __builtin_expect(x[0], 1); unsigned s = warpSize; x[3] = s; }
 }
 
+// ++ on a bool, with a warning
+namespace n51 {
+struct F { bool seen; bool many[4]; }; __device__ bool once(bool& flag, volatile bool* p, int n) { bool found = false, all; int ok = 0; all = found++; ++found; ++flag; (*p)++; p[n++]++; ++p[1]; ok++; return all; }
+__global__ void k(F* f, bool* x) { __shared__ bool s; s = false; s++; f->seen++; f[1].many[2]++; bool b = x[0]++; for (int i = 0; i < 4; i++) b |= x[i]; x[3] = b; }
+}
+
 // launches through what gives a kernel's address
 namespace n50 {
 typedef void (*K)(int*); __global__ void ten(int* p) { atomicAdd(p, 10); } __global__ void over(int* p) {} __global__ void over(int* p, int) {} template <class T> __global__ void tk(T* p) {}

@@ -108,6 +108,15 @@ __global__ void raw_memory(float* x) {
     reinterpret_cast<float2*>(raw)[1].x = 6;
     x[0] = reinterpret_cast<float*>(raw + 8)[0] + *(float*)raw;
 }
+__global__ void bools(int* x, bool* flags) {
+    bool b = false, c = true, d = false;
+    int r = b++, i = 0;
+    r += 2 * b + 4 * c++ + 8 * ++b;
+    ++d;
+    x[0] = r + 16 * d + 32 * flags[i]++ + 64 * flags[1]++;
+    i++;
+    x[1] = i;
+}
 __global__ void one_value(float* x) {
     extern __shared__ float value;
     value = 7;
@@ -142,7 +151,7 @@ void launch_macros(int* x) { macros<<<2>>>(x); }
 
 def kernel(name):
     names = ["own_lerp", "no_return", "limits", "narrowing", "shared_everywhere", "qualified"]
-    names += ["cases", "referring", "own_names", "overloads", "raw_memory", "one_value"]
+    names += ["cases", "referring", "own_names", "overloads", "raw_memory", "one_value", "bools"]
     return dict(zip(names, compile_kernels(KERNELS, names), strict=True))[name]
 
 
@@ -226,6 +235,12 @@ def test_dynamic_shared_memory_is_cast_wherever_it_is_declared():
     assert x.item() == 11
     kernel("one_value")[1, 1, 4](x)
     assert x.item() == 7
+
+
+def test_an_incremented_bool_is_true():
+    x, flags = torch.zeros(2, dtype=torch.int32), torch.tensor([False, True])
+    kernel("bools")[1, 1](x, flags)
+    assert x.tolist() == [2 + 4 + 8 + 16 + 64, 1] and flags.tolist() == [True, True]
 
 
 def test_macros_may_have_the_engine_s_names():
