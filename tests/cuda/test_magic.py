@@ -22,7 +22,8 @@ from tests.clock import cpu_seconds
 from utils import CompileError
 from utils.cuda.common import toolchain
 from utils.cuda.kernel import Kernel
-from utils.cuda.magic import Template
+from utils.cuda.magic import Template, _options
+from utils.ground.errors import CourseError
 
 ROOT = Path(utils.__file__).parents[1]
 
@@ -82,6 +83,16 @@ def test_resources_below_a_cell(shell, capsys):
     said = capsys.readouterr().out
     assert re.search(r"scale on \w+: \d+ registers per thread, no shared memory, nothing spilled\n", said)
     assert "count on" in said and "blocks per SM" in said and "filled.of(16, True)" in said
+    assert shell.run_cell(CELL.replace("%%cuda", "%%cuda --resources T4")).success
+    assert re.search(r"scale on T4: \d+ registers per thread", capsys.readouterr().out)
+    error = failing(shell, CELL.replace("%%cuda", "%%cuda --resources=K80"), CourseError)
+    assert "there is no GPU 'K80'" in str(error)
+
+
+def test_the_magic_s_own_options():
+    for chosen in ("-DN=3 --resources sm_75 --verbose", "--resources=sm_75 -DN=3 --verbose"):
+        assert _options(chosen) == (["-DN=3"], {"--resources": "sm_75", "--verbose": None})
+    assert _options("--resources -D N=3") == (["-DN=3"], {"--resources": None})
 
 
 def test_every_kernel_of_the_cell_can_be_launched(shell, backend, capsys):

@@ -94,7 +94,7 @@ class Kernel:
         It works on copies of the tensors, which may be on any device: the tensors themselves do not change, and `.args`
         of what it returns holds the copies after the run. `outputs` is a list of the tensors that the kernel must write
         in full. `order` is the order of blocks and threads: 'forward', 'reversed', or a seed to shuffle them. `gpu` is
-        the GPU whose limits apply, 'T4', 'A100' or 'H200', by default that of CUDA_COURSE_GPU. It stops after
+        the GPU whose limits apply, as 'T4' or 'H100', by default that of CUDA_COURSE_GPU. It stops after
         `max_problems` problems, and gives up on a thread after `max_steps` steps (basic blocks of the compiled code).
         Returns a `utils.cuda.cpu.trace.trace.Trace`.
         """
@@ -125,8 +125,8 @@ class Kernel:
         """What the kernel takes on a GPU, on any machine: registers, shared memory and spills, and how many blocks a
         multiprocessor then holds, which part of its warps they fill (occupancy), and what limits it.
 
-        `gpu` is 'T4', 'A100', 'H200' or an architecture such as 'sm_75'; by default as for `ptx`. `threads` is the size
-        of a block, an int or a tuple, and `shared_bytes` its dynamic shared memory. Returns a
+        `gpu` is 'T4', 'A100', 'H100', 'H200' or an architecture such as 'sm_75'; by default as for `ptx`. `threads` is
+        the size of a block, an int or a tuple, and `shared_bytes` its dynamic shared memory. Returns a
         `utils.cuda.gpu.resources.Resources`; without `threads`, a table of them for the usual sizes of a block.
         """
         __tracebackhide__ = True

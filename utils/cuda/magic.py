@@ -20,7 +20,7 @@ _OPTIONS = {
     "--gpu-architecture=sm_90": r"--gpu-architecture=(sm|compute)_\w+",
     "--std=c++20": r"--std=c\+\+\d+",
     "-lineinfo": r"-lineinfo",
-    "--resources": r"--resources",
+    "--resources or --resources=T4": r"--resources(=\w+)?",
     "--verbose": r"--verbose",
 }
 # What compilers say about a name that is not declared: g++; clang++; NVRTC.
@@ -44,16 +44,17 @@ class CudaMagics(Magics):
         `#ifndef __CUDACC_RTC__`; it is left out.
 
         The line takes NVRTC's options (those for macros and folders apply on the CPU as well), `--resources`, which
-        shows what each kernel takes on a GPU (registers, shared memory, occupancy), and `--verbose`, which prints the
-        commands. `{}` holds Python: `-DTILE={tile}`. `%%cuda` must be the first line of its cell.
+        shows what each kernel takes on a GPU (registers, shared memory, occupancy; `--resources T4` chooses it), and
+        `--verbose`, which prints the commands. `{}` holds Python: `-DTILE={tile}`. `%%cuda` must be the first line of
+        its cell.
         """
         from utils.ground.errors import CourseError
 
         try:
-            options = _options(line)
-            made, left_out = _kernels(f"// %%cuda\n{cell}", options, verbose="--verbose" in line.split())
-            asked = made.values() if "--resources" in line.split() else ()
-            tables = [kernel.resources() for kernel in asked if not isinstance(kernel, Template)]
+            options, asked = _options(line)
+            made, left_out = _kernels(f"// %%cuda\n{cell}", options, verbose="--verbose" in asked)
+            measured = made.values() if "--resources" in asked else ()
+            tables = [kernel.resources(asked["--resources"]) for kernel in measured if not isinstance(kernel, Template)]
         except (CourseError, ValueError, KeyboardInterrupt) as error:
             # Between the learner's cell and the compiler are only IPython's frames and ours: the message is what helps.
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -64,7 +65,7 @@ class CudaMagics(Magics):
         print("kernels:", ", ".join(shown) + (f" (left out by the source: {', '.join(left_out)})" if left_out else ""))
         for table in tables:
             display(table)
-        for template in (kernel for kernel in asked if isinstance(kernel, Template)):
+        for template in (kernel for kernel in measured if isinstance(kernel, Template)):
             print(f"{template!r}, so its resources are those of an instance: `.of(...).resources()`")
 
 
@@ -120,15 +121,26 @@ class Template:
 
 
 def _options(line):
-    """The options of the magic's line that are the compiler's. Raises ValueError for an unknown one."""
+    """The options of the magic's line that are the compiler's, and the values of its own: {'--resources': 'T4'}.
+
+    Raises ValueError for an unknown one.
+    """
+    line_of_words = re.sub(r"(?<!\S)--resources\s+(?=\w)", "--resources=", re.sub(r"(?<!\S)-([DUI])\s+", r"-\1", line))
     try:
-        words = shlex.split(re.sub(r"(?<!\S)-([DUI])\s+", r"-\1", line))
+        words = shlex.split(line_of_words)
     except ValueError as error:
         raise ValueError(f"%%cuda {line}: {error}") from None
     for word in words:
         if not any(re.fullmatch(form, word) for form in _OPTIONS.values()):
             raise ValueError(f"%%cuda has no option {word!r}. It takes: {', '.join(_OPTIONS)}")
-    return [word for word in words if word not in ("--resources", "--verbose")]
+    own = dict(_own(word) for word in words if _own(word))
+    return [word for word in words if not _own(word)], own
+
+
+def _own(word):
+    """An option that no compiler sees, and its value or None; None for any other."""
+    name, _, value = word.partition("=")
+    return (name, value or None) if name in ("--resources", "--verbose") else None
 
 
 def _kernels(source, options, verbose):

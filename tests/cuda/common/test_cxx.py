@@ -355,8 +355,33 @@ def test_macros():
 def test_launches(source, kernel):
     (launch,) = cxx.launches(source)
     tokens = cxx.tokens(source)
-    assert (launch.kernel, launch.problem) == (kernel, "")
+    assert (launch.kernel, launch.named, launch.problem) == (kernel, kernel not in ("table[n]", "(*chosen)"), "")
     assert (tokens[launch.opens].text, tokens[launch.closes].text) == ("<<<", ">>>")
+
+
+# What precedes `<<<`: nvcc takes any postfix expression.
+NAMES = """(k) | (&my::k<4>) | ns::Class::fn | A<int>::f<2> | T::template f<2> | if (x) (k) | else { } (k) | i > (k)
+for (;;) { } (k) | return (k) | case 3: (k) | for (auto k : {a, b}) k | #define GO(k) (k) | #define GO (k)
+#define GO ::k | #define GO(k) k | x, ::k"""
+EXPRESSIONS = """s.kernel | t->kernel | this->kernel | pick(1) | v.at(0) | std::get<0>(tup) | table["a"] | two[0][1]
+(cond ? a : b) | obj.template f<2> | obj.template f<2>() | s.table[1] | vs.at(0).get() | s(3) | s.operator()(3) | K(ten)
+static_cast<K>(ten) | K{ten} | S{ten}.kernel | typename std::decay<K>::type(ten) | decltype(pick(1))(ten) | ((K)ten)
+A<B<int>>::f(3) | std::vector<std::vector<K>>{}[0][1] | (s.*(&S::kernel)) | [] { return ten; }() | fs[0]()
+[](int) -> K { return ten; }(3) | [&](int n) mutable { return n ? a : b; }(4) | (*(K*)&p[0])"""
+BEFORE = ["", "(void)", "return ", "if (a[i]) ", "else ", "{ } ", "x = i < 3, ", "case 3: ", "c ? a() : ", "#endif\n"]
+
+
+@pytest.mark.parametrize("text", [text.strip() for text in NAMES.replace("\n", " | ").split(" | ")])
+def test_a_launch_names_its_kernel(text):
+    (launch,) = cxx.launches(f"{text}<<<1, 2>>>(x)")
+    assert text.endswith(launch.kernel) and launch.named and not launch.problem
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS.replace("\n", " | ").split(" | "))
+def test_an_expression_gives_the_kernel(text):
+    for before in BEFORE:
+        (launch,) = cxx.launches(f"{before}{text}<<<1, 2>>>(x)")
+        assert (launch.kernel, launch.named, launch.problem) == (text, False, ""), before
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from utils.ground.system import cxx_compiler
 def test_gpus_by_name():
     t4 = gpus.named("T4")
     assert (t4.full_name, t4.arch, t4.multiprocessors) == ("Tesla T4", "sm_75", 40)
-    assert [gpus.named(name).multiprocessors for name in ("a100", "H200")] == [108, 132]
+    assert [gpus.named(name).multiprocessors for name in ("a100", "H100", "H200")] == [108, 132, 132]
     assert gpus.named("sm_75").limits == t4.limits and gpus.named("sm_86").limits.threads == 1536
     assert gpus.named("sm_75").multiprocessors == 0  # there is more than one GPU of an architecture
-    with pytest.raises(CourseError, match=r"no GPU 'V100'.*T4, A100, H200 \(sm_75, .*sm_120\)"):
+    with pytest.raises(CourseError, match=r"no GPU 'V100'.*T4, A100, H100, H200 \(sm_75, .*sm_120\)"):
         gpus.named("V100")
 
 
@@ -26,9 +26,9 @@ def test_the_chosen_gpu(monkeypatch):
     monkeypatch.setenv("CUDA_COURSE_GPU", "t4")
     assert gpus.chosen() == gpus.named("T4") and gpus.chosen("A100") == gpus.named("A100")
     monkeypatch.setenv("CUDA_COURSE_GPU", "K80")
-    with pytest.raises(CourseError, match="CUDA_COURSE_GPU is 'K80', which is not one .*: T4, A100, H200$"):
+    with pytest.raises(CourseError, match="CUDA_COURSE_GPU is 'K80', which is not one .*: T4, A100, H100, H200$"):
         gpus.chosen()
-    with pytest.raises(CourseError, match="gpu is 'sm_75', which is not one .*: T4, A100, H200$"):
+    with pytest.raises(CourseError, match="gpu is 'sm_75', which is not one .*: T4, A100, H100, H200$"):
         gpus.chosen("sm_75")
 
 

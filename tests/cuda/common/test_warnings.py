@@ -78,6 +78,11 @@ SUSPICIOUS = {
     "if (i & 1 == 0) x[i] = 1;": "`==` comes before `&` in C++: write `(a & b) == c`",
     "if (i < n); {\n        x[i] = 1;\n    }": "ends it, so it decides nothing",
     "for (int j = 0; j < n; j++); {\n        x[i] = 1;\n    }": "so it repeats nothing",
+    "if (i < n);\n        x[i] = 1;": "the `;` after `if (...)` ends it, so it decides nothing: remove the `;`",
+    "for (int j = 0; j < n; j++);\n        x[i] += 1;": "so it repeats nothing",
+    "for (int j = 0, k = 1; j < n; ++j, k *= 2);": "so it repeats nothing",
+    "for (; h < n; h++);\n        x[i] += h;": "so it repeats nothing",
+    "while (i < n);\n        i++;": "so it repeats nothing",
     "x[i, h] = 1;": "this is `[h]`. Element (r, c)",
     "x[(i, h)] = 1;": "this is `[h]`. Element (r, c)",
     "float v = 1 / 2 * y[i];": "`1 / 2` is 0, a whole number: write `1.0f / 2`",
@@ -88,6 +93,11 @@ TUPLES = {
     "k<<<(1, 1), (16, 16)>>>(x);": "`(1, 1)` is 1 in C++: write `dim3(1, 1)`",
     "k<<<4, (16, 16)>>>(x);": "`(16, 16)` is 16 in C++: write `dim3(16, 16)`",
     "dim3 b = (16, 16); k<<<1, b>>>(x);": "`(16, 16)` is 16 in C++: write `dim3(16, 16)`",
+    "dim3 b((16, 8)); k<<<1, b>>>(x);": "`(16, 8)` is 8 in C++: write `dim3(16, 8)`",
+    "dim3 b{(16, 8)}; k<<<1, b>>>(x);": "`(16, 8)` is 8 in C++: write `dim3(16, 8)`",
+    "const dim3 g(1), b = (16, 8); k<<<g, b>>>(x);": "`(16, 8)` is 8 in C++: write `dim3(16, 8)`",
+    "dim3 g(1), c; c = (8, 4); k<<<g, c>>>(x);": "`(8, 4)` is 4 in C++: write `dim3(8, 4)`",
+    "auto b = dim3((8, 4)); k<<<1, b>>>(x);": "`(8, 4)` is 4 in C++: write `dim3(8, 4)`",
 }
 FINE = """
 if (int j = i * 2) x[j] = 1;
@@ -98,7 +108,16 @@ if ((i & 1) == 0 && (i | 2) != 3 && !(i < n) && not (i == n)) x[i] = 1;
 if (i < n & h == 0) x[i] = 1;
 if (!(h) && h < 3 || i << 2 < n) x[i] = 1;
 if (static_cast<float>(i) < y[0] && sizeof(int) < i) x[i] = 1;
-for (int j = 1; j < n; j *= 2);
+for (; h < n; h *= 2);
+for (int j = 0; j < n; x[j] = 1, j++);
+for (int j = 0; j < n; x[i] += 2, j++);
+for (int j = 0; j < n && next(&x); j++);
+for (float* p = x; *p != 0; p++); x[0] = 1;
+for (int j = 0; !y[0]; j++); x[0] = 1;
+for (volatile int j = 0; j < 1000; j++);
+if (i < n); else x[i] = 1;
+do { i++; } while (i < n);
+do i++; while (i < n);
 while (x[0] != 1);
 if (!same<unsigned int, float>(x, y) && !traits<float, 4>::same) x[i] = 1;
 auto f = [i, n](float a) { return a; };
@@ -106,7 +125,7 @@ float v = 4 / 2, u = 1.0f / 2, t = n * 1 / 2;
 int half = 5 / 2, lane = i ^ 1, other = i ^ 16, mask = i ^ 0x2;
 x[i ^ 2] = y[(i >> 1) ^ 2];
 int parity = i / 4 % 2 ^ 1;
-dim3 b = dim3(16, 16), c(16, 16), d = {16, 16};
+dim3 b = dim3(16, 16), c(16, 16), d = {16, 16}, e((n + 1) / 2, (h)), f((n, 2), 3), g((16)); b = dim3(1, 2); b = (c);
 float w2 = __shfl_xor_sync(~0u, v, 2), m = max(i, (n, h));
 """.strip().splitlines()
 

@@ -23,8 +23,6 @@ from utils.cuda.cpu.translate import TranslationError, translate
         ("k<A<B<int>>><<<dim3(1, (2)), 3>>>(x)", "dim3(1, (2)), 3", "k<A<B<int>>>"),
         ("my::inner::k<<<1, 2>>>(x)", "1, 2", "my::inner::k"),
         ("::k<<<1, 2>>>(x)", "1, 2", "::k"),
-        ("(*chosen)<<<1, 2>>>(x)", "1, 2", "(*chosen)"),
-        ("table[n]<<<1, 2>>>(x)", "1, 2", "table[n]"),
         ("k <<< 1 /* a > b */, 2 >>> (x)", "1 /* a > b */, 2", "k"),
         ("A<int>::k<<<1, 2>>>(x)", "1, 2", "A<int>::k"),
     ],
@@ -34,6 +32,14 @@ def test_launches(launch, config, kernel):
     call = f"::cuda_on_cpu::Configuration({config}), CUDA_ON_CPU_CALL({kernel})"
     start = f'::cuda_on_cpu::start_kernel("{kernel}", {call})(x);'
     assert squeezed == "".join(f"void f() {{ {start} }}".split())
+
+
+@pytest.mark.parametrize("kernel", ["(*chosen)", "table[n]", 'table["a"]', "s.kernel", "pick(\n1)"])
+def test_a_launch_through_a_pointer(kernel):
+    name = kernel.replace('"', '\\"').replace("\n", " ")
+    start = f'::cuda_on_cpu::ThroughPointer{{"{name}", ::cuda_on_cpu::Configuration(1, 2), {kernel}}}(x);'
+    source = f"void kernel() {{}}\nvoid f() {{ {kernel}<<<1, 2>>>(x); }}"
+    assert translate(source) == source.replace(f"{kernel}<<<1, 2>>>(x);", start)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_a_kernel_under_each_profile(monkeypatch):
         with pytest.raises(RuntimeError, match=f"more than the {most} that this kernel may have"):
             kernel[1, 32, most + 4](x)
     monkeypatch.setenv("CUDA_COURSE_GPU", "V100")
-    with pytest.raises(CourseError, match="CUDA_COURSE_GPU is 'V100'.*T4, A100, H200"):
+    with pytest.raises(CourseError, match="CUDA_COURSE_GPU is 'V100'.*T4, A100, H100, H200"):
         compile_kernel(SHARED, "fill")
 
 
@@ -54,7 +54,7 @@ def test_a_trace_for_another_gpu():
         kernel.trace[1, 32, 70000](x, gpu="T4")
     assert kernel.trace[1, 32, 70000](x).ok and gpus.chosen().name == ""
     kernel[1, 32, 70000](x)
-    with pytest.raises(CourseError, match="gpu is 'T5'.*T4, A100, H200"):
+    with pytest.raises(CourseError, match="gpu is 'T5'.*T4, A100, H100, H200"):
         kernel.trace[1, 32, 128](x, gpu="T5")
 
 

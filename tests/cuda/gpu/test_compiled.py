@@ -81,7 +81,7 @@ def test_a_launch_that_the_kernel_does_not_allow(bounded):
     assert (too_many.blocks_per_sm, too_many.occupancy) == (0, 0)
     assert "cannot be launched: too many threads" in repr(too_many)
     assert bounded.resources("H200", threads=128).blocks_per_sm == 16
-    with pytest.raises(CourseError, match=r"no GPU 'K80'.*T4, A100, H200"):
+    with pytest.raises(CourseError, match=r"no GPU 'K80'.*T4, A100, H100, H200"):
         bounded.resources("K80")
 
 

@@ -6,8 +6,8 @@ Each function returns a sentence or two, or "" if it cannot say what to do.
 import re
 from difflib import get_close_matches
 
-from utils.cuda.common import cxx
-from utils.cuda.common.missing import line_of, tokens
+from utils.cuda.common import cxx, missing
+from utils.cuda.common.missing import tokens
 
 __all__ = []  # the functions that word a hint
 
@@ -17,17 +17,8 @@ __all__ = []  # the functions that word a hint
 
 def division(place):
     """`int r = i // w;`: what follows `//` is a comment, so the statement goes on in the next line."""
-    code = cxx.code(place.source)
-    for number in range(place.line, max(0, place.line - 3), -1):
-        ends = len(line_of(code, number).rstrip())
-        comment = re.match(r"\s*//=?(.*)", line_of(place.source, number)[ends:])
-        if not comment or not ends or line_of(code, number).rstrip()[-1] in ";{}":
-            continue
-        inside = comment[1].strip()
-        if re.search(r"[;\]{]$", inside) or inside.count("(") < inside.count(")"):
-            at = "" if number == place.line else f" in line {number}"
-            return f"`//`{at} begins a comment in C++. Whole numbers are divided by `/`."
-    return ""
+    divides = missing.is_floor_division(place.source, place.line)
+    return "`//` begins a comment in C++. Whole numbers are divided by `/`." if divides else ""
 
 
 def statement(place, word, condition):
@@ -37,6 +28,29 @@ def statement(place, word, condition):
     whole = bool(part) and part[0].text == "(" and cxx.matching(part, 0) == len(part) - 1
     condition = condition if whole else f"({condition})"
     return f"In C++, write `{word} {condition} {{` and close the body with `}}`: indentation means nothing."
+
+
+def colon(place):
+    """`if (i < n): x[i] = 1;`, on one line."""
+    part = cxx.tokens(place.code)
+    for k, token in enumerate(part):
+        closes = cxx.matching(part, k + 1) if token.text in _HEADS and cxx.text_at(part, k + 1) == "(" else None
+        if closes and cxx.text_at(part, closes + 1) == ":" and cxx.text_at(part, closes + 2) != ":":
+            head, body = place.text[token.start : part[closes].end], place.text[part[closes + 1].end :].strip()
+            return f"In C++, write `{head} {body or '{'}`, without the `:`."
+    return ""
+
+
+_HEADS = {"if", "while", "for", "switch"}
+
+
+def body(place):
+    """A function without its `{`; "" if the line is a declaration without its `;`, with nothing indented below it."""
+    below = next((token for token in tokens(place.source) if token.line > place.line), None)
+    indented = below and missing.indentation(place.source, below.line) > missing.indentation(place.source, place.line)
+    if not indented and not place.code.rstrip().endswith(":"):
+        return ""
+    return "After the parentheses comes `{`, then the body of the function, then `}`."
 
 
 def for_in_range(place, variable, arguments):
@@ -80,10 +94,15 @@ _CALLED = {
     "range": "a `for` with three parts, `for (int i = 0; i < n; i++)`",
     "pass": "`{}`, empty braces",
     "then": "the statement itself, without it",
+    "inf": "`INFINITY`",
+    "nan": "`NAN`",
+    "raise": "`assert(condition);` to end a launch, `return;` to leave the kernel",
     "lambda": "`auto f = [](float a) { return 2 * a; };`",
     "string": "`const char*`",
     "str": "`const char*`",
     "byte": "`unsigned char`",
+    "sum": "a loop, `for (int i = 0; i < n; i++) total += x[i];`",
+    "divmod": "`a / b` and `a % b`",
     **dict.fromkeys(["float32", "float32_t", "f32"], "`float`"),
     **dict.fromkeys(["float64", "float64_t", "f64"], "`double`"),
     **dict.fromkeys(["int32", "i32"], "`int`"),
@@ -99,6 +118,7 @@ _REMOVED = {
     "deviceOverlap": "asyncEngineCount",
 }
 _HEADERS = {"half": "cuda_fp16.h", "half2": "cuda_fp16.h", "__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
+_HEADERS["assert"] = "cassert"
 _HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
 _CONTAINERS = {"vector", "array", "list", "map", "string"}

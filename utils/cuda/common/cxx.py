@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from utils.cuda.common import lexer
+from utils.cuda.common import launched, lexer
 from utils.cuda.common.lexer import (
     Macro,
     Token,
@@ -54,7 +54,7 @@ __all__ += [
 ]
 
 #: The reader's own text, on which everything built with its help depends.
-FILES = (Path(__file__), Path(lexer.__file__))
+FILES = (Path(__file__), Path(launched.__file__), Path(lexer.__file__))
 
 
 # ---- declarations ---------------------------------------------------------------------------------------------------
@@ -292,8 +292,9 @@ def _parameter_type(parameter):
 class Launch(NamedTuple):
     """A launch `kernel<<<grid, block>>>(...)`, given by token indices."""
 
-    kernel: str  # with namespaces and template arguments, 'my::matmul_tile<16>'
-    first: int  # where the kernel's name begins
+    kernel: str  # with namespaces and template arguments, 'my::matmul_tile<16>'; or an expression, 'table[i]'
+    named: bool  # whether that is a name, and no expression to evaluate
+    first: int  # where it begins
     opens: int  # where `<<<` is
     closes: int  # where `>>>` is
     line: int  # of the problem if there is one, otherwise of `<<<`
@@ -308,7 +309,7 @@ def launches(source) -> list[Launch]:
 
 def launch(part: Sequence[Token], at) -> Launch:
     """The launch whose `<<<` is at index `at`."""
-    first = _kernel_begins(part, at)
+    first = launched.begins(part, at)
     closes = at + 1
     while closes < len(part) and part[closes].text not in (">>>", ";", ")", "]", "}"):
         ends = matching(part, closes) if part[closes].text in ("(", "[", "{") else closes
@@ -320,34 +321,8 @@ def launch(part: Sequence[Token], at) -> Launch:
         problem = "this launch has `<<<` but no `>>>`"
     elif text_at(part, closes + 1) != "(":
         line, problem = part[closes].line, "after `>>>` come the kernel's arguments in parentheses"
-    return Launch("" if problem else written(part[first:at]), first or 0, at, closes, line, problem)
-
-
-def _kernel_begins(part, at):
-    """The index where the name before `<<<` begins; None if there is none."""
-    k = _before_arguments(part, at - 1)
-    while k is not None and text_at(part, k) in (")", "]"):  # (*chosen)<<<...>>>, table[k]<<<...>>>
-        opens = matching(part, k)
-        if opens is None or part[k].text == ")":
-            return opens
-        k = opens - 1
-    if k is None or not text_at(part, k).isidentifier():
-        return None
-    while k >= 1 and part[k - 1].text in ("::", "##"):
-        before = _before_arguments(part, k - 2)
-        named = before is not None and text_at(part, before).isidentifier() and part[before].text != "return"
-        k = before if named else k - 1
-        if not named:
-            break
-    return k
-
-
-def _before_arguments(part, at):
-    """The index of `k` in `k<16>`, whose last token is at `at`; `at` itself if no template arguments end there."""
-    if text_at(part, at) in (">", ">>>"):
-        opens = matching(part, at)
-        return None if opens is None else opens - 1
-    return at
+    kernel = () if problem else part[first:at]
+    return Launch(written(kernel), launched.is_name(kernel), first or 0, at, closes, line, problem)
 
 
 def instance(name) -> tuple[str, str] | None:

@@ -64,9 +64,16 @@ _WARNING = re.compile(
 # The compilers' warnings that nearly always mean a mistake, by NVIDIA's number or by g++'s and clang++'s option.
 _SHOWN = {
     "174",  # expression has no effect
+    "39",  # division by zero
+    "63",  # shift count is too large
+    "69",  # integer conversion resulted in truncation
+    "181",  # argument is incompatible with corresponding format string conversion
     "186",  # pointless comparison of unsigned integer with zero
     "187",  # use of "=" where "==" may have been intended
     "549",  # variable is used before its value is set
+    "940",  # missing return statement at end of non-void function
+    "1422",  # multicharacter character literal
+    "20208",  # 'long double' is treated as 'double' in device code
     "uninitialized",
 }
 # Where the template or macro that contains an error was used. g++ says so before the error, the others after it.

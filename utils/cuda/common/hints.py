@@ -67,6 +67,12 @@ _PYTHON = [
         r"^\s*\}?\s*(?:else\s+)?(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^{;]*?)\s*\{?\s*$",
         advice.statement,
     ),
+    (
+        _EXPECTED,
+        r"^\s*(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^:{;?]+):(?!:)\s*\w",
+        "In C++, write `{word} ({condition})` and the statement, without the `:`.",
+    ),
+    ("expected", "", advice.colon),
     (_ANY, r"^\s*\}?\s*else\s*:", "In C++, write `else {{` and close the body with `}}`."),
     (_ANY, r"\b(?P<word>elif|elseif|elsif)\b", "C++ writes `{word}` as two words: `else if (...) {{`."),
     (
@@ -75,6 +81,7 @@ _PYTHON = [
         "C++ has no `def`: a kernel begins with `__global__ void`, a function that kernels call with `__device__` and "
         "the type that it returns.",
     ),
+    ("recognized token|stray|expected", r"^\s*@\s*\w", "C++ has no decorators: `__global__ void` makes a kernel."),
     (_EXPECTED, r"^\s*(?:from\s+\w+\s+)?import\b", "C++ has no `import`. CUDA's own functions need no header."),
     (
         _ANY,
@@ -82,7 +89,7 @@ _PYTHON = [
         "C++ writes that as `{c} ? {a} : {b}`.",
     ),
     (_EXPECTED, r"\b\w+\s+is\s+(?:not\s+)?\w+", "C++ has no `is`: compare with `==`, a pointer with `nullptr`."),
-    (_EXPECTED, r"\b\w+\s+(?:not\s+)?in\s+\w+", "C++ has no `in`: compare with each element in a loop."),
+    (_EXPECTED, r"\b\w+\s+(?:not\s+)?in\s+[\w(\[{]", "C++ has no `in`: compare with each element in a loop."),
     (_EXPECTED, r"\w\[[^\[\]?:]*:[^\[\]:]*\]", "C++ has no slices: write a loop over the elements."),
     (_ANY, r"=\s*\[[^\]]*\]\s*;", "C++ writes a list of values in braces: `{{1, 2, 3}}`."),
     (_ANY, "", advice.python_text),
@@ -92,6 +99,12 @@ _PYTHON = [
         "A comment begins with `//` in C++. A line that begins with `#` is for the preprocessor.",
     ),
     ("#", r"\S.*#", "A comment begins with `//` in C++, not with `#`."),
+    ("expected", r"\*\*=", "C++ has no `**=`: write `a = a * a` for a square, `a = powf(a, b)` for any other power."),
+    (
+        _EXPECTED,
+        r"^\s*(?P<name>\w+)\s*:\s*(?P<type>int|float|bool)\b",
+        "In C++, the type comes before the name: `{type} {name}`.",
+    ),
     (_DEREFERENCED, r"\*\*", "C++ has no `**`: write `a * a` for a square, `powf(a, b)` for any other power."),
     (_INTEGERS_ONLY, r"\^", "`^` is the bitwise XOR: write `a * a` for a square, `powf(a, b)` for any other power."),
     (_EXPECTED, r"=\s*<|=\s*>|<\s*>(?!>)", "C++ compares with `<`, `<=`, `>`, `>=`, `==` and `!=`."),
@@ -126,6 +139,12 @@ _PYTHON = [
 
 _CUDA = [
     (_ANY, r"__shared__\s+\w+\s*[\[;]", "A variable needs a type: `__shared__ float s[32];`."),
+    (
+        "texture",
+        r"\btexture\s*<",
+        "CUDA 12 removed texture references: a GPU has `cudaTextureObject_t` instead, which the CPU engine lacks. A "
+        "pointer works on both: `x[r * w + c]`.",
+    ),
     (_ANY, r">>>\s*;", "After `>>>` come the kernel's arguments in parentheses."),
     (
         "void",
@@ -202,7 +221,7 @@ _CPP = [
     (
         r'expected a "\{"|expected initializer before|member initializers|expected .*[\'‘]\{[\'’]',
         r"\)\s*:?\s*$",
-        "After the parentheses comes `{{`, then the body of the function, then `}}`.",
+        advice.body,
     ),
     ("member initializers", "", "After a function's parentheses comes `{{`, not `:`."),
     (r"function-definition is not allowed", "", missing.semicolon),

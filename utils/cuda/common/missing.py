@@ -6,7 +6,17 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 from utils.cuda.common.lexer import lines_of
 
-__all__ = ["NO_SEMICOLON", "Place", "brackets", "line_at_fault", "line_of", "semicolon", "tokens", "unclosed_brace"]
+__all__ = [
+    "NO_SEMICOLON",
+    "Place",
+    "brackets",
+    "indentation",
+    "is_floor_division",
+    "line_at_fault",
+    "line_of",
+    "semicolon",
+]
+__all__ += ["tokens", "unclosed_brace"]
 
 
 class Place(NamedTuple):
@@ -36,13 +46,20 @@ def tokens(source) -> list[cxx.Token]:
     return [token for token in cxx.tokens(source) if not token.directive]
 
 
-NO_SEMICOLON = re.compile(r"""expected (?:a )?(?:["'‘],["'’] or )?["'‘];["'’]|expected initializer before""")
+NO_SEMICOLON = re.compile(
+    r"""expected (?:a )?(?:["'‘],["'’] or )?["'‘];["'’]|expected initializer before|attributes are not permitted"""
+)
 _RETURNED = re.compile(r"return value type|return-statement with a value|should not return")
 _HEADS = {"if", "while", "for", "switch", "constexpr"}
 
 
 def line_at_fault(source, line, message) -> int:
-    """The line that lacks a `;`, where compilers report the next line that has code, or the `{` that is not closed."""
+    """The line that lacks a `;` or has Python's `//`, where compilers report the next line that has code, or the `{`
+    that is not closed."""
+    if "expected" in message:
+        above = [token.line for token in tokens(source) if token.line < line]
+        if above and is_floor_division(source, above[-1]):
+            return above[-1]
     if re.search(r'expected a "}"', message):
         return unclosed_brace(source) or line
     if not NO_SEMICOLON.search(message) and not _RETURNED.search(message):
@@ -62,6 +79,17 @@ def line_at_fault(source, line, message) -> int:
         if last.text == "}" and not {"struct", "class", "union", "enum", "="} & {t.text for t in before[:opens][-4:]}:
             return line  # a function's or a block's
     return last.line
+
+
+def is_floor_division(source, number) -> bool:
+    """Whether a line ends in `i // 2];`: what follows `//` is code, and what precedes it is incomplete."""
+    ends = len(line_of(cxx.code(source), number).rstrip())
+    text = line_of(source, number)
+    comment = re.match(r"\s*//=?(.*)", text[ends:])
+    if not comment or not ends or not (text[ends - 1].isalnum() or text[ends - 1] in "_)]"):
+        return False
+    inside = comment[1].strip()
+    return bool(re.search(r"[;\]{]$", inside)) or inside.count("(") < inside.count(")")
 
 
 def semicolon(place):
@@ -105,11 +133,16 @@ def unclosed_brace(source) -> int:
             opened.append(token)
         elif token.text == "}" and opened:
             opener = opened.pop()
-            if not suspect and opener.line < token.line and _indentation(source, token) < _indentation(source, opener):
+            if (
+                not suspect
+                and opener.line < token.line
+                and indentation(source, token.line) < indentation(source, opener.line)
+            ):
                 suspect = opener.line  # this one belongs to a brace further out
     return (suspect or opened[-1].line) if opened else 0
 
 
-def _indentation(source, token) -> int:
-    line = line_of(source, token.line)
+def indentation(source, number) -> int:
+    """How many characters the text of a line is indented by."""
+    line = line_of(source, number)
     return len(line) - len(line.lstrip())

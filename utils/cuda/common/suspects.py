@@ -1,10 +1,12 @@
 """Lines that every compiler accepts and that hardly do what is meant: most are right in Python and wrong in C++."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 from utils.cuda.common import cxx
 from utils.cuda.common.cxx import Token, text_at
+from utils.cuda.common.missing import indentation
 
 __all__ = ["suspects"]
 
@@ -13,7 +15,7 @@ def suspects(source) -> dict[int, str]:
     """For each suspicious line, what it does and what to write instead."""
     part = [token for token in cxx.tokens(source) if not token.directive]
     found = {}
-    for find in _FINDERS:
+    for find in (*_FINDERS, partial(_empty_bodies, source)):
         for token, message in find(part):
             found.setdefault(token.line, message)
     return dict(sorted(found.items()))
@@ -136,14 +138,50 @@ def _masks(part):
                 yield first, f"`{test}` comes before `{sign}` in C++: write `(a {sign} b) {test} c`"
 
 
-def _empty_bodies(part):
-    """`if (i < n); {`"""
+def _empty_bodies(source, part):
+    """`if (i < n);`, and a loop that ends in a `;` before what looks like its body, or that cannot have any effect"""
     for k, token in enumerate(part):
-        if token.text in ("if", "for", "while") and text_at(part, k + 1) == "(":
-            closes = cxx.matching(part, k + 1)
-            if closes and text_at(part, closes + 1) == ";" and text_at(part, closes + 2) == "{":
-                does = "decides nothing" if token.text == "if" else "repeats nothing"
-                yield token, f"the `;` after `{token.text} (...)` ends it, so it {does}: remove the `;`"
+        if token.text not in ("if", "for", "while") or text_at(part, k + 1) != "(":
+            continue
+        closes = cxx.matching(part, k + 1)
+        if not closes or text_at(part, closes + 1) != ";" or _ends_do(part, k):
+            continue
+        after = part[closes + 2] if closes + 2 < len(part) else None
+        if token.text == "if":
+            meant = not after or after.text != "else"
+        else:
+            below = after and (k == 0 or part[k - 1].line < token.line < after.line)
+            indented = below and indentation(source, after.line) > indentation(source, token.line)
+            meant = indented or after and after.text == "{" or _is_without_effect(part[k + 2 : closes])
+        if meant:
+            does = "decides nothing" if token.text == "if" else "repeats nothing"
+            yield token, f"the `;` after `{token.text} (...)` ends it, so it {does}: remove the `;`"
+
+
+def _ends_do(part, at) -> bool:
+    """Whether the `while` at index `at` ends a `do { ... } while (...);`, or may end a `do` without braces."""
+    opens = cxx.matching(part, at - 1) if text_at(part, at - 1) == "}" else None
+    if opens is not None:
+        return text_at(part, opens - 1) == "do"
+    statement = next((k for k in range(at - 2, -1, -1) if part[k].text in (";", "{", "}")), -1)
+    return part[at].text == "while" and text_at(part, statement + 1) == "do"
+
+
+def _is_without_effect(header) -> bool:
+    """Whether the header of a `for` changes only what it declares: `int j = 0; j < n; j++`."""
+    texts = _operators(header)
+    reads = {"(", "[", "!", ".", "->", "*", "&", "="} & set(texts[texts.index(";") :]) if ";" in texts else set()
+    if texts.count(";") != 2 or reads or "volatile" in texts:  # it may wait for another thread
+        return False
+    declared = {header[k - 1].text for k, text in enumerate(texts[: texts.index(";")]) if text == "=" and k > 1}
+    changed = {
+        name
+        for k, text in enumerate(texts)
+        if text in ("++", "--") or text.endswith("=") and text not in (*_COMPARISONS, "=")
+        for name in (text_at(header, k - 1), text_at(header, k + 2) if text in ("++", "--") else "")
+        if name.isidentifier() or name == "]"
+    }
+    return bool(declared) and changed <= declared
 
 
 def _indexes(part):
@@ -162,21 +200,37 @@ def _indexes(part):
 
 
 def _tuples(part):
-    """`<<<(1, 1), (16, 16)>>>` and `dim3 b = (16, 16)`"""
+    """`<<<(1, 1), (16, 16)>>>`, `dim3 b = (16, 16)`, `dim3 b((16, 16))` and `b = (16, 16)`"""
+    sizes = set()  # the names that are declared as dim3
     for k, token in enumerate(part):
+        given = []
         if token.text == "<<<":
             given = cxx.at_commas(part[k + 1 : cxx.launch(part, k).closes])[:2]
-        elif token.text == "dim3" and text_at(part, k + 2) == "=":
-            given = [part[k + 3 :]]
-        else:
-            continue
+        elif token.text == "dim3":
+            ends = k
+            while ends < len(part) and part[ends].text not in (";", ")"):
+                ends = cxx.step_over(part, ends)
+            for declared in cxx.at_commas(part[k + 1 : ends]):
+                sizes |= {declared[0].text} if declared and declared[0].text.isidentifier() else set()
+                given += [_initial(declared)]
+        elif token.text in sizes and text_at(part, k + 1) == "=":
+            ends = cxx.step_over(part, k + 2)
+            given = [part[k + 2 : ends]] if text_at(part, ends) in (";", ",", ")") else []
         for argument in given:
             closes = cxx.matching(argument, 0) if text_at(argument, 0) == "(" else None
-            values = cxx.at_commas(argument[1:closes]) if closes else []
-            whole = closes and text_at(argument, closes + 1) in ("", ";", ",")
-            if len(values) > 1 and whole:
+            values = cxx.at_commas(argument[1:closes]) if closes and closes == len(argument) - 1 else []
+            if len(values) > 1:
                 inside = cxx.written(argument[1:closes])
                 yield argument[0], f"`({inside})` is {cxx.written(values[-1])} in C++: write `dim3({inside})`"
+
+
+def _initial(declared):
+    """What a `dim3` is made of: `(1, 2)` of `b = (1, 2)` and of `b((1, 2))`."""
+    k = int(bool(declared) and declared[0].text.isidentifier())
+    closes = cxx.matching(declared, k) if text_at(declared, k) in ("(", "{") else None
+    if text_at(declared, k) == "=":
+        return declared[k + 1 :]
+    return declared[k + 1 : closes] if closes else ()
 
 
 def _divisions(part):
@@ -250,5 +304,5 @@ def _is_name(part, at):
     return text_at(part, at).isidentifier() and not text_at(part, at).startswith("__")
 
 
-_FINDERS = [_assignments, _chains, _negations, _masks, _empty_bodies, _indexes, _tuples, _divisions, _powers]
+_FINDERS = [_assignments, _chains, _negations, _masks, _indexes, _tuples, _divisions, _powers]
 _FINDERS += [_tensor_maps]

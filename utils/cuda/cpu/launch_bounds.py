@@ -26,7 +26,7 @@ def bounded(kernels) -> set[str]:
 
 
 def argument(name, names) -> str:
-    """What a launch of the kernel `name` passes to launch.h if the kernel is one of `names`; otherwise empty."""
+    """What a launch of the kernel `name` passes to start.h if the kernel is one of `names`; otherwise empty."""
     base = name.partition("<")[0].split("::")[-1].strip()
     return f"CUDA_ON_CPU_BOUNDS({_companion(name)})" if base in names else ""
 

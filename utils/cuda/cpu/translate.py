@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from utils.cuda.common import cxx
 from utils.cuda.common.missing import unclosed_brace
-from utils.cuda.cpu import cases, launch_bounds, own_names, shared_variables
+from utils.cuda.cpu import bools, cases, launch_bounds, own_names, shared_variables
 from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
 from utils.cuda.cpu.plain_macros import edited, lines_of, with_plain_macros
@@ -75,6 +75,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
             _untyped(tokens, i, edits, kernel_names)
             i += 1
     edits += shared_variables.use_in_functions(source, in_functions) + cases.edits(tokens)
+    edits += bools.edits(tokens, declared)
     edits += shared_variables.casts(tokens, dynamic)
     edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
     translated = edited(source, edits)
@@ -198,18 +199,22 @@ def _cast_to_void(tokens, i):
 
 def _launch(source, tokens, i, edits, plain, bounded):
     """Rewrite the launch whose `<<<` is token i; returns the index of the first token of its arguments."""
-    if i and tokens[i - 1].text in plain:
-        raise _error(tokens[i], f"`{tokens[i - 1].text}` is launched like a kernel, but not marked __global__")
     launch = cxx.launch(tokens, i)
     if launch.problem:
         raise TranslationError(launch.problem, line=launch.line)
+    if launch.named and tokens[i - 1].text in plain:
+        raise _error(tokens[i], f"`{tokens[i - 1].text}` is launched like a kernel, but not marked __global__")
     begins, ends = tokens[launch.first].start, tokens[i - 1].end
     config = translate(source[tokens[i].end : tokens[launch.closes].start], host=False)
+    config = f"::cuda_on_cpu::Configuration({config})"
     name = launch.kernel.replace("\\", "\\\\").replace('"', '\\"')
-    call = f"CUDA_ON_CPU_CALL({source[begins:ends]}{lines_of(source[ends : tokens[i].start], tokens[i])})"
-    bounds = launch_bounds.argument(launch.kernel, bounded)
-    call += f", {bounds}" if bounds else ""
-    start = f'::cuda_on_cpu::start_kernel("{name}", ::cuda_on_cpu::Configuration({config}), {call})'
+    kernel, lines = source[begins:ends], lines_of(source[ends : tokens[i].start], tokens[i])
+    if launch.named:
+        bounds = launch_bounds.argument(launch.kernel.strip("(&)"), bounded)
+        call = f"CUDA_ON_CPU_CALL({kernel}{lines})" + (f", {bounds}" if bounds else "")
+        start = f'::cuda_on_cpu::start_kernel("{name}", {config}, {call})'
+    else:
+        start = f'::cuda_on_cpu::ThroughPointer{{"{name}", {config}, {translate(kernel, host=False)}{lines}}}'
     # A name in the kernel's template arguments was already processed as a word; the launch replaces all of it.
     while edits and edits[-1][0] >= begins:
         edits.pop()

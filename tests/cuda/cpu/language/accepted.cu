@@ -286,3 +286,19 @@ __global__ void k(float* x) { __shared__ __align__(16) char raw[256]; float* f =
 namespace n49 {
 __global__ void k(long long* x) { long long t = clock64(); x[0] = clock64() - t; clock_t c = clock(); x[1] = c; __nanosleep(10); if (x[0] < 0) __trap(); __builtin_assume(x[0] > 0); x[2] = __builtin_expect(x[0], 1); unsigned s = warpSize; x[3] = s; }
 }
+
+// ++ on a bool, with a warning
+namespace n51 {
+struct F { bool seen; bool many[4]; }; __device__ bool once(bool& flag, volatile bool* p, int n) { bool found = false, all; int ok = 0; all = found++; ++found; ++flag; (*p)++; p[n++]++; ++p[1]; ok++; return all; }
+__global__ void k(F* f, bool* x) { __shared__ bool s; s = false; s++; f->seen++; f[1].many[2]++; bool b = x[0]++; for (int i = 0; i < 4; i++) b |= x[i]; x[3] = b; }
+}
+
+// launches through what gives a kernel's address
+namespace n50 {
+typedef void (*K)(int*); __global__ void ten(int* p) { atomicAdd(p, 10); } __global__ void over(int* p) {} __global__ void over(int* p, int) {} template <class T> __global__ void tk(T* p) {}
+struct S { K kernel; K operator()(int) const { return kernel; } template <int N> K f() const { return tk<int>; } void go(int* p) const { (*this).kernel<<<1, 2>>>(p); } }; struct W { K k; operator K() const { return k; } };
+template <class T> void gen(T obj, int* p) { obj.template f<2>()<<<1, 1>>>(p); typename std::decay<K>::type(ten)<<<1, 2>>>(p); } template <class F> void call(F&& f, int* p) { f<<<1, 1>>>(p); std::forward<F>(f)<<<1, 1>>>(p); }
+void run(int* p, bool cond) { S s{ten}; K *pk = &s.kernel, **ppk = &pk; volatile K vk = ten; K& rk = s.kernel; void (&fr)(int*) = ten; constexpr auto ck = ten; std::vector<S> vs{s}; gen(s, p); call(ten, p); call(pk[0], p); W{ten}.k<<<1, 1>>>(p); W w{ten}; w<<<1, 1>>>(p);
+  (over)<<<1, 1>>>(p); (&over)<<<1, 1>>>(p, 1); (tk)<<<1, 1>>>(p); (&tk<int>)<<<1, 1>>>(p); (**ppk)<<<1, 2>>>(p); s(3)<<<1, 2>>>(p); s.operator()(3)<<<1, 2>>>(p); (s.*(&S::kernel))<<<1, 2>>>(p); vs[0].f<5>()<<<1, 2>>>(p); vk<<<1, 2>>>(p); rk<<<1, 2>>>(p); fr<<<1, 2>>>(p); ck<<<1, 2>>>(p);
+  [](int) -> K { return ten; }(3)<<<1, 2>>>(p); static_cast<K>(ten)<<<1, 2>>>(p); K{ten}<<<1, 2>>>(p); decltype(s(1))(ten)<<<1, 2>>>(p); cond ? s.kernel<<<1, 2>>>(p) : vs.at(0)(1)<<<1, 2>>>(p); (void)s.kernel<<<1, 2>>>(p); do s.kernel<<<1, 2>>>(p); while (0); for (auto k : {ten, s(2)}) k<<<1, 2>>>(p); { } (cond ? ten : s(1))<<<1, 2>>>(p); }
+}

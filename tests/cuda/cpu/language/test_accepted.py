@@ -108,6 +108,15 @@ __global__ void raw_memory(float* x) {
     reinterpret_cast<float2*>(raw)[1].x = 6;
     x[0] = reinterpret_cast<float*>(raw + 8)[0] + *(float*)raw;
 }
+__global__ void bools(int* x, bool* flags) {
+    bool b = false, c = true, d = false;
+    int r = b++, i = 0;
+    r += 2 * b + 4 * c++ + 8 * ++b;
+    ++d;
+    x[0] = r + 16 * d + 32 * flags[i]++ + 64 * flags[1]++;
+    i++;
+    x[1] = i;
+}
 __global__ void one_value(float* x) {
     extern __shared__ float value;
     value = 7;
@@ -142,7 +151,7 @@ void launch_macros(int* x) { macros<<<2>>>(x); }
 
 def kernel(name):
     names = ["own_lerp", "no_return", "limits", "narrowing", "shared_everywhere", "qualified"]
-    names += ["cases", "referring", "own_names", "overloads", "raw_memory", "one_value"]
+    names += ["cases", "referring", "own_names", "overloads", "raw_memory", "one_value", "bools"]
     return dict(zip(names, compile_kernels(KERNELS, names), strict=True))[name]
 
 
@@ -228,6 +237,12 @@ def test_dynamic_shared_memory_is_cast_wherever_it_is_declared():
     assert x.item() == 7
 
 
+def test_an_incremented_bool_is_true():
+    x, flags = torch.zeros(2, dtype=torch.int32), torch.tensor([False, True])
+    kernel("bools")[1, 1](x, flags)
+    assert x.tolist() == [2 + 4 + 8 + 16 + 64, 1] and flags.tolist() == [True, True]
+
+
 def test_macros_may_have_the_engine_s_names():
     x = torch.zeros(4, dtype=torch.int32)
     (macros,) = compile_kernels(KERNELS, ["macros"], ("-DA=1", "-D", "block=2", "-DNDEBUG"))
@@ -280,6 +295,9 @@ def test_the_standard_is_the_one_that_is_asked_for():
 
 HOST = r"""
 #include <torch/extension.h>
+#include <array>
+#include <map>
+#include <memory>
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
 
@@ -320,6 +338,42 @@ torch::Tensor launches(torch::Tensor x) {
     return x;
 }
 
+// What nvcc takes before `<<<`: any postfix expression. Each adds 10, and the calls of pick are counted.
+__global__ void add_ten(int* x) { atomicAdd(x, 10); }
+template <int n> __global__ void add(int* x) { atomicAdd(x, n); }
+using Adds = void (*)(int*);
+int picks = 0;
+static Adds pick(int n) { picks++; return n ? add_ten : nullptr; }
+struct Chosen {
+    Adds kernel;
+    template <int n> static constexpr Adds fixed = add<n>;
+    Adds get() const { return kernel; }
+    void go(int* x) { kernel<<<1, 1>>>(x); this->kernel<<<1, 1>>>(x); }
+};
+template <class T> void of_template(T chosen, int* x) {
+    chosen.template fixed<10><<<1, 1>>>(x), T::template fixed<10><<<1, 1>>>(x);
+}
+#define LAUNCH(kernel) kernel<<<1, 1>>>(x); (kernel)<<<1, 1>>>(x)
+torch::Tensor pointers(torch::Tensor counts) {
+    int* x = counts.data_ptr<int>();
+    Chosen s{add_ten}, *t = &s;
+    std::map<std::string, Adds> table{{"a", add_ten}};
+    std::tuple<Adds, int> both{add_ten, 1};
+    std::array<Adds, 2> two{add<10>, add_ten};
+    std::unique_ptr<Adds> own(new Adds(add_ten));
+    s.kernel<<<1, 1>>>(x), t->kernel<<<1, 1>>>(x);
+    if (picks == 0) pick(1)<<<2, 64>>>(x); else (t ? add<3> : add<4>)<<<1, 1>>>(x);
+    two.at(0)<<<1, 1>>>(x), table["a"]<<<1, 1>>>(x), std::get<0>(both)<<<1, 1>>>(x), std::get<Adds>(both)<<<1, 1>>>(x);
+    for (int i = 0; i < 2; i++) two[i]<<<1, 1>>>(x);
+    if (x) (t ? add_ten : add<4>)<<<1, 1>>>(x);
+    [] { return add_ten; }()<<<1, 1>>>(x), Chosen{add_ten}.get()<<<1, 1>>>(x), Adds(add_ten)<<<1, 1>>>(x);
+    (*own)<<<1, 1>>>(x), (&add<10>)<<<1, 1>>>(x);
+    LAUNCH(s.kernel); LAUNCH(table["a"]);
+    s.go(x), of_template(s, x);
+    x[1] = picks;
+    return counts;
+}
+
 torch::Tensor untyped(torch::Tensor x) {
     int *p = x.data_ptr<int>(), value = 6;
     const float* none = nullptr;
@@ -346,12 +400,13 @@ torch::Tensor halves(torch::Tensor x) {
 }
 """
 HOST_CPP = "torch::Tensor named(torch::Tensor x);\ntorch::Tensor launches(torch::Tensor x);\n"
+HOST_CPP += "torch::Tensor pointers(torch::Tensor counts);\n"
 HOST_CPP += "torch::Tensor halves(torch::Tensor x);\ntorch::Tensor untyped(torch::Tensor x);\n"
 
 
 @pytest.fixture(scope="module")
 def host():
-    return load_cuda(HOST, HOST_CPP, ["named", "launches", "halves", "untyped"])
+    return load_cuda(HOST, HOST_CPP, ["named", "launches", "pointers", "halves", "untyped"])
 
 
 def test_host_code_may_name_its_variables_like_the_built_in_ones(host):
@@ -364,6 +419,12 @@ def test_host_code_may_name_its_variables_like_the_built_in_ones(host):
 def test_arguments_become_what_the_kernel_takes(host):
     x = host.launches(torch.zeros(12, dtype=torch.int32))
     assert x.tolist() == [8] * 4 + [4] * 4 + [98] * 4
+
+
+def test_a_kernel_is_launched_through_an_expression_that_is_evaluated_once(host):
+    x = torch.zeros(2, dtype=torch.int32)
+    ones = 2 + 4 + 2 + 1 + 3 + 2 + 4 + 2 + 2
+    assert host.pointers(x).tolist() == [10 * (ones + 128), 1]
 
 
 def test_a_kernel_is_launched_by_its_untyped_address(host):

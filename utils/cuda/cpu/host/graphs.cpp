@@ -76,7 +76,7 @@ static cudaError_t error_of(const std::function<void()>& launch) {
     return error;
 }
 
-// Called by every launch while a capture is under way (launch.h): whether it was noted, or refused. `thread` is the
+// Called by every launch while a capture is under way (start.h): whether it was noted, or refused. `thread` is the
 // kernel with its arguments, which is ours if the launch was noted.
 bool captured(const char* name, const Launch& launch, void (*run_threads)(void*), void* (*copy)(const void*),
               void (*destroy)(void*), const void* thread) {

@@ -47,10 +47,10 @@ KernelBounds bounds_of(const void* kernel) {
 }
 
 // A function that the linker does not show to others (a static one) has no name here.
-const char* kernel_name(const void* kernel) {
+const char* kernel_name(const void* kernel, const char* otherwise) {
     static thread_local std::string name;
     Dl_info info;
-    name = "the kernel";
+    name = otherwise;
     if (dladdr(kernel, &info) && info.dli_sname && info.dli_saddr == kernel) {
         name = demangled(info.dli_sname);  // void scale<float>(float*, int): keep what is launched
         size_t angles = 0, end = 0;

@@ -16,5 +16,5 @@
 #include "cuda_on_cpu/device_functions.h"
 #endif
 #include "cuda_on_cpu/host.h"
-#include "cuda_on_cpu/launch.h"
+#include "cuda_on_cpu/start.h"
 #include "cuda_on_cpu/types.h"

@@ -1,7 +1,30 @@
 // CUDA's functions of integers: bits, products, differences ("CUDA Math API", Integer Intrinsics).
 #pragma once
 
+#include <type_traits>
+
 #include "types.h"
+
+namespace cuda_on_cpu {
+// `++x` and `x++` where x may be a bool (bools.py): that becomes true.
+template <class T>
+__forceinline__ decltype(auto) increment(T& x) {
+    if constexpr (std::is_same_v<std::remove_cv_t<T>, bool>)
+        return x = true;
+    else
+        return ++x;
+}
+template <class T>
+__forceinline__ auto increment_after(T& x) {
+    if constexpr (std::is_same_v<std::remove_cv_t<T>, bool>) {
+        bool before = x;
+        x = true;
+        return before;
+    } else {
+        return x++;
+    }
+}
+}  // namespace cuda_on_cpu
 
 __forceinline__ int __popc(unsigned int x) { return __builtin_popcount(x); }
 __forceinline__ int __popcll(unsigned long long x) { return __builtin_popcountll(x); }

@@ -4,7 +4,7 @@
 
 #include <typeinfo>
 
-#include "launch.h"
+#include "start.h"
 
 namespace cuda_on_cpu {
 

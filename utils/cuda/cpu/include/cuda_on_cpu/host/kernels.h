@@ -5,20 +5,18 @@
 #include <utility>
 
 #include "../errors.h"
-#include "../launch.h"
+#include "../start.h"
 
 namespace cuda_on_cpu {
 
 // Bytes of dynamic shared memory with which a kernel may be launched: 48 KB, unless cudaFuncSetAttribute said more.
 // `kernel` is the address of the function; of nullptr, where it is not known, the most that any kernel was allowed.
 size_t dynamic_shared_limit(const void* kernel);
-const char* kernel_name(const void* kernel);  // valid until this CPU thread asks again
 bool large_clusters(const void* kernel);      // whether cudaFuncSetAttribute allows it clusters of more than 8 blocks
 
 // A kernel's address alone does not lead to its bounds. So where a source names a kernel that has some, as an argument of
 // a function of the host, it is translated to bounded(name, CUDA_ON_CPU_BOUNDS(...)), which remembers them.
 void remember(const void* kernel, const KernelBounds& bounds);
-KernelBounds bounds_of(const void* kernel);
 template <class Bounds, class... A>
 auto bounded(void (*kernel)(A...), Bounds) {
     remember((const void*)kernel, std::invoke_result_t<Bounds, A...>::value());
@@ -109,9 +107,7 @@ template <class... A, size_t... I>
 cudaError_t launch(void (*kernel)(A...), Launch how, void** args, std::index_sequence<I...>) {
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     cudaError_t before = std::exchange(last_error(), cudaSuccess);
-    how.kernel = (const void*)kernel;
-    bounds_of(how.kernel).limit(how);
-    start_kernel(kernel_name(how.kernel), how, CUDA_ON_CPU_CALL(kernel))(*static_cast<std::remove_reference_t<A>*>(args[I])...);
+    ThroughPointer<A...>{kernel_name((const void*)kernel), how, kernel}(*static_cast<std::remove_reference_t<A>*>(args[I])...);
     cudaError_t error = last_error();
     if (!error) last_error() = before;
     return error;

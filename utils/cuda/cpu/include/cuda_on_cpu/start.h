@@ -1,0 +1,129 @@
+// How a launch in the source starts a grid (run_grid in launch.h).
+#pragma once
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "launch.h"
+
+namespace cuda_on_cpu {
+
+// kernel<<<grid, block>>>(args) is translated to
+// ::cuda_on_cpu::start_kernel("kernel", ::cuda_on_cpu::Configuration(grid, block), CUDA_ON_CPU_CALL(kernel))(args)
+// so that the compiler picks the overload or the template instance, and converts the arguments, as for any call. The
+// second function of CUDA_ON_CPU_CALL gives the kernel's address, where it has one without its arguments. If the kernel
+// has __launch_bounds__ or __cluster_dims__, CUDA_ON_CPU_BOUNDS of its companion follows (launch_bounds.py).
+// Where an expression gives the kernel's address, as in table[i]<<<grid, block>>>(args), it becomes
+// ::cuda_on_cpu::ThroughPointer{"table[i]", ::cuda_on_cpu::Configuration(grid, block), table[i]}(args)
+#define CUDA_ON_CPU_CALL(...)                                  \
+    [&](auto... cuda_on_cpu_a) { __VA_ARGS__(cuda_on_cpu_a...); }, \
+        [&](auto cuda_on_cpu_a) -> decltype(cuda_on_cpu_a(__VA_ARGS__)) { return cuda_on_cpu_a(__VA_ARGS__); }
+#define CUDA_ON_CPU_BOUNDS(...) \
+    [](auto... cuda_on_cpu_a) -> decltype(__VA_ARGS__(cuda_on_cpu_a...)) { return {}; }
+struct Address {
+    template <class... A>
+    auto operator()(void (*kernel)(A...)) const { return kernel; }
+};
+
+// A kernel with copies of its arguments: what each thread calls.
+template <class Kernel, class Arguments>
+struct Call {
+    Kernel kernel;
+    Arguments arguments;
+    CUDA_ON_CPU_OWN_FRAME void operator()() { std::apply(kernel, arguments); }
+};
+
+// In host/graphs.cpp: while a stream is captured, a launch on it is noted with a copy of its Call, or refused.
+extern int captures_under_way;
+bool captured(const char* name, const Launch& launch, void (*run_threads)(void*), void* (*copy)(const void*),
+              void (*destroy)(void*), const void* thread);
+
+template <class Bounds, class Kernel>
+struct Start {
+    const char* name;
+    Configuration configuration;
+    Kernel kernel;
+
+    template <class... Args>
+    void operator()(Args&&... args) const {
+        Launch launch = configuration;
+        if constexpr (std::is_invocable_v<Bounds, std::decay_t<Args>...>)
+            std::invoke_result_t<Bounds, std::decay_t<Args>...>::value().limit(launch);
+        using Thread = Call<Kernel, std::tuple<std::decay_t<Args>...>>;
+        Thread thread{kernel, {std::forward<Args>(args)...}};
+#ifdef CUDA_ON_CPU_TRACE
+        std::apply([&](const auto&... a) { size_t i = 0; (look_at_map(name, i++, a), ...); }, thread.arguments);
+        std::apply([&](const auto&... a) { size_t i = 0; (look_at_argument(name, i++, a), ...); }, thread.arguments);
+#endif
+        CUDA_ON_CPU_CONSTANTS();
+        if (captures_under_way &&
+            captured(name, launch, &run_threads<Thread>,
+                     [](const void* t) -> void* { return new Thread(*static_cast<const Thread*>(t)); },
+                     [](void* t) { delete static_cast<Thread*>(t); }, &thread))
+            return;
+        run_grid(name, launch, &run_threads<Thread>, &thread);
+    }
+};
+// Where the kernel's type is known, its arguments become what it takes before they are copied: 0 a pointer, for one.
+template <class Bounds, class Kernel, class... A>
+struct StartOf : Start<Bounds, Kernel> {
+    void operator()(A... args) const { Start<Bounds, Kernel>::operator()(static_cast<A&&>(args)...); }
+    template <class... Fewer, class = std::enable_if_t<sizeof...(Fewer) < sizeof...(A)>>
+    void operator()(Fewer&&... args) const {  // the others have a default
+        Start<Bounds, Kernel>::operator()(std::forward<Fewer>(args)...);
+    }
+};
+template <class Bounds, class Kernel, class... A>
+StartOf<Bounds, Kernel, A...> start_of(Start<Bounds, Kernel> start, void (*)(A...)) {
+    return {std::move(start)};
+}
+
+// In host/kernels.cpp. The name is `otherwise` if the linker knows none; valid until this CPU thread asks again.
+const char* kernel_name(const void* kernel, const char* otherwise = "the kernel");
+KernelBounds bounds_of(const void* kernel);  // as far as remembered (host/kernels.h)
+
+// A launch through a pointer, which is read once, before the arguments.
+template <class... A>
+struct ThroughPointer {
+    const char* expression;
+    Launch launch;
+    void (*kernel)(A...);
+
+    void operator()(A... args) const {
+        const void* address = reinterpret_cast<const void*>(kernel);
+        Start<std::nullptr_t, void (*)(A...)> start{expression, launch, kernel};
+#ifdef CUDA_ON_CPU_TRACE  // the name leads to the names of the kernel's parameters
+        start.name = kernel_name(address, expression);
+#endif
+#ifdef CUDA_ON_CPU_IN_STEP  // the source says `volatile` (build.py)
+        start.configuration.in_step = true;
+#endif
+        if (!launch.kernel) start.configuration.kernel = address;
+        bounds_of(address).limit(start.configuration);
+        start(static_cast<A&&>(args)...);
+    }
+};
+template <class... A>
+ThroughPointer(const char*, Launch, void (*)(A...)) -> ThroughPointer<A...>;
+
+template <class Kernel, class AddressOf, class Bounds = std::nullptr_t>
+auto start_kernel(const char* name, Launch launch, Kernel kernel, AddressOf address_of, Bounds = {}) {
+#ifdef CUDA_ON_CPU_IN_STEP
+    launch.in_step = true;
+#endif
+    if constexpr (std::is_invocable_v<AddressOf, Address>) {
+        auto address = address_of(Address());
+        if constexpr (std::is_empty_v<Kernel>) {
+            if (!launch.kernel) launch.kernel = reinterpret_cast<const void*>(address);
+            return start_of(Start<Bounds, Kernel>{name, launch, kernel}, address);
+        } else {  // the name is a variable's
+            return ThroughPointer{name, launch, address};
+        }
+    } else {
+        return Start<Bounds, Kernel>{name, launch, kernel};
+    }
+}
+
+}  // namespace cuda_on_cpu
