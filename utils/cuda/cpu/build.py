@@ -66,7 +66,8 @@ _HOOKS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-
 _HOOKS_GCC += ["-fno-tree-loop-im"]
 _HOOKS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-read-before-write=1"]
 _HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
-# A local variable without a value holds a pattern, which a trace recognises where it is stored (trace/problems.cpp).
+# A local variable without a value holds a pattern: most declarations get one by themselves (unset_locals.py), and the
+# compiler's is for the others. A trace recognises both where they are stored (trace/unset.cpp).
 # g++ 13's propagation of constants would still treat it as undefined: `found ? sum : 0` would always be 0.
 _SET_LOCALS, _SET_LOCALS_GCC = "-ftrivial-auto-var-init=pattern", "-fno-tree-ccp"
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=bounds,alignment,object-size"]

@@ -7,17 +7,9 @@ passed on, or whose address is taken, is not: in a trace it gets marks on both s
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, statements
 
-__all__ = ["has_local_arrays", "with_marks"]
-
-_TYPES = {"struct", "class", "union", "enum"}
-_DEVICE = {"__global__", "__device__"}
-# What begins a statement that is not the declaration of a local variable on the stack.
-_NOT_DECLARATIONS = {"return", "if", "for", "while", "do", "switch", "case", "default", "goto", "break", "continue"}
-_NOT_DECLARATIONS |= {"using", "typedef", "static", "constexpr", "extern", "else", "template", "delete", "throw", "try"}
-_NOT_DECLARATIONS |= {"thread_local", "__shared__", "__constant__", "new", "asm", "public", "private", "protected"}
-_NOT_DECLARATIONS |= {"auto", *_TYPES}
-_ALIGNING = {"alignas", "__align__"}
+__all__ = ["has_local_arrays", "has_unset_arrays", "with_marks"]
 
 
 class _Array(NamedTuple):
@@ -29,14 +21,15 @@ class _Array(NamedTuple):
     value: str  # the text after the dimensions: '{1, 2}', empty without an initial value
 
 
-class _Scope(NamedTuple):
-    kind: str  # 'type', 'host', 'device' or 'jumps': device code with labels, into which one can jump
-    end: int  # the index of its `}`
-
-
 def has_local_arrays(source) -> bool:
     """Whether a function or a type of the source declares an array, which a thread may overrun."""
     return any(arrays for _, _, arrays, _ in _declarations(source))
+
+
+def has_unset_arrays(source) -> bool:
+    """Whether device code declares an array without a value."""
+    found = _declarations(source)
+    return any(scope.kind in ("device", "jumps") and not all(a.value for a in arrays) for _, _, arrays, scope in found)
 
 
 def with_marks(source) -> str:
@@ -72,47 +65,16 @@ def _declarations(source):
     Of a declaration that also declares something else, or that cannot be read, there is none.
     """
     part = cxx.tokens(source)
-    scopes, begins, k = [], 0, 0
-    while k < len(part):
-        token = part[k]
-        while scopes and k >= scopes[-1].end:
-            scopes.pop()
-            begins = k + 1
-        if token.text == "{" and not token.directive:
-            closes = cxx.matching(part, k)
-            if closes is None:
-                return
-            scopes.append(_Scope(_kind(part, begins, k, closes, scopes), closes))
-        if token.text in ("{", "}", ";") or token.directive:
-            begins = k + 1
-        elif k == begins and scopes:
-            end = _end(part, k)
-            arrays = end and _arrays(part[k:end], k, source)
-            if arrays:
-                yield k, end, arrays, scopes[-1]
-                k = end
-                begins = end + 1
-        k += 1
-
-
-def _kind(part, begins, opens, closes, scopes):
-    words = [token.text for token in part[begins:opens]]
-    if "(" not in words and _TYPES & set(words):
-        return "type"
-    if "namespace" in words or '"C"' in words and "(" not in words:
-        return "type"
-    if "switch" in words[:1]:
-        return "jumps"
-    if scopes and scopes[-1].kind in ("host", "device", "jumps"):
-        return scopes[-1].kind
-    if not _DEVICE & set(words) or "constexpr" in words:
-        return "host"
-    return "jumps" if any(token.text == "goto" for token in part[opens:closes]) else "device"
+    for first, scope in statements(source):
+        end = _end(part, first)
+        arrays = end and _arrays(part[first:end], first, source)
+        if arrays:
+            yield first, end, arrays, scope
 
 
 def _end(part, k):
     """The index of the `;` that ends the declaration beginning at index k; None if it cannot be one."""
-    if not part[k].text.isidentifier() or part[k].text in _NOT_DECLARATIONS:
+    if not part[k].text.isidentifier() or part[k].text in NOT_DECLARATIONS:
         return None
     brackets = False
     while k < len(part) and part[k].text != ";":
@@ -131,7 +93,7 @@ def _arrays(declaration, offset, source):
     found, base = [], ""
     kept, k = [], 0
     while k < len(declaration):
-        if declaration[k].text in _ALIGNING and (closes := cxx.matching(declaration, k + 1)):
+        if declaration[k].text in ALIGNING and (closes := cxx.matching(declaration, k + 1)):
             k = closes
         else:
             kept.append((declaration[k], offset + k))

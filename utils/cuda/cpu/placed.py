@@ -18,10 +18,11 @@ def translated(which, source, traced=False, **options):
     __tracebackhide__ = True
     from utils.cuda.cpu.local_arrays import with_marks  # here: loading an earlier build needs none of it
     from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
+    from utils.cuda.cpu.unset_locals import with_unset_locals
     from utils.cuda.cpu.wrappers import with_wrappers_inlined
 
     try:
-        return translate(with_wrappers_inlined(with_marks(source)) if traced else source, **options)
+        return translate(with_wrappers_inlined(with_unset_locals(with_marks(source))) if traced else source, **options)
     except TranslationError as error:
         raise refused(which, source, error.line, str(error), needs_gpu=isinstance(error, NeedsGPU)) from None
 

@@ -267,6 +267,50 @@ def test_a_local_variable_without_a_value():
     assert Tracer(LOCALS, "packed")[1, 32](torch.zeros(32, dtype=torch.int32)).ok  # an integer may be just that
 
 
+UNSET = r"""
+#include <cuda_fp16.h>
+
+template <class T> struct Pair { T a, b; };
+template <class T>
+__global__ void use(int which, const T* x, T* y, int n) {
+    int t = threadIdx.x;
+    if (which == 0) { T v; if (t < n) v = x[t]; y[t] = v; }
+    if (which == 1) { T v; if (t < n) v = x[t]; y[t] = T(2) * v + T(1); }
+    if (which == 2) { Pair<T> p; p.a = x[t]; if (t < n) p.b = x[t]; y[t] = p.a - p.b; }
+    if (which == 3) { T v; if (t < n) v = x[t]; if constexpr (sizeof(T) > 1) atomicAdd(y, v); }
+    T a[8];
+    if (which > 3) for (int k = 0; k < n; k++) a[k % 8] = x[k];
+    if (which == 4) y[t] = a[t % 8];
+    if (which == 5) for (int i = 0; i < 8; i++) y[t * 8 + i] = a[i] + x[i];
+    if (which == 6) {  // a window that shifts: what was never set is copied, and not used
+        for (int k = 0; k < 7; k++) a[k] = a[k + 1];
+        y[t] = a[1];
+    }
+    int v, at[8];
+    if (t < n) v = t;
+    for (int k = 0; k < n; k++) at[k % 8] = k % 8;
+    if (which == 7) y[v] = x[t];
+    if (which == 8) y[t] = x[at[t % 8] & 31];
+}
+"""
+LINES = {0: 8, 1: 9, 2: 10, 3: 11, 4: 14, 5: 15, 7: 23, 8: 24}  # of each mistake
+MISSED = {"int": {1, 2, 3}, "unsigned char": {0, 1, 2, 3}}  # a number is made of it that may be any other
+DTYPES = {"float": torch.float32, "double": torch.float64, "__half": torch.float16, "int": torch.int32}
+DTYPES["unsigned char"] = torch.uint8
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_what_is_made_from_variables_without_a_value(name):
+    traced, dtype = Tracer(UNSET, f"use<{name}>", together=[f"use<{each}>" for each in DTYPES])[1, 32], DTYPES[name]
+    x = torch.arange(32).to(dtype)
+    for which in range(9):
+        assert traced(which, x, torch.zeros(256, dtype=dtype), 32).ok, which
+        found = traced(which, x, torch.zeros(256, dtype=dtype), 3).problems
+        kind = "out_of_bounds" if which == 7 else "uninitialized"
+        missed = which == 6 or which in MISSED.get(name, ())
+        assert [(p.kind, p.line) for p in found] == ([] if missed else [(kind, LINES[which])]), (which, found)
+
+
 def test_no_warning_of_variables_that_have_a_value_wherever_they_are_used():
     source = r"""
 __global__ void guarded(const float* x, float* y, int n) {

@@ -49,7 +49,10 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     if (!region || !region->holds(a, bytes)) {
         bool ignore;
         region = find(b, a, bytes, ignore);
-        if (ignore) return;
+        if (ignore) {
+            if (op == Op::load && !is_struct && may_be_unset(a, bytes)) reads_local(b, a, bytes, code);
+            return;
+        }
         if (!region) region = nearest(a, place);
         if (!region || !region->holds(a, bytes)) {
             t.array_type = nullptr;
@@ -65,6 +68,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     if (t.array_type && region->space == Space::shared) tell_array(b, region, a, bytes, op);
     for (size_t at = 0; at < bytes; at += width(*region))
         piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, copy);
+    if (op != Op::load && region->space == Space::global) stores(t, a, bytes, op, code, region, is_struct);
 }
 
 // Whether these bytes of a tensor hold what fresh memory is filled with: torch.empty's (guard/guard.cpp), or an
@@ -113,7 +117,6 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     if (shared && !owner.traced->barriers.empty()) touches_barrier(owner, a, bytes, op, code);
     if (!shared && op != Op::store) unwritten = is_poison(*region, a, bytes);
     if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region);
-    if (!shared && op == Op::store && bytes >= 4) t.stored = {a, bytes, code, region};
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }
 
@@ -185,7 +188,7 @@ void Trace::step(const void* code) {
     Block& b = block();
     TracedThread& t = *b.running->traced;
     if (interrupted) leave_block(*b.worker);
-    if (t.stored.address) look_at_stored(b, t);
+    if (t.stored.address && t.stored.op == Op::store) look_at_stored(b, t);  // an atomic takes several steps
     if (t.array_type) tell_array(b, nullptr, 0, 0, Op::load);
     // Threads that step aside for each other share the limit.
     if (++t.steps > max_steps || ++b.traced->steps > 8 * max_steps) {

@@ -3,19 +3,20 @@
 import ctypes
 import functools
 import json
-import re
 import zlib
 from functools import partial
 
 import torch
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.local_arrays import has_unset_arrays
 from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.trace.copies import declared, memory_at, wholes
+from utils.cuda.cpu.trace.doubts import holds_floats, is_suspect, plausible, without_doubts
 from utils.cuda.cpu.trace.lines import header_lines, load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
-from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, OTHER_POISON, reads_absent_lane
+from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS
 from utils.cuda.cpu.trace.source import kernel_parameter, parameter_type
 from utils.cuda.cpu.trace.trace import Trace
 from utils.ground.progress import waiting
@@ -36,7 +37,8 @@ class TracedModule:
         self._as_written = as_written
         self._library = declared(ctypes.CDLL(module.__file__))
         self._source, self._kernels = source, cxx.kernels(source)
-        self._shuffles = any("shfl" in token.text for token in cxx.tokens(source))
+        shuffles = any("shfl" in token.text for token in cxx.tokens(source))
+        self._may_be_repeated = shuffles or has_unset_arrays(source)
         for name in funcs:
             setattr(self, name, self._traced(getattr(module, name)))
 
@@ -56,7 +58,7 @@ class TracedModule:
 
             args, kwargs = _mapped(over, args), _mapped(over, kwargs)
             record = functools.partial(self._record, function.__name__, args, kwargs, _checksums(args, kwargs))
-            given = _contents(args, kwargs) if self._shuffles else []
+            given = _contents(args, kwargs) if self._may_be_repeated else []
             failure, result, report = None, None, None
             excess = _begin(self._library, function.__name__, args, kwargs)
             stop = self._library.cuda_on_cpu_trace_stop
@@ -71,12 +73,13 @@ class TracedModule:
                 self._library.cuda_on_cpu_watch_allocations(0)
                 _mapped(self._returned, result)
                 report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
-            if any(map(reads_absent_lane, report["problems"])):
-                if not failure and self._same_again(function, args, kwargs, given, result):
-                    report["problems"] = [p for p in report["problems"] if not reads_absent_lane(p)]
-            report["problems"] = [
-                p for p in report["problems"] if not p.get("unset") or p.get("text") or self._holds_floats(p["region"])
-            ]
+            found = plausible(report["problems"], lambda name: holds_floats(parameter_type(name, self._source)))
+            counted = sum(not is_suspect(p) for p in report["problems"])
+            again = partial(self._same_again, function, args, kwargs, given, result, counted)
+            if failure or not self._may_be_repeated:
+                report["problems"] = [p for p in found if not is_suspect(p)]
+            else:
+                report["problems"] = without_doubts(found, lambda *repeat: again(repeat))
             place = self.__file__, load_address(self._library.cuda_on_cpu_watch_allocations)
             lines = partial(source_lines, *place), partial(header_lines, *place, partial(header_texts, self._source))
             recorded = read(self._named(report), self._source, *lines)
@@ -91,21 +94,24 @@ class TracedModule:
 
         return call
 
-    def _same_again(self, function, args, kwargs, given, result) -> bool:
-        """Whether a second call, with what the tensors held at first, has the same results, though its shuffles get
-        other values from lanes that have not come: then nobody uses these. The tensors keep the first's results."""
+    def _same_again(self, function, args, kwargs, given, result, problems, repeat) -> bool:
+        """Whether a second call, with what the tensors held at first, has the same results and as many problems, though
+        other values are where nobody has set one (`repeat`, as the runtime takes it): then nobody uses these. The
+        tensors keep the first's results."""
         after = _contents(args, kwargs, result)
         _fill([args, kwargs], given)
         _begin(self._library, function.__name__, args, kwargs)
-        self._library.cuda_on_cpu_trace_repeat(OTHER_POISON)
+        self._library.cuda_on_cpu_trace_repeat(*repeat)
         try:
             again = _contents(args, kwargs, function(*args, **kwargs))
         except RuntimeError:
             return False
         finally:
             self._library.cuda_on_cpu_watch_allocations(0)
-            self._library.cuda_on_cpu_trace_end()
+            report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
             _fill([args, kwargs], after)
+        if sum(not is_suspect(p) for p in report["problems"]) != problems:
+            return False
         return len(again) == len(after) and all(map(torch.equal, again, after))
 
     def _record(self, name, args, kwargs, checksums, trace, blocks, steps):
@@ -150,10 +156,6 @@ class TracedModule:
         if isinstance(value, torch.Tensor):
             self._library.cuda_on_cpu_trace_returned(value.data_ptr(), value.element_size())
         return value
-
-    def _holds_floats(self, region):
-        """Whether a kernel's parameter points to floating-point numbers."""
-        return bool(re.search(r"float|double", parameter_type(region, self._source)))
 
     def _named(self, report):
         """The report, with tensors named as in the kernels."""

@@ -11,7 +11,6 @@
 namespace cuda_on_cpu {
 
 static constexpr unsigned char mark = 0xFF;  // NaN as floating point, -1 as an integer
-constexpr unsigned char unset_byte = 0xFE;  // in local variables that have no value (build.py)
 static void fill_marks(unsigned char* marks) { memset(marks, mark, local_marks); }
 static const unsigned char* changed_mark(const unsigned char* marks) {
     const unsigned char* end = marks + local_marks;
@@ -19,7 +18,7 @@ static const unsigned char* changed_mark(const unsigned char* marks) {
     return found == end ? nullptr : found;
 }
 
-void Trace::add(Problem p) {
+Problem& Trace::add(Problem p) {
     total++;
     auto [place, is_new] = known.try_emplace({p.kind, p.who.code, p.has_other ? p.other.code + p.other.left : 0, p.region},
                                              problems.size());
@@ -27,6 +26,7 @@ void Trace::add(Problem p) {
         problems.push_back(std::move(p));
     else
         problems[place->second].count++;
+    return problems[place->second];
 }
 
 bool trace_is_full(const Trace& t) {
@@ -131,10 +131,6 @@ void local_begins(const char* name, void* front, size_t bytes, size_t element, s
     block().running->traced->locals.push_back({name, begin, begin + bytes, element, alignment});
 }
 
-void local_is_unset(void* value, size_t bytes) {
-    if (tracing && in_thread()) memset(value, unset_byte, bytes);
-}
-
 void local_ends(void* front) {
     if (!tracing || !in_thread()) return;
     auto& locals = block().running->traced->locals;
@@ -235,25 +231,6 @@ void Trace::left_in_flight(Block& b) {
     }
 }
 
-// Whether the last store of a thread has stored what a local variable holds that was never set.
-void Trace::look_at_stored(Block& b, TracedThread& t) {
-    const auto stored = std::exchange(t.stored, {});
-    for (const Problem& p : problems)
-        if (p.unset && !p.text.empty()) return;  // it was multiplied, and has been reported there
-    const auto* bytes = reinterpret_cast<const unsigned char*>(stored.address);
-    for (size_t word = 0; word + 4 <= stored.bytes; word += 4) {
-        if (!std::all_of(bytes + word, bytes + word + 4, [](unsigned char c) { return c == unset_byte; })) continue;
-        Problem p;
-        p.unset = true;
-        p.kind = "uninitialized";
-        p.who = party(b, *b.running, stored.code, Op::store);
-        p.bytes = stored.bytes;
-        place_in(p, stored.region, stored.address);
-        add(std::move(p));
-        return;
-    }
-}
-
 uint64_t trace_absent_lane(Trace& t, Block& b, unsigned int lane, bool in_mask, const char* function, const void* code) {
     unsigned int warp = b.running->number / 32;
     Problem p;
@@ -321,22 +298,6 @@ void trace_access(Trace& t, const void* address, size_t bytes, Access access, co
 void trace_row(Trace& t, const void* row, Access access, bool transposed, const void* code) {
     Copy rows{transposed ? matrix_columns : matrix_rows};
     t.access(row, 16, Op(int(access)), code, false, false, &rows);
-}
-
-static bool is_unset(const void* operand, size_t bytes) {
-    for (const auto* word = static_cast<const unsigned char*>(operand); bytes >= 4; bytes -= 4, word += 4)
-        if (std::all_of(word, word + 4, [](unsigned char c) { return c == unset_byte; })) return true;
-    return false;
-}
-
-void trace_operand(Trace& t, Block& b, const void* operand, size_t bytes, const char* function, const void* code) {
-    if (!is_unset(operand, bytes)) return;
-    Problem p;
-    p.unset = true;
-    p.kind = "uninitialized";
-    p.text = function;
-    p.who = party(b, *b.running, code);
-    t.add(std::move(p));
 }
 
 void trace_refused(Trace& t, const char* kernel, const std::string& why) {

@@ -72,7 +72,7 @@ class Record(Side):
     under_way: bool = False  # an asynchronous copy was in flight
     copied: bool = False  # a completed asynchronous copy has written there
     in_step: bool = False  # both accesses of a race are volatile, and by one warp
-    unset: bool = False  # the value stored is that of a variable which was never set
+    unset: bool = False  # the value is that of a variable which was never set
     waits_between: bool = False  # the source has a `__syncthreads` between the two lines of a race
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
     guard: Branch | None = None  # the condition or the loop that the line depends on

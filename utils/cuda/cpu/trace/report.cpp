@@ -74,7 +74,9 @@ std::string Trace::json() const {
     }
     out += "],\"problems\":[";
     first = true;
-    for (const Problem& p : problems) {
+    std::vector<Problem> all = problems;
+    all.insert(all.end(), suspects.begin(), suspects.end());
+    for (const Problem& p : all) {
         out += first ? "{" : ",{";
         first = false;
         out += "\"kind\":\"" + p.kind + "\",\"pc\":" + hex(p.who.code) + ",\"op\":\"" + op_names[int(p.who.op)] +
@@ -99,6 +101,8 @@ std::string Trace::json() const {
         if (p.copied) out += ",\"copied\":true";
         if (p.in_step) out += ",\"in_step\":true";
         if (p.unset) out += ",\"unset\":true";
+        if (p.certain) out += ",\"certain\":true";
+        if (p.suspect) out += ",\"suspect\":true";
         out += "}";
     }
     out += "],\"shared\":[";

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import zlib
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +14,7 @@ from utils.cuda.cpu.module import module
 from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.profile import behaving_like
 from utils.cuda.cpu.trace.copies import bytes_at, copied, declared, memory_at, name_regions
+from utils.cuda.cpu.trace.doubts import holds_floats, is_suspect, plausible, without_doubts
 from utils.cuda.cpu.trace.lines import header_lines, load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import announce, stopped_when_full
@@ -22,11 +22,10 @@ from utils.cuda.cpu.trace.trace import Trace
 from utils.ground.errors import CourseError
 from utils.ground.progress import waiting
 
-__all__ = ["MAX_PROBLEMS", "MAX_STEPS", "OTHER_POISON", "reads_absent_lane", "trace"]
+__all__ = ["MAX_PROBLEMS", "MAX_STEPS", "trace"]
 
 MAX_PROBLEMS = 20  # different ones, after which a trace ends
 MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
-OTHER_POISON = 0xCBCBCBCBCBCBCBCB  # for lanes that have not come, as different from the runtime's as can be
 
 
 @dataclass(eq=False)
@@ -43,21 +42,24 @@ class _Launch:
     limits: list
     checksums: dict = field(default_factory=dict)  # of the tensors' bytes, at the first launch
 
-    def made(self, compiled, what, absent=None, recorder=None):
-        """Run it on new copies of the tensors; returns the runtime's report, and these copies, by argument."""
+    def made(self, compiled, what, repeat=None, recorder=None):
+        """Run it on new copies of the tensors; returns the runtime's report, and these copies, by argument.
+
+        `repeat` are the values that the launch is repeated with, as the runtime takes them.
+        """
         __tracebackhide__ = True
         library, name = declared(compiled.library), self.kernel.name
         elements = [tensor.element_size() for tensor in self.tensors.values() if tensor.nbytes]
         together = sum({tensor.data_ptr(): tensor.nbytes for tensor in self.tensors.values()}.values())
-        excess = announce(name, together, together, min(elements, default=1)) if absent is None else 0
+        excess = announce(name, together, together, min(elements, default=1)) if repeat is None else 0
         with contextlib.ExitStack() as at_end:
             addresses = copied(self.tensors, library, at_end)
             checksums = {i: zlib.crc32(memory_at(addresses[i], tensor)) for i, tensor in self.tensors.items()}
             self.checksums = self.checksums or checksums
             laid_out = packed(name, self.wanted, self.args, None, compiled.encoded, addresses)
             library.cuda_on_cpu_trace_begin(self.order, *self.limits)
-            if absent is not None:
-                library.cuda_on_cpu_trace_repeat(absent)
+            if repeat is not None:
+                library.cuda_on_cpu_trace_repeat(*repeat)
             try:
                 name_regions(library, self.wanted, self.tensors, addresses, self.written)
                 if recorder:
@@ -85,12 +87,15 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     written = _numbers_of(outputs, tensors, wanted)
     launch = _Launch(kernel, (blocks, threads, shared_bytes), args, wanted, tensors, written, order, limits)
     report, copies = launch.made(compiled, f"tracing {kernel.name}")
-    if any(map(reads_absent_lane, report["problems"])):
-        again, other_copies = launch.made(compiled, f"tracing {kernel.name}", absent=OTHER_POISON)
+    found = report["problems"]
+
+    def same_again(*repeat):
+        again, other_copies = launch.made(compiled, f"tracing {kernel.name}", repeat)
         same = all(torch.equal(_as_bytes(copies[i]), _as_bytes(other_copies[i])) for i in copies)
-        if same and len(again["problems"]) == len(report["problems"]):
-            report["problems"] = [p for p in report["problems"] if not reads_absent_lane(p)]
-    report["problems"] = [p for p in report["problems"] if _is_plausible(p, wanted)]
+        return same and sum(not is_suspect(p) for p in again["problems"]) == sum(not is_suspect(p) for p in found)
+
+    types = {parameter.name: parameter.text for parameter in wanted}
+    report["problems"] = without_doubts(plausible(found, lambda name: holds_floats(types.get(name, ""))), same_again)
     report["tensors"] = {wanted[i].name: (tensor.shape, tensor.element_size()) for i, tensor in tensors.items()}
     after = [copies[i].to(tensors[i].device) if i in copies else arg for i, arg in enumerate(args)]
     place = compiled.path, load_address(compiled.library.cuda_on_cpu_launch_0)
@@ -138,20 +143,6 @@ def _resized(launch) -> list[str]:
         if (now.shape, now.data_ptr()) != (traced.shape, traced.data_ptr()):
             names.append(name)
     return [f"{', '.join(names)} was resized or moved after the trace: this run uses what was traced."] if names else []
-
-
-def reads_absent_lane(problem) -> bool:
-    """Whether a problem of a report is a shuffle that reads a lane that has not arrived.
-
-    That is not a mistake where the value is not used. It is used if another value makes the launch do something else.
-    """
-    return problem["kind"] == "undefined_shuffle" and "index" in problem
-
-
-def _is_plausible(problem, wanted) -> bool:
-    """False for a stored value that looks like that of an unset variable, but is an integer: four bytes of 254."""
-    floats = [parameter.name for parameter in wanted if re.search(r"float|double", parameter.text)]
-    return not problem.get("unset") or problem.get("text") or problem["region"] in floats
 
 
 def _as_bytes(tensor):

@@ -227,6 +227,12 @@ def _uninitialized(p):
     if p.unset and p.text:
         message = f"{thread_of(p)} calls {p.text} with elements of a fragment that were never set{at(p)}"
         return message, "Load every fragment that is multiplied, or fill it: the sums begin with zeros."
+    if p.unset and p.space == "local":
+        message = f"{thread_of(p)} uses an element of a local array that was never set{at(p)}"
+        return message, "Give every element a value before it is used, as in `float sums[4] = {};`."
+    if p.unset and p.op == "atomic":
+        message = f"{thread_of(p)} updates {element(p)} with what a variable holds that was never set{at(p)}"
+        return message, "Give each local variable a value where it is declared, as in `float sum = 0.0f;`."
     if p.unset:
         message = f"{thread_of(p)} writes to {element(p)} what a variable holds that was never set{at(p)}"
         return message, "Give each local variable a value where it is declared, as in `float sum = 0.0f;`."

@@ -1,6 +1,7 @@
 // What a trace keeps: tensors and shared variables, problems, and what each thread did last.
 #pragma once
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,11 +15,22 @@
 #include "trace.h"
 #include "units.h"
 #include "warpgroups.h"
+#include "cuda_on_cpu/unset.h"
 #include "../guard/space.h"
 
 namespace cuda_on_cpu {
 
 class Recorder;  // recorder.h
+
+// Whether so many bytes may be those of an unset integer or floating-point number (unset.cpp); with fewer than four, any.
+inline bool may_be_unset(uintptr_t a, size_t bytes) {
+    const void* p = reinterpret_cast<const void*>(a);
+    uint32_t word;
+    if (bytes < 4) return true;
+    memcpy(&word, p, 4);
+    return word == uint32_t(unset_value) || word == uint32_t(unset_integer) || word == unset_integer >> 32;
+}
+void fill_unset(uint64_t any, uint64_t integer);  // unset.cpp
 
 // What a trace keeps of bytes. Regions that overlap, such as two views of a tensor, share it.
 struct Memory {
@@ -68,6 +80,8 @@ struct Problem {
     bool copied = false;     // by one that has finished
     bool in_step = false;    // both accesses are volatile and by one warp
     bool unset = false;      // the value is of a variable that has none
+    bool certain = false;    // whatever the type of the value (unset.cpp)
+    bool suspect = false;    // only if the launch does something else with another value in its place
     bool in_cluster = false; // it is about shared memory of this block of a cluster
     uint3 owner{};
     Space space = Space::global;
@@ -98,6 +112,8 @@ struct TracedThread : Requests::Lane {
         size_t bytes;
         const void* code;
         Region* region;
+        Op op;
+        bool is_struct;
     } stored;  // the last store to a tensor: what it has stored can be seen when the thread does the next thing
     void begin() {
         stored.address = 0;
@@ -163,7 +179,7 @@ public:
     std::vector<std::unique_ptr<Region>> regions;
     std::vector<std::unique_ptr<Region>> variables;   // of the module: __constant__ and __device__
     std::map<std::string, std::string> shared_types;  // of all shared variables seen, by name
-    std::vector<Problem> problems;
+    std::vector<Problem> problems, suspects;
     std::map<std::tuple<std::string, uintptr_t, uintptr_t, std::string>, size_t> known;  // problems by kind and place
     uint64_t total = 0, threads = 0;
     uint64_t pulse = 0;  // accesses and basic blocks; another thread reads it (faults.cpp)
@@ -195,7 +211,9 @@ public:
     uintptr_t constant_begin = 0, constant_end = 0;
 
     Trace(long long seed, size_t max_problems, uint64_t max_steps)
-        : seed(seed), max_problems(max_problems), max_steps(max_steps) {}
+        : seed(seed), max_problems(max_problems), max_steps(max_steps) {
+        fill_unset(unset_value, unset_integer);
+    }
     // `copy`: the asynchronous copy that it is one end of.
     void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false, bool is_struct = false,
                 const Copy* copy = nullptr);
@@ -214,7 +232,9 @@ public:
     void touches_barrier(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     bool in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool uninitialized);
     void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
+    void stores(TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool is_struct);
     void look_at_stored(Block& b, TracedThread& t);
+    void reads_local(Block& b, uintptr_t a, size_t bytes, const void* code);
     void left_in_flight(Block& b);
     void step(const void* code);
     void beat() { __atomic_store_n(&pulse, pulse + 1, __ATOMIC_RELAXED); }
@@ -242,7 +262,7 @@ public:
     Region* find_shared(Block& b, uintptr_t a, size_t bytes);
     Region* nearest(uintptr_t a, uintptr_t place);
     void look_at_module(const void* code);
-    void add(Problem problem);
+    Problem& add(Problem problem);
     [[noreturn]] void stop_thread(Block& b);
     std::string json() const;
 };

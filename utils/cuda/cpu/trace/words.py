@@ -18,7 +18,7 @@ __all__ = [
     "wrapped",
 ]
 
-_UNSET = 0xFEFEFEFE  # in local variables that have no value, by the compilers' -ftrivial-auto-var-init=pattern
+_UNSET = {0x7E41D287, 0x6D3BA59C, 0x7FFB7FFB, 0xFEFEFEFE}  # 32 bits of a local variable without a value (unset.h)
 _LONGEST_QUOTE = 80  # characters of a source line within a sentence
 
 
@@ -101,7 +101,7 @@ def quoted(line):
 
 def wrapped(index):
     """A hint, if an index is a negative number that was taken for an unsigned one."""
-    if index & 0xFFFFFFFF == _UNSET:
+    if index & 0xFFFFFFFF in _UNSET:
         return f"{index} is what a trace fills local variables with: was the index ever set?"
     if not 2**31 <= index < 2**32:
         return ""

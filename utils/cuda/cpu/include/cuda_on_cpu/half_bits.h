@@ -2,6 +2,9 @@
 #pragma once
 
 #include "rounding.h"
+#ifdef CUDA_ON_CPU_TRACE
+#include "unset.h"
+#endif
 
 namespace cuda_on_cpu {
 
@@ -10,12 +13,21 @@ struct Format {
     static constexpr unsigned int infinity = ((1u << exponent_bits) - 1) << mantissa_bits, sign = 0x8000, nan = 0x7fff;
     static constexpr int smallest_exponent = 2 - (1 << (exponent_bits - 1));  // of a normal number
 
+    // What a float that is NaN becomes, given without its sign. A trace recognises what was made from an unset variable.
+    static constexpr unsigned int nan_from([[maybe_unused]] uint32_t size) {
+#ifdef CUDA_ON_CPU_TRACE
+        return nan ^ is_unset_float(size) * (nan ^ (unset_value & 0xffff));
+#else
+        return nan;
+#endif
+    }
+
     // The bits of `x`, rounded once.
     template <Rounding rounding>
     static unsigned short from(double x) {
         const uint64_t bits = bit_cast<uint64_t>(x), size = bits & ~(1ull << 63);
         const unsigned int negative = bits >> 63 ? sign : 0;
-        if (size > 0x7ffull << 52) return nan;
+        if (size > 0x7ffull << 52) return nan_from(0x7f800000 | uint32_t(size >> 29 & 0x7fffff));
         if (size == 0x7ffull << 52) return negative | infinity;
         // |x| = digits * 2^(exponent - 52). The last digit that is kept is worth 2^(lowest - mantissa_bits).
         const uint64_t digits = (size & ((1ull << 52) - 1)) | (size >> 52 ? 1ull << 52 : 0);
@@ -50,7 +62,7 @@ struct Format {
             result = size < uint32_t(127 + smallest_exponent) << 23 ? small : result - rebias;
             result = result > infinity ? infinity : result;
         }
-        return negative | (size > 0x7f800000 ? nan : result);
+        return negative | (size > 0x7f800000 ? nan_from(size) : result);
     }
 
     static float to_float(unsigned short bits) {

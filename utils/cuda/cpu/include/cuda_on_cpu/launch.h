@@ -240,6 +240,7 @@ void touch(const void* address, size_t bytes, Access access, const void* code);
 #endif
 }  // namespace cuda_on_cpu
 #include "locals.h"
+#include "unset.h"
 namespace cuda_on_cpu {
 #else
 #define CUDA_ON_CPU_TOUCH(address, bytes, access) ((void)0)

@@ -15,7 +15,7 @@ constexpr size_t local_marks = 1024;  // bytes on either side
 
 void local_begins(const char* name, void* front, size_t bytes, size_t element, size_t alignment);
 void local_ends(void* front);
-void local_is_unset(void* value, size_t bytes);
+void local_is_unset(void* value, size_t bytes, bool integers);
 
 template <class T>
 struct alignas(alignof(T) < 16 ? 16 : alignof(T)) LocalFront {
@@ -38,15 +38,15 @@ struct Local {
     LocalBack back;
 };
 
-// The same without an initial value: as the compiler takes it for set by its constructor, that fills in the pattern by
-// which a trace recognises a value that was never set.
+// The same without an initial value: its constructor fills in what a trace recognises (unset.h).
 template <class T>
 struct UnsetLocal {
     LocalFront<T> front;
     T value;
     LocalBack back;
     UnsetLocal(const char* name) : front(name, sizeof(T)) {
-        if (std::is_trivially_default_constructible_v<T>) local_is_unset(&value, sizeof(T));
+        constexpr bool integers = std::is_integral_v<std::remove_all_extents_t<T>>;
+        if (std::is_trivially_default_constructible_v<T>) local_is_unset(&value, sizeof(T), integers);
     }
 };
 

@@ -1,0 +1,37 @@
+"""Which declarations of device code get a value in a trace, and that the text otherwise stays the same."""
+
+import re
+
+import pytest
+
+from utils.cuda.cpu.unset_locals import with_unset_locals
+
+DECLARED = [
+    ("float v;", "v"),
+    ("float v, w = 2, *p, q[4][3], r = f(a, b), t;", "v p q t"),
+    ("unsigned i, j; long long k;", "i j k"),
+    ("const float* x; T* y; T u;", "x u"),  # `T * y;` may be a product
+    ("Vec<float, 4> m; Vec<float, (N + 1)>::type mm, m2{1}; int e(3); typename A<T>::B b;", "m mm b"),
+    ("alignas(16) float a[4]; __align__(16) half h[8];", "a h"),
+    ("auto f = [&](int i) { int inner; }; g([&] { double d; for (int i; ;) {} float ee; });", "inner d ee"),
+    ("for (int i, j; i < n, j > k; i++) { half h; x[i] = 1; }", "h"),
+    ("switch (n) { case 0: float c; break; default: { int d; } }", "d"),
+    ("struct S { float member; int z; } s; S s2;", "s2"),
+    ("volatile float v; static int st; __shared__ float sh[3]; extern __shared__ int ex[];", ""),
+    ("a * b; i < n; i & n; x[i] = y; i++; foo(x); return x; goto lab; __syncthreads();", ""),
+    ("T v = g<a, b, c>::x, w; float first = x < y, second;", ""),
+]
+
+
+@pytest.mark.parametrize(("body", "names"), DECLARED)
+def test_declarations_without_a_value(body, names):
+    source = f"__global__ void k(float* y, int n) {{\n{body}\n}}\n"
+    changed = with_unset_locals(source)
+    assert re.findall(r"CUDA_ON_CPU_UNSET\((\w+)\)", changed) == names.split()
+    assert re.sub(r" CUDA_ON_CPU_UNSET\(\w+\)", "", changed) == source
+
+
+def test_only_device_code():
+    for before, changes in (("__device__", True), ("DEVICE", True), ("", False), ("constexpr __device__", False)):
+        source = f"#define DEVICE __device__ inline\n{before} void f() {{ int v; }}\nstruct S {{ float x; }};"
+        assert ("CUDA_ON_CPU_UNSET(v)" in with_unset_locals(source)) == changes

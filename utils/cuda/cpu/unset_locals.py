@@ -1,0 +1,79 @@
+"""Local variables of device code that are declared without a value: in a trace they hold one that it recognises."""
+
+from utils.cuda.common import cxx
+from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, statements
+
+__all__ = ["with_unset_locals"]
+
+_NUMBERS = {"char", "short", "int", "long", "float", "double", "bool", "signed", "unsigned"}
+_OTHERWISE = {"static", "extern", "constexpr", "thread_local", "__shared__", "__constant__", "typedef", "volatile"}
+_OTHERWISE |= {"operator", "__device__", "friend", *_NUMBERS}  # as a name
+_NOT_IN_ANGLES = {";", "{", "}", "=", "&&", "||", "?"}
+
+
+def with_unset_locals(source) -> str:
+    """The source with a macro of include/cuda_on_cpu/unset.h behind each such declaration, line for line."""
+    part, pieces, at = cxx.tokens(source), [], 0
+    for first, scope in statements(source):
+        if scope.kind not in ("device", "jumps"):
+            continue
+        end, names = _without_value(part, first)
+        if names:
+            pieces += [source[at : part[end].end], *(f" CUDA_ON_CPU_UNSET({name})" for name in names)]
+            at = part[end].end
+    return "".join(pieces) + source[at:]
+
+
+def _without_value(part, first):
+    """The index of the `;` after the declaration at index `first`, and the variables that it declares without a value;
+    none if it may be something else, such as the product `a * b;`."""
+    nothing = None, []
+    if part[first].text in NOT_DECLARATIONS:
+        return nothing
+    k, words = first, []
+    while k < len(part) and part[k].text not in (";", ",", "=", "[", "{"):
+        text, after = part[k].text, cxx.step_over(part, k)
+        if part[k].directive or text in _OTHERWISE - _NUMBERS:
+            return nothing
+        if text in ALIGNING and cxx.text_at(part, k + 1) == "(":
+            after = cxx.step_over(part, k + 1)
+        elif text == "<" and after > k + 1 and not _NOT_IN_ANGLES & {token.text for token in part[k:after]}:
+            words.append("<>")
+        elif text.isidentifier() or text in ("::", "*"):
+            words.append(text)
+        else:
+            return nothing
+        k = after
+    name, before = words[-1:], words[-2:-1]
+    if k >= len(part) or not before or before == ["::"]:
+        return nothing
+    if "*" in words and not {"const", "typename", *_NUMBERS} & set(words[: words.index("*")]):
+        return nothing
+    end = _end(part, k)
+    return (end, _names(part[k - 1 : end])) if end and name[0].isidentifier() else nothing
+
+
+def _end(part, k):
+    """The index of the `;` that ends the statement around index `k`; None without one, or with a directive inside."""
+    while k < len(part) and part[k].text not in (";", "}", ")", "]"):
+        if part[k].directive:
+            return None
+        k = cxx.step_over(part, k)
+    return k if cxx.text_at(part, k) == ";" else None
+
+
+def _names(declarators):
+    """Those of 'a, *b, c[4], d = 1' that have no value."""
+    found = []
+    for declarator in cxx.at_commas(declarators):
+        k = 0
+        while cxx.text_at(declarator, k) in ("*", "const", "__restrict__"):
+            k += 1
+        name, k = cxx.text_at(declarator, k), k + 1
+        while cxx.text_at(declarator, k) == "[":
+            k = cxx.step_over(declarator, k)
+        if not name.isidentifier() or any(token.text == "<" for token in declarator):
+            break  # what seems to come after a comma may be a template's argument
+        if k == len(declarator) and name not in _OTHERWISE:
+            found.append(name)
+    return found
