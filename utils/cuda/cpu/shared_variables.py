@@ -1,21 +1,24 @@
-"""`__shared__` variables: each becomes a reference into the running block's memory.
+"""`__shared__` variables: each becomes a name for a part of the running block's memory.
 
-`__shared__ float tile[16][16];` becomes a type, the variable's place in that memory, and the reference:
+`__shared__ float tile[16][16];` becomes a type, the variable's place in that memory, and the name:
 
     typedef float tile__type[16][16]; static ::cuda_on_cpu::SharedOf<tile__type> tile__shared("tile");
-    auto& tile = tile__shared.of_this_block();
+    auto& [tile] = tile__shared.of_this_block();
 
-all on one line. Outside of functions, the first two are where the variable was, and each function that uses it begins
-with the third. A macro's body is rewritten like any other text.
+all on one line. The name is a structured binding and not a reference, so `decltype(tile)` is what nvcc says. Outside of
+functions, the first two are where the variable was. What the name does not reach is in shared_uses.py. A macro's body
+is rewritten like any other text.
 """
 
 from itertools import pairwise
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.shared_uses import Shared, reference
 
-__all__ = ["Unreadable", "casts", "is_parameter", "rewrite", "use_in_functions"]
+__all__ = ["Unreadable", "is_parameter", "rewrite"]
 
 _ALIGNMENT = ("alignas", "__align__", "__attribute__", "__builtin_align__")
+_CLASSES = {"struct", "union", "class", "enum"}
 _ENDS = (";", "{", "}", "(", ",", ":", "#", "else", "do")
 
 
@@ -24,9 +27,9 @@ class Unreadable(Exception):
 
 
 def rewrite(source, tokens, at, inside_function):
-    """The declaration with `__shared__` as token `at`: (first token, end token, C++ text, names).
+    """The declaration with `__shared__` as token `at`: (first token, end token, C++ text, Shared).
 
-    `names` are the variables that it declares. Raises Unreadable.
+    Raises Unreadable.
     """
     first, end = _begins(tokens, at), _ends(tokens, at)
     words = [token.text for token in tokens[first:end]]
@@ -36,7 +39,7 @@ def rewrite(source, tokens, at, inside_function):
     kept = _without_qualifiers(tokens[first:end])
     body = next((k for k, token in enumerate(kept) if token.text == "{"), None)
     parameters = _macro_parameters(tokens, at) if directive else ()
-    names = []
+    names = {}  # and whether each is an array whose size a launch chooses
     for number, declarator in enumerate(cxx.at_commas(kept)):
         texts = [token.text for token in declarator]
         in_braces = number == 0 and body is not None and _CLASSES & set(texts[:body])
@@ -45,24 +48,23 @@ def rewrite(source, tokens, at, inside_function):
         name = _name(declarator[(cxx.matching(kept, body) or 0) + 1 :] if in_braces else declarator)
         if not name or number == 0 and len(texts) == 1:
             raise Unreadable(f"cannot read this __shared__ declaration: {' '.join(words)}")
-        names.append(name)
+        names[name] = dynamic and "[" in texts
     paste = "##" if directive else ""
     parts = ["typedef " + _type(kept, {name.split("##")[-1] for name in names}, f"{paste}__type")]
-    for name in names:
+    for name, is_dynamic_array in names.items():
         kind, place, quoted = f"{name}{paste}__type", f"{name}{paste}__shared", f'"{name}"'
         quoted = f"#{name}" if name in parameters else quoted
-        if dynamic and inside_function:
-            variable = f"auto* {name} = " if "[" in texts else f"auto& {name} = *"
-            parts.append(f"{variable}::cuda_on_cpu::dynamic_shared<{kind}>({quoted})")
-        elif dynamic:
-            parts.append(f"static const ::cuda_on_cpu::DynamicShared<{kind}> {name}{{{quoted}}}")
-        else:
-            parts.append(f"static ::cuda_on_cpu::SharedOf<{kind}> {place}({quoted})")
-            if inside_function:
-                parts.append(_reference(name, place))
+        holder = "DynamicShared" if dynamic else "SharedOf"
+        parts.append(f"static ::cuda_on_cpu::{holder}<{kind}> {place}({quoted})")
+        if inside_function:
+            parts.append(reference(name, is_dynamic_array, paste))
+        elif dynamic:  # for the files that include this one
+            parts[-1] += f", {name}({quoted})"
     ended = end < len(tokens) and tokens[end].text == ";"
     text = "; ".join(parts) + (";" if ended else "")
-    return first, end + ended, text, names
+    macro = _macro(tokens, at) if directive else ""
+    offsets = tokens[first].start, tokens[end + ended - 1].end
+    return first, end + ended, text, Shared(*offsets, names, macro)
 
 
 def is_parameter(tokens, at) -> bool:
@@ -72,39 +74,6 @@ def is_parameter(tokens, at) -> bool:
     closes = cxx.matching(tokens, opens) if opens is not None and tokens[opens].text == "(" else None
     follows = closes and cxx.text_at(tokens, closes + 1)
     return bool(follows in (";", "{") and opens and tokens[opens - 1].text.isidentifier() and first <= at < closes)
-
-
-def casts(tokens, names) -> list[tuple[int, int, str]]:
-    """Edits for `reinterpret_cast<float4*>(s)`: outside of functions `s` becomes an object, and `+s` is its address."""
-    edits = []
-    for k, token in enumerate(tokens if names else ()):
-        if token.text == "reinterpret_cast" and (closes := cxx.matching(tokens, k + 1)):
-            if cxx.text_at(tokens, closes + 2) in names:
-                at = tokens[closes + 2].start
-                edits.append((at, at, "+"))
-    return edits
-
-
-def use_in_functions(source, names):
-    """For variables outside of functions: the edits that let each function that uses one begin with its reference."""
-    edits = []
-    for declaration in cxx.declarations(source) if names else ():
-        for opens, closes, parameters in _bodies(declaration):
-            body = declaration.tokens[opens : closes + 1]
-            used = {token.text for k, token in enumerate(body) if cxx.text_at(body, k - 1) not in (".", "->")}
-            mine = [name for name in names if name in used - parameters]
-            if mine:
-                references = " ".join(_reference(name, f"{name}__shared") + ";" for name in mine)
-                edits.append((body[0].end, body[0].end, f" {references} {{"))
-                edits.append((body[-1].start, body[-1].start, "}"))
-    return edits
-
-
-_CLASSES = {"struct", "union", "class", "enum"}
-
-
-def _reference(name, place):
-    return f"auto& {name} = {place}.of_this_block()"
 
 
 def _name(declarator):
@@ -180,30 +149,12 @@ def _type(declaration, names, ending):
     return "".join(pieces)
 
 
+def _macro(tokens, at):
+    return next((t.text for b, t in pairwise(tokens) if b.text == "define" and t.directive == tokens[at].directive), "")
+
+
 def _macro_parameters(tokens, at):
     line = [token for token in tokens if token.directive == tokens[at].directive]
     if len(line) > 3 and line[1].text == "define" and line[3].text == "(" and line[3].start == line[2].end:
         return {token.text for token in line[4 : cxx.matching(line, 3) or 4]}
     return set()
-
-
-def _bodies(declaration):
-    """The bodies of the functions that a declaration defines: (index of `{`, index of `}`, names of parameters)."""
-    tokens, opens = declaration.tokens, declaration.head
-    if not declaration.defined:
-        return
-    if declaration.parameters is not None:
-        yield opens, len(tokens) - 1, {cxx.parameter_name(parameter) for parameter in declaration.parameters}
-        return
-    if not _CLASSES & set(declaration.words):
-        return
-    at = k = opens + 1
-    while k < len(tokens) - 1:
-        if tokens[k].text == "{" and any(token.text == "(" for token in tokens[at:k]):
-            end = cxx.step_over(tokens, k)
-            yield k, end - 1, {token.text for token in tokens[at:k]}
-            at = k = end
-        elif tokens[k].text in (";", "}"):
-            at = k = k + 1
-        else:
-            k = cxx.step_over(tokens, k) if tokens[k].text in "([{" else k + 1

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from utils.cuda.common import cxx
 from utils.cuda.common.missing import unclosed_brace
-from utils.cuda.cpu import bools, cases, launch_bounds, own_names, shared_variables
+from utils.cuda.cpu import bools, cases, launch_bounds, own_names, shared_uses, shared_variables
 from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
 from utils.cuda.cpu.plain_macros import edited, lines_of, with_plain_macros
@@ -55,7 +55,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     in_kernels, in_bodies = _bodies(marked), _bodies(declared)
     _check_calls(tokens, marked, declared)
     edits = []  # (start, end, replacement), none inside another
-    in_functions, dynamic = [], []  # names of shared variables: those outside of functions, those that a launch sizes
+    shared = []  # the declarations of shared variables
     plain, kernel_names = _non_kernel_functions(source, marked), {kernel.name for kernel in marked}
     bounded = launch_bounds.bounded(marked)
     i = 0
@@ -69,14 +69,12 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
             i = _launch(source, tokens, i, edits, plain, bounded)
         elif token.text == "__shared__":
             inside = token.directive or _is_inside(token, in_bodies)
-            i = _shared(source, tokens, i, edits, inside, in_functions, dynamic)
+            i = _shared(source, tokens, i, edits, inside, shared)
         else:
             _word(tokens, i, edits)
             _untyped(tokens, i, edits, kernel_names)
             i += 1
-    edits += shared_variables.use_in_functions(source, in_functions) + cases.edits(tokens)
-    edits += bools.edits(tokens, declared)
-    edits += shared_variables.casts(tokens, dynamic)
+    edits += _uses(source, shared) + cases.edits(tokens) + bools.edits(tokens, declared)
     edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
     translated = edited(source, edits)
     return with_architecture(translated) if kernels and host else translated
@@ -222,21 +220,25 @@ def _launch(source, tokens, i, edits, plain, bounded):
     return launch.closes + 1
 
 
-def _shared(source, tokens, i, edits, inside_function, in_functions, dynamic):
+def _shared(source, tokens, i, edits, inside_function, shared):
     """Rewrite the declaration with `__shared__` as token i; returns the index of the first token after it."""
     if shared_variables.is_parameter(tokens, i):
         edits.append((tokens[i].start, tokens[i].end, ""))
         return i + 1
     try:
-        first, end, text, names = shared_variables.rewrite(source, tokens, i, inside_function)
+        first, end, text, declared = shared_variables.rewrite(source, tokens, i, inside_function)
     except shared_variables.Unreadable as error:
         raise _error(tokens[i], str(error)) from None
-    if "extern" in [token.text for token in tokens[first:end]]:
-        dynamic += names
-    elif not inside_function:
-        in_functions += names
+    shared.append(declared)
     lines = lines_of(source[tokens[first].start : tokens[end - 1].end], tokens[i])
     while edits and edits[-1][0] >= tokens[first].start:
         edits.pop()
     edits.append((tokens[first].start, tokens[end - 1].end, text + lines))
     return end
+
+
+def _uses(source, shared):
+    try:
+        return shared_uses.edits(source, shared)
+    except shared_uses.Captured as captured:
+        raise _error(captured.token, str(captured)) from None

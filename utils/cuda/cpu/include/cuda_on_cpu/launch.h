@@ -251,45 +251,9 @@ namespace cuda_on_cpu {
 // their text until the launch ends.
 int formatted_print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// A __shared__ variable: one of these is where it was declared, and every thread asks it for the block's copy.
-// `__shared__ float tile[16][16];` is translated to
-// `typedef float tile__type[16][16]; static ::cuda_on_cpu::SharedOf<tile__type> tile__shared("tile");
-// auto& tile = tile__shared.of_this_block();` on one line.
-struct SharedVariable {
-    const char* name;
-    size_t bytes, alignment, element_bytes, element_alignment;
-    const std::type_info* type;
-};
-void* static_shared(const SharedVariable* variable);
-
-template <class T>
-struct SharedOf : SharedVariable {
-    static_assert(sizeof(T) <= 48 * 1024, "a block has 48 KB of static shared memory: this variable is larger");
-    using Element = std::remove_all_extents_t<T>;
-    constexpr SharedOf(const char* name)
-        : SharedVariable{name, sizeof(T), alignof(T), sizeof(Element), alignof(Element), &typeid(T)} {}
-    T& of_this_block() const { return *static_cast<T*>(static_shared(this)); }
-};
-
-// `extern __shared__ float s[];` is translated to `auto* s = ::cuda_on_cpu::dynamic_shared<float>("s");`
-void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alignment);  // what the launch asked for
-
-template <class T>
-std::remove_extent_t<T>* dynamic_shared(const char* name) {
-    using Element = std::remove_all_extents_t<T>;
-    return static_cast<std::remove_extent_t<T>*>(dynamic_shared(name, sizeof(Element), alignof(Element)));
-}
-
-// The same outside any function, where the block's copy is asked for only when it is used.
-template <class T>
-struct DynamicShared {
-    const char* name;
-    operator std::remove_extent_t<T>*() const { return dynamic_shared<T>(name); }
-    template <class P>
-    explicit operator P*() const { return (P*)dynamic_shared<T>(name); }
-};
-
 }  // namespace cuda_on_cpu
+
+#include "shared.h"
 
 // Such macros and translated sources use names in the learner's text that no macro of the learner's has.
 #define threadIdx (::cuda_on_cpu::place_of_thread())
