@@ -262,7 +262,8 @@ __global__ void refer(const float* x, float* out) {
     add(sum, pair);
     float& either = i % 2 ? sum : pair.second;
     either += 1.0f;
-    out[i] = sum + tile[i];
+    auto [one, two] = pair;
+    out[i] = sum + tile[i] + one * two;
 }
 """
 
@@ -284,6 +285,7 @@ def test_references_and_the_first_elements_of_arrays_are_shown():
     assert last["grid[1][2]"] == {lane: lane for lane in range(32)} and last["grid[…]"][odd] == "…"
     assert "grid[1][3]" in last and "grid[2][0]" not in last
     assert {"add(): total", "add(): p.first"} <= last.keys() and last["add(): p.first"][odd] == odd / 4
+    assert last["one"] == last["pair.first"] and last["two"] == last["pair.second"]
     assert not {"tile", "tile[0]", "whole"} & last.keys()  # memories, not variables
 
 

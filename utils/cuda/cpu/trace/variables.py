@@ -16,6 +16,7 @@ from elftools.elf.elffile import ELFFile
 __all__ = ["Debug", "Function", "Scalar"]
 
 _FBREG, _FRAME_ADDRESS, _FRAME_POINTER = 0x91, 0x9C, 0x56  # DW_OP_fbreg, DW_OP_call_frame_cfa, DW_OP_reg6
+_PLUS = 0x23  # DW_OP_plus_uconst
 _ARGUMENT_BYTES = 0x2E  # DW_CFA_GNU_args_size, which says nothing about the frame, and which pyelftools refuses
 _MOST_ELEMENTS = 8  # of a local array; "…" stands for the others
 _NUMBERS = {  # by DW_ATE_...: boolean, float, signed, signed_char, unsigned, unsigned_char
@@ -229,13 +230,13 @@ class Debug:
         kind = _type(die)
         size = _size(kind)
         scalars = list(_scalars("", kind, 0))
-        if not where.value or where.value[0] != _FBREG or not size or not scalars:
+        distance = _distance(where.value)
+        if distance is None or not size or not scalars:
             return
         size = max(s.at + s.size if s.reference is None else s.reference + 8 for s in scalars)  # no more is copied
         is_parameter = die.tag == "DW_TAG_formal_parameter" and die.get_parent().tag == "DW_TAG_subprogram"
         place = _attribute(die, "DW_AT_decl_line") or 0, _attribute(die, "DW_AT_decl_column") or 0
-        offset = _signed(where.value[1:]) + shift
-        made.variables.append(_Variable(name.decode(), offset, size, kind, scopes, is_parameter, *place))
+        made.variables.append(_Variable(name.decode(), distance + shift, size, kind, scopes, is_parameter, *place))
 
 
 def _attribute(die, name):
@@ -342,6 +343,18 @@ def _scalars(name, kind, at, depth=0):
                 yield from _scalars(name, _type(child), at + offset, depth + 1)
             elif child.tag == "DW_TAG_member" and isinstance(offset, int) and re.fullmatch(r"\w+", _name(child)):
                 yield from _scalars(f"{name}.{_name(child)}", _type(child), at + offset, depth + 1)
+
+
+def _distance(location) -> int | None:
+    """How far from its function's frame a variable is; None if it is not in the frame, such as a shared variable, or
+    what a structured binding refers to elsewhere."""
+    if not location or location[0] != _FBREG:
+        return None
+    ends = next(k for k, byte in enumerate(location) if k and not byte & 0x80) + 1
+    distance, more = _signed(location[1:ends]), location[ends:]
+    if more[:1] == [_PLUS]:  # a later member of what a structured binding copies
+        return distance + sum((byte & 0x7F) << 7 * k for k, byte in enumerate(more[1:]))
+    return None if more else distance
 
 
 def _signed(encoded) -> int:
