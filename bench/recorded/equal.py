@@ -27,11 +27,12 @@ from bench.recorded import verdicts
 from tests.launches import Launch, floats, integers
 from tests.nsight.cases import LAUNCHES
 from tests.verdicts import SNIPPETS
-from utils import compile_kernel
 from utils.cuda.common.tensor_map import TensorMap
+from utils.cuda.kernel import compile_kernels
+from utils.ground.errors import CourseError
 from utils.ground.system import write
 
-__all__ = ["CASES", "close", "read", "results", "sums"]
+__all__ = ["CASES", "close", "on_this_machine", "read", "sums"]
 
 RECORDED = Path(__file__).with_suffix(".json")
 _N = 4096  # elements of each tensor that a snippet gets: more than any of them reaches
@@ -57,6 +58,7 @@ class Case(NamedTuple):
     kernel: str
     launch: tuple  # blocks, threads, bytes of dynamic shared memory
     args: object
+    names: tuple[str, ...]  # of the kernels that are built together, this one among them
 
     @property
     def hash(self) -> str:
@@ -67,11 +69,12 @@ class Case(NamedTuple):
 def _cases():
     accepted = verdicts.read()
     for launch in LAUNCHES:
-        yield Case(f"nsight/{launch.name}", launch.source, launch.kernel, _launch(launch), launch.args)
+        names = launch.together or (launch.kernel,)
+        yield Case(f"nsight/{launch.name}", launch.source, launch.kernel, _launch(launch), launch.args, names)
     for snippet in SNIPPETS:
         if accepted[snippet.key]["accepted"]:
             for threads in (1, 32):  # in many, all threads write to the same place
-                yield Case(f"verdicts/{snippet.key}/{threads}", snippet.text, "k", (1, threads, 256), None)
+                yield Case(f"verdicts/{snippet.key}/{threads}", snippet.text, "k", (1, threads, 256), None, ("k",))
 
 
 def _launch(launch: Launch):
@@ -126,9 +129,8 @@ def _moved(args):
     return [of(arg) for arg in args]
 
 
-def results(case, kernel=None) -> list[torch.Tensor]:
-    """The tensors of a launch after it, on this machine's device; `kernel` if it has been compiled already."""
-    kernel = kernel or compile_kernel(case.source, case.kernel)
+def results(case, kernel) -> list[torch.Tensor]:
+    """The tensors of a launch after it, on the kernel's device."""
     args = _arguments(case, kernel)
     if kernel.device == "cuda":
         args = _moved(args)
@@ -166,17 +168,33 @@ def close(found, recorded) -> bool:
 # ---- all of them ----------------------------------------------------------------------------------------------------
 
 
-def _on_this_machine(cases, run):
-    """`run(case)` of each, by key; an error is its text."""
+def on_this_machine(cases, run=results) -> dict[str, object]:
+    """`run(case, kernel)` of each, by key; an error is its text. What is built together is built once, on all cores."""
+    groups = {}
+    for case in cases:
+        groups.setdefault((case.source, case.names), []).append(case)
+    found = {}
 
-    def one(case):
+    def said(error):
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+
+    def all_of(group):
         try:
-            return run(case)
-        except (RuntimeError, TypeError, ValueError) as error:
-            return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            kernels = dict(zip(group[1], compile_kernels(*group), strict=True))
+        except CourseError as error:
+            found.update({case.key: said(error) for case in groups[group]})
+            return
+        for case in groups[group]:
+            try:
+                found[case.key] = run(case, kernels[case.kernel])
+            except (RuntimeError, TypeError, ValueError) as error:
+                found[case.key] = said(error)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return dict(zip((case.key for case in cases), pool.map(one, cases), strict=True))
+        for number, _ in enumerate(pool.map(all_of, groups), 1):
+            print(f"\r{number} of {len(groups)} sources", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    return found
 
 
 def _difference(gpu, engine):
@@ -195,8 +213,7 @@ def _difference(gpu, engine):
 
 
 def _record():
-    gpu = _on_this_machine(CASES, lambda case: compile_kernel(case.source, case.kernel) and None)  # build on all cores
-    gpu = {case.key: gpu[case.key] or _on_this_machine([case], results)[case.key] for case in CASES}
+    gpu = on_this_machine(CASES)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "engine.pt"
         apart = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
@@ -219,12 +236,11 @@ def _record():
 
 
 def _engine(file):
-    def run(case):
-        kernel = compile_kernel(case.source, case.kernel)
+    def run(case, kernel):
         problem = _problem(case, kernel)
         return f"its trace shows: {problem}" if problem else results(case, kernel)
 
-    torch.save(_on_this_machine(CASES, run), file)
+    torch.save(on_this_machine(CASES, run), file)
 
 
 def summary(found) -> str:
@@ -248,8 +264,10 @@ def main() -> int:
         _engine(options.engine)
     elif options.check:
         known = read()
-        found = _on_this_machine([case for case in CASES if "skipped" not in known[case.key]], results)
-        wrong = [key for key, tensors in found.items() if not close(sums(tensors), known[key]["sums"])]
+        found = on_this_machine([case for case in CASES if "skipped" not in known[case.key]])
+        wrong = [
+            key for key, made in found.items() if isinstance(made, str) or not close(sums(made), known[key]["sums"])
+        ]
         print("\n".join(wrong) or f"all {len(found)} are as recorded")
         return 1 if wrong else 0
     else:
