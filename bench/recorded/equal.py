@@ -9,9 +9,7 @@ ones.
 """
 
 import argparse
-import contextlib
 import hashlib
-import io
 import json
 import os
 import subprocess
@@ -134,8 +132,7 @@ def results(case, kernel) -> list[torch.Tensor]:
     args = _arguments(case, kernel)
     if kernel.device == "cuda":
         args = _moved(args)
-    with contextlib.redirect_stdout(io.StringIO()):
-        kernel[case.launch](*args)
+    kernel[case.launch](*args)
     if kernel.device == "cuda":
         torch.cuda.synchronize()
     return [tensor.cpu() for arg in args if torch.is_tensor(tensor := getattr(arg, "tensor", arg))]
@@ -143,8 +140,7 @@ def results(case, kernel) -> list[torch.Tensor]:
 
 def _problem(case, kernel):
     """What the engine's trace reports; None if nothing."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        trace = kernel.trace[case.launch](*_arguments(case, kernel))
+    trace = kernel.trace[case.launch](*_arguments(case, kernel))
     return None if trace.ok else trace.problems[0].kind
 
 
