@@ -1,5 +1,6 @@
 """Where there is a GPU, `device` is the GPU: tests of the engine alone need a process that sees none."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,3 +14,12 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if Path(__file__).parent in item.path.parents and "backend" not in item.fixturenames:
                 item.add_marker(skip)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unjudged_traces(request):
+    """Whole folders of kernels that a GPU has run: their traces are made without nvcc's verdict, except in tests of it."""
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    of_verdict = re.search("CompileError|CompileWarning|verdict", request.path.read_text(encoding="utf-8"))
+    if folder in ("asynchronous", "clusters", "ptx", "tensor", "trace", "warpgroups") and not of_verdict:
+        request.getfixturevalue("unjudged")

@@ -191,15 +191,21 @@ const char* called_from_python(const char* function, const void* code, void (*ru
 // ---- the function's own threads -------------------------------------------------------------------------------------
 
 #if defined(__linux__) && defined(__GLIBCXX__)
-class GuardedThread : public std::thread::_State {
-    std::thread::_State_ptr inner;
+// What a std::thread runs. The library's own `std::thread::_State`, of which this is the layout, is private since g++ 13.
+struct ThreadState {
+    virtual ~ThreadState() = default;
+    virtual void run() = 0;
+};
+
+class GuardedThread : public ThreadState {
+    std::unique_ptr<ThreadState> inner;
     const std::string function;
     const void* const code;
     const std::shared_ptr<HostThreads> threads;
 
-    void run() {
+    void run_inner() {
         try {
-            inner->_M_run();
+            inner->run();
         } catch (const abi::__forced_unwind&) {  // pthread_exit
             throw;
         } catch (...) {
@@ -208,18 +214,18 @@ class GuardedThread : public std::thread::_State {
     }
 
    public:
-    GuardedThread(std::thread::_State_ptr inner, const HostCall& call)
-        : inner(std::move(inner)), function(call.function), code(call.code), threads(call.threads) {
+    GuardedThread(ThreadState* inner, const HostCall& call)
+        : inner(inner), function(call.function), code(call.code), threads(call.threads) {
         std::lock_guard lock(threads->mutex);
         threads->running++;
     }
-    void _M_run() override {
+    void run() override {
         HostCall call{function.c_str(), code, here, nullptr, true, threads};
         struct End {
             HostCall& call;
             ~End() { call.threads->end(call.error); }
         } end{call};
-        if (!guarded(call, [](void* self) { static_cast<GuardedThread*>(self)->run(); }, this))
+        if (!guarded(call, [](void* self) { static_cast<GuardedThread*>(self)->run_inner(); }, this))
             inner.release();  // the thread was in the middle of it
     }
 };
@@ -229,18 +235,18 @@ class GuardedThread : public std::thread::_State {
 #define CUDA_ON_CPU_TEXT(name) CUDA_ON_CPU_TEXT_OF(name)
 #define CUDA_ON_CPU_WRAP_OF(name) __wrap_##name
 #define CUDA_ON_CPU_WRAP(name) CUDA_ON_CPU_WRAP_OF(name)
-extern "C" void start_thread(std::thread*, std::thread::_State_ptr, void (*)())
-    __asm__(CUDA_ON_CPU_TEXT(CUDA_ON_CPU_START_THREAD));
+// The second argument is a std::unique_ptr, which the ABI passes as a pointer to it.
+extern "C" void start_thread(std::thread*, ThreadState**, void (*)()) __asm__(CUDA_ON_CPU_TEXT(CUDA_ON_CPU_START_THREAD));
 
 // The linker puts it in the place of the C++ library's (build.py).
-extern "C" void CUDA_ON_CPU_WRAP(CUDA_ON_CPU_START_THREAD)(std::thread* self, std::thread::_State_ptr state,
-                                                           void (*depend)()) {
-    if (!in_host_call()) return start_thread(self, std::move(state), depend);
+extern "C" void CUDA_ON_CPU_WRAP(CUDA_ON_CPU_START_THREAD)(std::thread* self, ThreadState** state, void (*depend)()) {
+    if (!in_host_call()) return start_thread(self, state, depend);
     HostCall& call = *host_call;
     if (!call.threads) call.threads.reset(new HostThreads{tracing != nullptr});
     auto threads = call.threads;
     try {
-        start_thread(self, std::thread::_State_ptr(new GuardedThread(std::move(state), call)), depend);
+        *state = new GuardedThread(*state, call);
+        start_thread(self, state, depend);
     } catch (...) {
         threads->end("");
         throw;
