@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -209,15 +210,14 @@ def _difference(gpu, engine):
 
 
 def _record():
-    gpu = on_this_machine(CASES)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "engine.pt"
-        apart = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-        subprocess.run([sys.executable, "-m", "bench.recorded.equal", "--engine", str(file)], env=apart, check=True)
-        engine = torch.load(file)
+    engine = _apart("", [case.key for case in CASES])
+    todo, gpu = [case.key for case in CASES if not isinstance(engine[case.key], str)], {}
+    while todo:  # an error on the GPU ends all that its process can do there
+        gpu |= _apart(os.environ.get("CUDA_VISIBLE_DEVICES", "0"), todo)
+        todo = [key for key in todo if gpu[key] == _NOT_RUN]
     made = {}
     for case in CASES:
-        there, here = gpu[case.key], engine[case.key]
+        there, here = gpu.get(case.key), engine[case.key]
         entry = made[case.key] = {"text": case.hash}
         if isinstance(here, str):
             entry["skipped"] = here
@@ -231,12 +231,49 @@ def _record():
     print(summary(found))
 
 
-def _engine(file):
-    def run(case, kernel):
+_NOT_RUN = "not run"
+
+
+def _apart(devices, keys):
+    """What `on_this_machine` finds in a process of its own that sees these GPUs."""
+    with tempfile.TemporaryDirectory() as folder:
+        todo, done = Path(folder) / "keys.json", Path(folder) / "results.pt"
+        todo.write_text(json.dumps(keys))
+        command = [sys.executable, "-m", "bench.recorded.equal", "--run", str(todo), str(done)]
+        subprocess.run(command, env={**os.environ, "CUDA_VISIBLE_DEVICES": devices}, check=True)
+        return torch.load(done)
+
+
+def _works():
+    """Whether this process can still use the GPU."""
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _run(todo, done):
+    """Run the launches whose keys are in a file: on the engine if their traces show no problem, or in turns on a GPU."""
+    keys = set(json.loads(Path(todo).read_text()))
+    one_at_a_time, failed = threading.Lock(), []
+
+    def on_engine(case, kernel):
         problem = _problem(case, kernel)
         return f"its trace shows: {problem}" if problem else results(case, kernel)
 
-    torch.save(on_this_machine(CASES, run), file)
+    def on_gpu(case, kernel):
+        with one_at_a_time:
+            if failed:
+                return _NOT_RUN
+            try:
+                return results(case, kernel)
+            finally:
+                if not _works():
+                    failed.append(case.key)
+
+    run = on_gpu if torch.cuda.is_available() else on_engine
+    torch.save(on_this_machine([case for case in CASES if case.key in keys], run), done)
 
 
 def summary(found) -> str:
@@ -254,10 +291,10 @@ def main() -> int:
     """Record, or check; 1 if a result differs from the recorded one."""
     parser = argparse.ArgumentParser(prog="python -m bench.recorded.equal", description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only compare the engine's results with what is recorded")
-    parser.add_argument("--engine", metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--run", nargs=2, metavar=("TODO", "DONE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.engine:
-        _engine(options.engine)
+    if options.run:
+        _run(*options.run)
     elif options.check:
         known = read()
         found = on_this_machine([case for case in CASES if "skipped" not in known[case.key]])
