@@ -254,7 +254,7 @@ def _works():
 
 
 def _run(todo, done):
-    """Run the launches whose keys are in a file: on the engine if their traces show no problem, or in turns on a GPU."""
+    """Run the launches whose keys are in a file: on the engine where their traces show no problem, or on a GPU."""
     keys = set(json.loads(Path(todo).read_text()))
     one_at_a_time, failed = threading.Lock(), []
 

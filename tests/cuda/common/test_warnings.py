@@ -97,9 +97,11 @@ TUPLES = {
     "dim3 b{(16, 8)}; k<<<1, b>>>(x);": "`(16, 8)` is 8 in C++: write `dim3(16, 8)`",
     "const dim3 g(1), b = (16, 8); k<<<g, b>>>(x);": "`(16, 8)` is 8 in C++: write `dim3(16, 8)`",
     "dim3 g(1), c; c = (8, 4); k<<<g, c>>>(x);": "`(8, 4)` is 4 in C++: write `dim3(8, 4)`",
+    "switch (i) { case 1 ... 5: x[i] = 1; }": "nvcc compiles `case 1 ... 5` as `case 1`: name each value",
     "auto b = dim3((8, 4)); k<<<1, b>>>(x);": "`(8, 4)` is 4 in C++: write `dim3(8, 4)`",
 }
 FINE = """
+switch (i) { case 1: case 0x2: x[i] = .5; break; default: x[i] = n ? 1 : 2.; }
 if (int j = i * 2) x[j] = 1;
 if ((i = n)) x[i] = 1;
 while (const float* p = y) break;

@@ -233,6 +233,18 @@ def _initial(declared):
     return declared[k + 1 : closes] if closes else ()
 
 
+def _case_ranges(part):
+    """`case 1 ... 5:` nvcc 13.0 takes it and compiles it as `case 1:`, as its PTX shows."""
+    for k, token in enumerate(part):
+        if token.text != "case":
+            continue
+        label = next((part[k + 1 : j] for j in range(k + 1, len(part)) if part[j].text in (":", ";", "{")), ())
+        dots = [j for j in range(len(label) - 2) if all(word.text == "." for word in label[j : j + 3])]
+        if dots:
+            first, last = cxx.written(label[: dots[0]]), cxx.written(label[dots[0] + 3 :])
+            yield token, f"nvcc compiles `case {first} ... {last}` as `case {first}`: name each value"
+
+
 def _divisions(part):
     """`float v = 1 / 2;`"""
     for k, token in enumerate(part):
@@ -305,4 +317,4 @@ def _is_name(part, at):
 
 
 _FINDERS = [_assignments, _chains, _negations, _masks, _indexes, _tuples, _divisions, _powers]
-_FINDERS += [_tensor_maps]
+_FINDERS += [_tensor_maps, _case_ranges]
