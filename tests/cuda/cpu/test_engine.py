@@ -76,7 +76,7 @@ def test_a_macro_stays_on_its_lines():
 @pytest.mark.parametrize("head", ["inline __device__ void", "struct S { __device__ void", "GLOBAL void", "M(2) void"])
 def test_shared_variables_are_read_in_every_function(head):
     source = f"#define GLOBAL __global__\n{head} f() {{\n  __shared__ int s;\n}}" + "};" * ("struct" in head)
-    assert "auto& [s] = s__shared.of_this_block();" in translate(source)
+    assert "auto& s = s__shared.of_this_block();" in translate(source)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_shared_variable_outside_of_functions_is_asked_for_in_those_that_use_i
     )
     first, used, *unused = translate(source).splitlines()
     assert first == 'typedef int total__type; static ::cuda_on_cpu::SharedOf<total__type> total__shared("total");'
-    assert used == "void f() { auto& [total] = total__shared.of_this_block(); { total = 1; }}"
+    assert used == "void f() { auto& total = total__shared.of_this_block(); { total = 1; }}"
     assert unused == source.splitlines()[2:]
 
 
@@ -146,7 +146,7 @@ def test_a_launch_may_have_its_configuration_from_a_macro(source):
 def test_dynamic_shared_declarations():
     inside = translate("void f() { extern __shared__ float s[]; }")
     place = 'static ::cuda_on_cpu::DynamicShared<s__type> s__shared("s")'
-    name = "CUDA_ON_CPU_DYNAMIC(s) = s__shared.of_this_block();"
+    name = "auto& s = s__shared.of_this_block();"
     assert inside == f"void f() {{ typedef float s__type[]; {place}; {name} }}"
     assert "typedef float s__type[][16];" in translate("void f() { float extern __shared__ s[][16]; }")
     outside, used = translate("extern __shared__ float s[];\nvoid f() { s[0] = 1; }").splitlines()

@@ -35,7 +35,7 @@ class Shared(NamedTuple):
 
     start: int  # offsets in the source
     end: int
-    names: dict[str, bool]  # and whether each is an array whose size a launch chooses
+    names: list[str]
     macro: str  # whose body it is in, so that its names may be made of the macro's parameters; otherwise empty
 
 
@@ -43,18 +43,16 @@ class _Scope:
     def __init__(self, kind, end, names=()):
         self.kind = kind  # 'file', 'class', 'body' (of a function), 'head' (of a lambda), 'braces' (a value), 'block'
         self.end = end  # index of its last token
-        self.names = dict.fromkeys(names)  # of shared variables, whether each is a dynamic array; of others, None
+        self.names = dict.fromkeys(names, False)  # whether each is a shared variable
         self.is_lambda = False
         self.begins = None  # index of the first token of the current statement
         self.parentheses = -1  # index where the current ones end
-        self.used = {}  # of a body: the shared variables from outside, and whether each is a dynamic array
-        self.unevaluated = []  # the tokens in operands of sizeof, decltype, ...
+        self.used = {}  # of a body: the shared variables from outside, in order
 
 
-def reference(name, is_dynamic_array, paste="") -> str:
+def reference(name, paste="") -> str:
     """The declaration of the local name; in a macro, `paste` is '##'."""
-    kind = f"CUDA_ON_CPU_DYNAMIC({name})" if is_dynamic_array else f"auto& [{name}]"
-    return f"{kind} = {name}{paste}__shared.of_this_block()"
+    return f"auto& {name} = {name}{paste}__shared.of_this_block()"
 
 
 def edits(source, declared) -> list[tuple[int, int, str]]:
@@ -86,10 +84,8 @@ class _Reader:
             k = self._step(k)
         found = [(token.start, token.end, text) for token, text in self.replaced]
         for opens, scope in self.bodies:
-            others = [token for token in scope.unevaluated if token.text not in scope.used]
-            found += [(token.start, token.end, _expression(token.text)) for token in others]
             if scope.used:
-                names = [reference(name, is_dynamic_array) for name, is_dynamic_array in scope.used.items()]
+                names = [reference(name) for name in scope.used]
                 after, before = self.part[opens].end, self.part[scope.end].start
                 found += [(after, after, f" {'; '.join(names)}; {{"), (before, before, "}")]
         return found
@@ -101,7 +97,7 @@ class _Reader:
         if parameters and text_at(self.part, k + 1) == "(":
             parts = cxx.at_commas(self.part[k + 2 : matching(self.part, k + 1)])
             given = dict(zip(parameters, map(cxx.written, parts), strict=False))
-        return {"".join(given.get(w, w) for w in name.split("##")): array for name, array in shared.names.items()}
+        return ["".join(given.get(w, w) for w in name.split("##")) for name in shared.names]
 
     def _in_macros(self):
         """The shared variables that macros' bodies use, directly or through other macros."""
@@ -126,11 +122,12 @@ class _Reader:
         scope, token, text = self.scopes[-1], self.part[k], self.part[k].text
         scope.begins = k if scope.begins is None else scope.begins
         if shared := self.at_start.get(token.start):
-            (self.scopes[0] if scope.kind == "file" else scope).names.update(shared.names)  # a namespace has no end
+            holder = self.scopes[0] if scope.kind == "file" else scope  # a namespace has no end
+            holder.names.update(dict.fromkeys(shared.names, True))
             scope.begins = None
             return next((j for j in range(k, len(self.part)) if self.part[j].start >= shared.end), len(self.part))
         if text in self.makers:
-            scope.names.update(self._made(k))
+            scope.names.update(dict.fromkeys(self._made(k), True))
             return step_over(self.part, k + 1) if text_at(self.part, k + 1) == "(" else k + 1
         if text == "{":
             if not opened:
@@ -225,7 +222,7 @@ class _Reader:
             return
         if before == "auto" or before == "&" and "auto" in (text_at(self.part, k - 2), text_at(self.part, k - 3)):
             names = [token.text for token in self.part[k + 1 : closes]]  # auto& [a, b] = ...
-            self.scopes[-1].names.update(dict.fromkeys(name for name in names if name != ","))
+            self.scopes[-1].names.update(dict.fromkeys((name for name in names if name != ","), False))
             self.no_uses.update(range(k, closes))
             return
         is_operand = before.isidentifier() and before not in _NO_TYPES or before in (")", "]")
@@ -240,7 +237,7 @@ class _Reader:
             if j is not None and len(capture) > j + 1 and capture[j + 1].text in ("=", "{", "("):
                 names.add(capture[j].text)
                 self.no_uses.add(at + j)
-            elif j is not None and self._found(capture[j].text)[1] is not None:
+            elif j is not None and self._found(capture[j].text) is not None:
                 raise Captured(capture[j])
             at += len(capture) + 1
         body = _Scope("body", matching(self.part, opens) or len(self.part), names)
@@ -269,13 +266,13 @@ class _Reader:
             return
         if before == "::":
             space, name = text_at(self.part, k - 2), self.part[k].text
-            is_outside = self.scopes[0].names.get(name) is not None
+            is_outside = self.scopes[0].names.get(name)
             if is_outside and (space in self.namespaces or space != ">" and not space.isidentifier()):
                 self.replaced.append((self.part[k], _expression(name)))
         elif not self._is_declared(k, scope):
             self._use(k, self.part[k].text, self.part[k])
         elif scope.kind != "file" and k > scope.parentheses:
-            scope.names[self.part[k].text] = None
+            scope.names[self.part[k].text] = False
 
     def _is_declared(self, k, scope):
         """Whether the name at index k declares a variable, a parameter or a type."""
@@ -297,30 +294,27 @@ class _Reader:
         return end == k
 
     def _found(self, name):
-        """The index of the scope that declares a name, and whether it is a dynamic array; None if it is not shared."""
+        """The index of the scope that declares a shared variable of this name; None if the name is another's."""
         at = next((j for j in range(len(self.scopes) - 1, -1, -1) if name in self.scopes[j].names), None)
-        return at, None if at is None else self.scopes[at].names[name]
+        return at if at is not None and self.scopes[at].names[name] else None
 
     def _use(self, k, name, token=None):
         """Note a use of a variable at index k, by its token or, without one, by a macro."""
-        at, is_dynamic_array = self._found(name)
-        if is_dynamic_array is None:
+        at = self._found(name)
+        if at is None:
             return
         within = next((s for s in reversed(self.scopes[at + 1 :]) if s.kind in _FUNCTION), None)
-        is_evaluated = k > self.operand
-        if token and is_evaluated and k <= self.constant[0] and self._depth() == self.constant[1]:
+        is_constant = k <= self.constant[0] and self._depth() == self.constant[1]
+        if token and (k <= self.operand or is_constant):
             self.replaced.append((token, f"{name}__shared.unplaced"))
         elif within and within.kind == "body":
-            if is_evaluated or not token:
-                within.used[name] = is_dynamic_array
-            else:
-                within.unevaluated.append(token)
+            within.used[name] = True
         elif token and (within or self.scopes[at].kind == "file"):
             self.replaced.append((token, _expression(name)))
 
 
 def _expression(name):
-    return f"{name}__shared.of_this_block().value"
+    return f"{name}__shared.of_this_block()"
 
 
 def _without_alignment(part):

@@ -1,13 +1,12 @@
-"""`__shared__` variables: each becomes a name for a part of the running block's memory.
+"""`__shared__` variables: each becomes a reference into the running block's memory.
 
-`__shared__ float tile[16][16];` becomes a type, the variable's place in that memory, and the name:
+`__shared__ float tile[16][16];` becomes a type, the variable's place in that memory, and the reference:
 
     typedef float tile__type[16][16]; static ::cuda_on_cpu::SharedOf<tile__type> tile__shared("tile");
-    auto& [tile] = tile__shared.of_this_block();
+    auto& tile = tile__shared.of_this_block();
 
-all on one line. The name is a structured binding and not a reference, so `decltype(tile)` is what nvcc says. Outside of
-functions, the first two are where the variable was. What the name does not reach is in shared_uses.py. A macro's body
-is rewritten like any other text.
+all on one line. Outside of functions, the first two are where the variable was. What the reference does not reach is
+in shared_uses.py. A macro's body is rewritten like any other text.
 """
 
 from itertools import pairwise
@@ -39,7 +38,7 @@ def rewrite(source, tokens, at, inside_function):
     kept = _without_qualifiers(tokens[first:end])
     body = next((k for k, token in enumerate(kept) if token.text == "{"), None)
     parameters = _macro_parameters(tokens, at) if directive else ()
-    names = {}  # and whether each is an array whose size a launch chooses
+    names = []
     for number, declarator in enumerate(cxx.at_commas(kept)):
         texts = [token.text for token in declarator]
         in_braces = number == 0 and body is not None and _CLASSES & set(texts[:body])
@@ -48,16 +47,16 @@ def rewrite(source, tokens, at, inside_function):
         name = _name(declarator[(cxx.matching(kept, body) or 0) + 1 :] if in_braces else declarator)
         if not name or number == 0 and len(texts) == 1:
             raise Unreadable(f"cannot read this __shared__ declaration: {' '.join(words)}")
-        names[name] = dynamic and "[" in texts
+        names.append(name)
     paste = "##" if directive else ""
     parts = ["typedef " + _type(kept, {name.split("##")[-1] for name in names}, f"{paste}__type")]
-    for name, is_dynamic_array in names.items():
+    for name in names:
         kind, place, quoted = f"{name}{paste}__type", f"{name}{paste}__shared", f'"{name}"'
         quoted = f"#{name}" if name in parameters else quoted
         holder = "DynamicShared" if dynamic else "SharedOf"
         parts.append(f"static ::cuda_on_cpu::{holder}<{kind}> {place}({quoted})")
         if inside_function:
-            parts.append(reference(name, is_dynamic_array, paste))
+            parts.append(reference(name, paste))
         elif dynamic:  # for the files that include this one
             parts[-1] += f", {name}({quoted})"
     ended = end < len(tokens) and tokens[end].text == ";"

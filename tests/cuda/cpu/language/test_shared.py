@@ -61,7 +61,7 @@ template <int N> __global__ void typed(int* x) {
     constexpr int columns = length(s[0]), bytes = [] { return sizeof(s); }();
     decltype(s) own;
     decltype(v) one = 1;
-    decltype(auto) copy = v;
+    auto copy = v;
     auto first = s[0];
     static_assert(same<decltype(copy), float> && same<decltype(first), float*> && sizeof(own) == sizeof s);
     own[0][0] = v = 2, copy = one;

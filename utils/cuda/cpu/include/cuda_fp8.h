@@ -45,8 +45,9 @@ inline float from_fp8(__nv_fp8_storage_t bits, __nv_fp8_interpretation_t kind) {
     if (size > format.largest) x = size == 0x7c && kind == __NV_E5M2 ? INFINITY : NAN;
     return bits & 0x80 ? -x : x;
 }
-inline float value(__half_raw x) { return __half(x); }
-inline float value(__nv_bfloat16_raw x) { return __nv_bfloat16(x); }
+// Conversions are called by name: torch leaves out the operators (__CUDA_NO_HALF_CONVERSIONS__).
+inline float value(__half_raw x) { return __half2float(__half(x)); }
+inline float value(__nv_bfloat16_raw x) { return __bfloat162float(__nv_bfloat16(x)); }
 
 }  // namespace cuda_on_cpu
 
@@ -55,7 +56,7 @@ inline float value(__nv_bfloat16_raw x) { return __nv_bfloat16(x); }
         return cuda_on_cpu::to_fp8(CUDA_ON_CPU_VALUE(x), saturate, kind);                                            \
     }                                                                                                                \
     inline __nv_fp8x2_storage_t pair_name(T2 x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {        \
-        return (__nv_fp8x2_storage_t)(name({x.x}, saturate, kind) | name({x.y}, saturate, kind) << 8);                   \
+        return (__nv_fp8x2_storage_t)(name({x.x}, saturate, kind) | name({x.y}, saturate, kind) << 8);               \
     }
 #define CUDA_ON_CPU_VALUE(x) x
 CUDA_ON_CPU_TO_FP8(__nv_cvt_float_to_fp8, __nv_cvt_float2_to_fp8x2, float, float2)
@@ -68,7 +69,7 @@ CUDA_ON_CPU_TO_FP8(__nv_cvt_bfloat16raw_to_fp8, __nv_cvt_bfloat16raw2_to_fp8x2, 
 #undef CUDA_ON_CPU_TO_FP8
 
 inline __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x, __nv_fp8_interpretation_t kind) {
-    return __half(cuda_on_cpu::from_fp8(x, kind));
+    return __float2half(cuda_on_cpu::from_fp8(x, kind));
 }
 inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_interpretation_t kind) {
     return {__nv_cvt_fp8_to_halfraw(x & 0xff, kind).x, __nv_cvt_fp8_to_halfraw(x >> 8, kind).x};
@@ -80,10 +81,10 @@ inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_i
         name() = default;                                                                                            \
         template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                                        \
         explicit name(T x) : __x(cuda_on_cpu::to_fp8((double)x, __NV_SATFINITE, kind)) {}                            \
-        explicit name(__half x) : name((float)x) {}                                                                  \
-        explicit name(__nv_bfloat16 x) : name((float)x) {}                                                           \
+        explicit name(__half x) : name(__half2float(x)) {}                                                            \
+        explicit name(__nv_bfloat16 x) : name(__bfloat162float(x)) {}                                               \
         explicit operator __half() const { return __nv_cvt_fp8_to_halfraw(__x, kind); }                              \
-        explicit operator __nv_bfloat16() const { return (float)*this; }                                             \
+        explicit operator __nv_bfloat16() const { return __float2bfloat16((float)*this); }                           \
         explicit operator float() const { return cuda_on_cpu::from_fp8(__x, kind); }                                 \
         explicit operator double() const { return (float)*this; }                                                    \
         explicit operator bool() const { return (__x & 0x7f) != 0; }                                                 \
