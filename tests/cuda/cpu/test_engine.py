@@ -145,7 +145,7 @@ def test_a_launch_may_have_its_configuration_from_a_macro(source):
 
 def test_dynamic_shared_declarations():
     inside = translate("void f() { extern __shared__ float s[]; }")
-    place = 'static ::cuda_on_cpu::DynamicShared<s__type> s__shared("s")'
+    place = 'static constexpr ::cuda_on_cpu::DynamicShared<s__type> s__shared("s")'
     name = "auto& s = s__shared.of_this_block();"
     assert inside == f"void f() {{ typedef float s__type[]; {place}; {name} }}"
     assert "typedef float s__type[][16];" in translate("void f() { float extern __shared__ s[][16]; }")

@@ -53,8 +53,8 @@ def rewrite(source, tokens, at, inside_function):
     for name in names:
         kind, place, quoted = f"{name}{paste}__type", f"{name}{paste}__shared", f'"{name}"'
         quoted = f"#{name}" if name in parameters else quoted
-        holder = "DynamicShared" if dynamic else "SharedOf"
-        parts.append(f"static ::cuda_on_cpu::{holder}<{kind}> {place}({quoted})")
+        holder = "constexpr ::cuda_on_cpu::DynamicShared" if dynamic else "::cuda_on_cpu::SharedOf"
+        parts.append(f"static {holder}<{kind}> {place}({quoted})")
         if inside_function:
             parts.append(reference(name, paste))
         elif dynamic:  # for the files that include this one
