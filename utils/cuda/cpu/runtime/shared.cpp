@@ -149,14 +149,14 @@ void* static_shared(const SharedVariable* variable) {
     return b.arena.get() + offset;
 }
 
-void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alignment) {
+void* dynamic_shared(const DynamicVariable* variable) {
     Block& b = block();
     size_t offset = dynamic_begin(b);
     b.uses_dynamic = true;
     if (b.worker->trace && !b.dynamic.name)
         for (unsigned int rank = 0; rank < cluster_size(b); rank++) {
             Block& peer = cluster_block(b, rank);
-            peer.dynamic = {name, 0, 16, element_bytes, element_alignment, nullptr};
+            peer.dynamic = {variable->name, 0, 16, variable->element_bytes, variable->element_alignment, nullptr};
             peer.variables.push_back({&peer.dynamic, offset});
         }
     return b.arena.get() + offset;

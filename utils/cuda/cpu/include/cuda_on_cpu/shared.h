@@ -28,16 +28,20 @@ struct SharedOf : SharedVariable {
     T& of_this_block() const { return *static_cast<T*>(static_shared(this)); }
 };
 
-// The same for `extern __shared__ float s[];`: what the launch asked for.
-void* dynamic_shared(const char* name, size_t element_bytes, size_t element_alignment);
+// The same for `extern __shared__ float s[];`: what the launch asked for. The runtime reads what is in here, since a read
+// by device code would be one in a trace.
+struct DynamicVariable {
+    const char* name;
+    size_t element_bytes, element_alignment;
+};
+void* dynamic_shared(const DynamicVariable* variable);
 
 template <class T>
-struct DynamicShared {
+struct DynamicShared : DynamicVariable {
     using Element = std::remove_all_extents_t<T>;
     static T unplaced;
-    const char* name;
-    constexpr DynamicShared(const char* name) : name(name) {}
-    void* begin() const { return dynamic_shared(name, sizeof(Element), alignof(Element)); }
+    constexpr DynamicShared(const char* name) : DynamicVariable{name, sizeof(Element), alignof(Element)} {}
+    void* begin() const { return dynamic_shared(this); }
     T& of_this_block() const { return *reinterpret_cast<T*>(begin()); }
     operator std::remove_extent_t<T>*() const { return static_cast<std::remove_extent_t<T>*>(begin()); }
     template <class P>
