@@ -14,26 +14,29 @@ _NOT_IN_ANGLES = {";", "{", "}", "=", "&&", "||", "?"}
 def with_unset_locals(source) -> str:
     """The source with a macro of include/cuda_on_cpu/unset.h behind each such declaration, line for line."""
     part, pieces, at = cxx.tokens(source), [], 0
+    macros = cxx.macros(source).items()  # such as `#define ON_CHIP __shared__`
+    others = _OTHERWISE - _NUMBERS
+    others |= {name for name, macro in macros if others & {token.text for token in macro.body}}
     for first, scope in statements(source):
         if scope.kind not in ("device", "jumps"):
             continue
-        end, names = _without_value(part, first)
+        end, names = _without_value(part, first, others)
         if names:
             pieces += [source[at : part[end].end], *(f" CUDA_ON_CPU_UNSET({name})" for name in names)]
             at = part[end].end
     return "".join(pieces) + source[at:]
 
 
-def _without_value(part, first):
+def _without_value(part, first, others):
     """The index of the `;` after the declaration at index `first`, and the variables that it declares without a value;
-    none if it may be something else, such as the product `a * b;`."""
+    none if it may be something else, such as the product `a * b;`, or has one of the words `others` in it."""
     nothing = None, []
     if part[first].text in NOT_DECLARATIONS:
         return nothing
     k, words = first, []
     while k < len(part) and part[k].text not in (";", ",", "=", "[", "{"):
         text, after = part[k].text, cxx.step_over(part, k)
-        if part[k].directive or text in _OTHERWISE - _NUMBERS:
+        if part[k].directive or text in others:
             return nothing
         if text in ALIGNING and cxx.text_at(part, k + 1) == "(":
             after = cxx.step_over(part, k + 1)
