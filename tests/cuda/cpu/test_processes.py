@@ -180,17 +180,18 @@ tell("thread", raised=raised, found=found, works=works())
 ELSEWHERE += r'''
 from utils import load_cuda
 module = load_cuda("""#include <torch/types.h>
-__global__ void add(int* x) { atomicAdd(x + threadIdx.x, 1); }
-void without_end(torch::Tensor x) { for (;;) add<<<64, 32>>>(x.data_ptr<int>()); }
+__global__ void add(int* x) { atomicAdd(x + threadIdx.x % 32, 1); }
+void without_end(torch::Tensor x) { for (;;) add<<<64, 1024>>>(x.data_ptr<int>()); }
 """, "void without_end(torch::Tensor x);", ["without_end"])
 import subprocess
-interrupts = subprocess.Popen(["sh", "-c", f"sleep 3; kill -INT {os.getpid()}"])
-raised = None
-try:
-    module.without_end(never)
-except KeyboardInterrupt:
-    raised = "KeyboardInterrupt"
-interrupts.wait()
+raised = []
+for _ in range(30):  # what a launch holds, such as its share of all stacks, it gives back
+    interrupts = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -INT {os.getpid()}"])
+    try:
+        module.without_end(never)
+    except KeyboardInterrupt:
+        raised.append("KeyboardInterrupt")
+    interrupts.wait()
 tell("host", raised=raised, works=works())
 '''
 
@@ -200,7 +201,7 @@ def test_an_interruption_of_a_launch_elsewhere_is_no_silence_and_no_loop_without
     thread = told["thread"]
     assert thread["raised"] == "KeyboardInterrupt" and thread["works"]
     assert thread["found"] == ["RuntimeError('announced was interrupted before all of its blocks had run')"]
-    assert told["host"] == {"raised": "KeyboardInterrupt", "works": True}
+    assert told["host"] == {"raised": ["KeyboardInterrupt"] * 30, "works": True}
 
 
 # ---- what the launching thread has set ------------------------------------------------------------------------------

@@ -81,8 +81,8 @@ inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_i
         name() = default;                                                                                            \
         template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                                        \
         explicit name(T x) : __x(cuda_on_cpu::to_fp8((double)x, __NV_SATFINITE, kind)) {}                            \
-        explicit name(__half x) : name(__half2float(x)) {}                                                            \
-        explicit name(__nv_bfloat16 x) : name(__bfloat162float(x)) {}                                               \
+        explicit name(__half x) : name(__half2float(x)) {}                                                           \
+        explicit name(__nv_bfloat16 x) : name(__bfloat162float(x)) {}                                                \
         explicit operator __half() const { return __nv_cvt_fp8_to_halfraw(__x, kind); }                              \
         explicit operator __nv_bfloat16() const { return __float2bfloat16((float)*this); }                           \
         explicit operator float() const { return cuda_on_cpu::from_fp8(__x, kind); }                                 \

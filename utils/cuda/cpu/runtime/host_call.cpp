@@ -244,8 +244,8 @@ extern "C" void CUDA_ON_CPU_WRAP(CUDA_ON_CPU_START_THREAD)(std::thread* self, Th
     HostCall& call = *host_call;
     if (!call.threads) call.threads.reset(new HostThreads{tracing != nullptr});
     auto threads = call.threads;
+    *state = new GuardedThread(*state, call);
     try {
-        *state = new GuardedThread(*state, call);
         start_thread(self, state, depend);
     } catch (...) {
         threads->end("");

@@ -312,8 +312,8 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (!tracing) note_untraced(name);
     const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
     const uint64_t clusters = blocks / together, threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;
-    const Workers taken(tracing ? 1 : clusters, threads * together);
-    const uint64_t workers = taken.count;
+    std::optional<Workers> taken(std::in_place, tracing ? 1 : clusters, threads * together);
+    const uint64_t workers = taken->count;
     Grid grid{name, launch, run_threads, kernel, blocks, clusters, tracing, workers};
     {
         Handlers handlers;
@@ -339,6 +339,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         watch.reset();
         if (tracing) trace_launch_ends(*tracing);
     }
+    taken.reset();  // leaving a host call abandons what is on the stack
     if (grid.stopped) {  // Python raises KeyboardInterrupt, if this is its main thread and its handler does
         if (in_host_call()) leave_host_call("");
         throw std::runtime_error(std::string(name) + " was interrupted before all of its blocks had run");

@@ -37,8 +37,10 @@ void Arena::make(size_t first_byte, size_t end, const void* wanted_by) {
 
 bool Arena::grow(size_t bytes) {
     if (holds(0, bytes)) return true;
-    open.first = rounded_up(bytes, page_bytes());
-    return mprotect(begin, open.first, PROT_READ | PROT_WRITE) == 0;
+    const size_t first = rounded_up(bytes, page_bytes());
+    if (mprotect(begin, first, PROT_READ | PROT_WRITE)) return false;
+    open.first = first;
+    return true;
 }
 
 void Arena::release() {
