@@ -23,7 +23,7 @@ namespace cuda_on_cpu {
 
 // What is written in front of some memory and behind it. A thread that computes with a mark and puts the result there
 // changes it: arithmetic makes a signaling NaN quiet. One that copies there what is beside other memory changes it too:
-// each piece has marks of its own. The number of bytes limits the types that the memory may hold, which decides the NaN.
+// each piece has marks of its own. The number of bytes limits the types that it may hold, which decides the NaN.
 struct SideMarks {
     static constexpr size_t front = 64, behind = 16;  // bytes; only what is left of the last 16 is behind the memory
     unsigned char before[front], after[behind];
