@@ -94,6 +94,13 @@ void* __wrap_memset(void* to, int value, size_t bytes) {
     type __tsan_atomic##bits##_fetch_and(volatile type* p, type v, int) {                                           \
         return __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST);                                                          \
     }                                                                                                               \
+    type __tsan_atomic##bits##_fetch_xor(volatile type* p, type v, int) {                                           \
+        return __atomic_fetch_xor(p, v, __ATOMIC_SEQ_CST);                                                          \
+    }                                                                                                               \
+    type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type old, type v, int, int) { /* clang++ */   \
+        __atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                         \
+        return old;                                                                                                 \
+    }                                                                                                               \
     int __tsan_atomic##bits##_compare_exchange_strong(volatile type* p, type* old, type v, int, int) {              \
         return __atomic_compare_exchange_n(p, old, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                   \
     }                                                                                                               \
