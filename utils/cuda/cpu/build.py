@@ -59,11 +59,14 @@ _DEVICE_FLAGS += ["-Wuninitialized", "-Wno-maybe-uninitialized"]  # the latter i
 # Every access in the source must be seen as written: so the compiler calls a hook at each access and each step, and
 # neither splits, merges nor moves them. The hooks are ours (trace/hooks.cpp): no sanitizer is linked.
 _HOOKS = ["-fsanitize=thread", "-fsanitize-coverage=trace-pc", "-fno-semantic-interposition", "-fno-unroll-loops"]
+_HOOKS += ["-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset"]  # include/cuda_on_cpu/traced_copies.h
 _HOOKS_GCC = ["-fno-tree-sra", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sink"]
 _HOOKS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-fno-crossjumping"]
 _HOOKS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-and-partition"]
 # Otherwise `while (i < n) out[i] = 1;` becomes a loop without a step, which calls no hook and cannot be stopped.
 _HOOKS_GCC += ["-fno-tree-loop-im"]
+# g++ checks a type's last array only if told to.
+_STRICT_GCC = "-fsanitize=bounds-strict"
 _HOOKS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-read-before-write=1"]
 _HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
 # A local variable without a value holds a pattern: most declarations get one by themselves (unset_locals.py), and the
@@ -132,6 +135,7 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     is_clang, in_step = _is_clang(compiler), any(map(cxx.uses_volatile, sources))
     flags = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC) + _CHECKED_STACK
     flags = [*flags, f"-DCUDA_ON_CPU_ARCH={10 * gpus.chosen().capability}"]  # what __CUDA_ARCH__ is
+    from utils.cuda.cpu.array_members import may_be_longer
     from utils.cuda.cpu.local_arrays import has_local_arrays
 
     if not traced and any(map(has_local_arrays, sources)):
@@ -145,6 +149,8 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
         flags += _IN_STEP_CLANG if is_clang else _IN_STEP_GCC
     if traced and _sets_locals(compiler):
         flags += [_SET_LOCALS] if is_clang else [_SET_LOCALS, _SET_LOCALS_GCC]
+    if traced and not is_clang and not any(map(may_be_longer, sources)):
+        flags.append(_STRICT_GCC)
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
     return flags if is_clang else [*flags, "-fno-gnu-unique"]
 
@@ -255,7 +261,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
     flags = [f"-I{INCLUDE}", *places, "-iquote", os.curdir, *extension.torch_flags(name), "-Werror=return-type"]
     link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime(recorded)]
-    link += [*extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
+    link += [*(_TRACED_LINK_CLANG if traced and _is_clang(compiler) else []), *extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
 
     def build(more):
         commands = [

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, statements
 
-__all__ = ["has_local_arrays", "has_unset_arrays", "with_marks"]
+__all__ = ["declared_arrays", "has_local_arrays", "has_unset_arrays", "with_marks"]
 
 
 class _Array(NamedTuple):
@@ -23,19 +23,19 @@ class _Array(NamedTuple):
 
 def has_local_arrays(source) -> bool:
     """Whether a function or a type of the source declares an array, which a thread may overrun."""
-    return any(arrays for _, _, arrays, _ in _declarations(source))
+    return any(arrays for _, _, arrays, _ in declared_arrays(source))
 
 
 def has_unset_arrays(source) -> bool:
     """Whether device code declares an array without a value."""
-    found = _declarations(source)
+    found = declared_arrays(source)
     return any(scope.kind in ("device", "jumps") and not all(a.value for a in arrays) for _, _, arrays, scope in found)
 
 
 def with_marks(source) -> str:
     """The source with marks around device code's arrays that a thread may leave through a pointer, line for line."""
     part, pieces, at = cxx.tokens(source), [], 0
-    for first, end, arrays, scope in _declarations(source):
+    for first, end, arrays, scope in declared_arrays(source):
         chosen = [array for array in arrays if _is_passed_on(part, array, scope)]
         if scope.kind != "device" or not chosen or any("[]" in array.dims for array in chosen):
             continue
@@ -59,7 +59,7 @@ def _marked(array):
     return f"::cuda_on_cpu::{made}; auto& {array.name} = {room}.value;"
 
 
-def _declarations(source):
+def declared_arrays(source):
     """The declarations of arrays in functions and types: first token, `;`, the arrays, and the scope they are in.
 
     Of a declaration that also declares something else, or that cannot be read, there is none.

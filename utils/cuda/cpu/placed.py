@@ -16,13 +16,17 @@ INCLUDE = Path(__file__).parent / "include"  # what replaces CUDA's headers and 
 def translated(which, source, traced=False, **options):
     """C++ for the CPU; `which` names the source in messages. Raises CompileError for one that cannot be translated."""
     __tracebackhide__ = True
-    from utils.cuda.cpu.local_arrays import with_marks  # here: loading an earlier build needs none of it
+    # Here, because loading an earlier build needs none of it.
+    from utils.cuda.cpu.array_members import with_marks_around_structs
+    from utils.cuda.cpu.local_arrays import with_marks
     from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
     from utils.cuda.cpu.unset_locals import with_unset_locals
     from utils.cuda.cpu.wrappers import with_wrappers_inlined
 
     try:
-        return translate(with_wrappers_inlined(with_unset_locals(with_marks(source))) if traced else source, **options)
+        if traced:
+            source = with_wrappers_inlined(with_unset_locals(with_marks_around_structs(with_marks(source))))
+        return translate(source, **options)
     except TranslationError as error:
         raise refused(which, source, error.line, str(error), needs_gpu=isinstance(error, NeedsGPU)) from None
 

@@ -9,6 +9,8 @@
 #define __VECTOR_FUNCTIONS_H__
 #define __DEVICE_LAUNCH_PARAMETERS_H__
 
+#include "cuda_on_cpu/traced_copies.h"  // before <cstring>
+
 #include <cstdlib>
 #include <cstring>
 

@@ -28,7 +28,7 @@ __thread Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
     return counts;
 }
 
-void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, bool is_struct,
+void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, Parts parts,
                    const Copy* copy) {
     if (!in_thread()) return;
     beat();
@@ -38,8 +38,9 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     if (t.stored.address) look_at_stored(b, t);
     uintptr_t a = reinterpret_cast<uintptr_t>(address);
     if (!b.traced->products.threads.empty()) touches_register(b, a, bytes, op, code);
-    // A struct takes as many accesses as its alignment makes necessary.
+    const bool is_struct = parts != Parts::whole;
     auto width = [&](const Region& r) {
+        if (parts == Parts::bytes && r.space == Space::global) return size_t(1);
         bool split = is_struct || (!copy && bytes == 16 && r.alignment == 8 && r.element >= 16);
         return split ? std::min<size_t>(16, r.alignment) : bytes;
     };
@@ -69,6 +70,11 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     for (size_t at = 0; at < bytes; at += width(*region))
         piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, copy);
     if (op != Op::load && region->space == Space::global) stores(t, a, bytes, op, code, region, is_struct);
+}
+
+void Trace::copies(void* to, const void* from, size_t bytes, Parts parts, const void* code) {
+    access(from, bytes, Op::load, code, false, parts);
+    access(to, bytes, Op::store, code, false, parts);
 }
 
 // Whether these bytes of a tensor hold what fresh memory is filled with: torch.empty's (guard/guard.cpp), or an
@@ -138,11 +144,11 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
     Region* source = bytes > zeros ? t.find(b, f, bytes - zeros, ignore) : nullptr;
     bool one = bytes >= 4 && source && source->space == Space::global && a >= arena && a < arena + b.arena.size();
     Copy there{bytes, uint16_t((a - arena) / 4)}, here{bytes, uint16_t((f + (one ? source->shift : 0)) / 4)};
-    if (bytes > zeros) t.access(from, bytes - zeros, Op::load, code, false, false, one ? &there : nullptr);
+    if (bytes > zeros) t.access(from, bytes - zeros, Op::load, code, false, Parts::whole, one ? &there : nullptr);
     Region* region = t.find(b, a, bytes, ignore);
     if (region && region->space == Space::shared) t.tiles.copied(b.number, *region, a, bytes, source, f, zeros);
     if (!region || !region->holds(a, bytes)) {
-        t.access(to, bytes, Op::store, code, false, false, one ? &here : nullptr);
+        t.access(to, bytes, Op::store, code, false, Parts::whole, one ? &here : nullptr);
         return 0;
     }
     TracedThread& thread = *b.running->traced;
@@ -174,7 +180,7 @@ void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, u
     if (at < b.traced->flights.size())
         for (size_t i = at; i < at + bytes; i++) b.traced->in_flight -= !--b.traced->flights[i].count;
     Copy copy{bytes, 0, begun};
-    t.access(to, bytes, Op::store, code, false, false, &copy);
+    t.access(to, bytes, Op::store, code, false, Parts::whole, &copy);
     bool ignore;
     Region* region = t.recorder ? t.find(b, reinterpret_cast<uintptr_t>(to), bytes, ignore) : nullptr;
     if (region) t.recorder->lands(b, to, bytes, *region);

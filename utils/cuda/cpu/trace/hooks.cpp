@@ -36,8 +36,8 @@ HOOKS(4)
 HOOKS(8)
 HOOKS(16)
 
-void __tsan_read_range(void* p, size_t bytes) { if (tracing) tracing->access(p, bytes, Op::load, CODE, false, true); }
-void __tsan_write_range(void* p, size_t bytes) { if (tracing) tracing->access(p, bytes, Op::store, CODE, false, true); }
+void __tsan_read_range(void* p, size_t bytes) { if (tracing) tracing->access(p, bytes, Op::load, CODE, false, Parts::aligned); }
+void __tsan_write_range(void* p, size_t bytes) { if (tracing) tracing->access(p, bytes, Op::store, CODE, false, Parts::aligned); }
 void __tsan_init() {}
 void __tsan_vptr_read(void**) {}
 void __tsan_vptr_update(void**, void*) {}
@@ -55,25 +55,22 @@ void __sanitizer_cov_trace_pc() {
     step_in_step(CODE);
 }
 
-// In place of the C library's in modules that clang++ compiled (build.py).
-void* __wrap_memcpy(void* to, const void* from, size_t bytes) {
-    if (tracing && bytes) {
-        tracing->access(from, bytes, Op::load, CODE, false, true);
-        tracing->access(to, bytes, Op::store, CODE, false, true);
+// The functions are those by which clang++ copies structs (build.py), and those that a source calls (traced_copies.h).
+#define COPIES(prefix, parts)                                                                               \
+    void* prefix##memcpy(void* to, const void* from, size_t bytes) {                                        \
+        if (tracing && bytes) tracing->copies(to, from, bytes, parts, CODE);                                \
+        return memcpy(to, from, bytes);                                                                     \
+    }                                                                                                       \
+    void* prefix##memmove(void* to, const void* from, size_t bytes) {                                       \
+        if (tracing && bytes) tracing->copies(to, from, bytes, parts, CODE);                                \
+        return memmove(to, from, bytes);                                                                    \
+    }                                                                                                       \
+    void* prefix##memset(void* to, int value, size_t bytes) {                                               \
+        if (tracing && bytes) tracing->access(to, bytes, Op::store, CODE, false, parts);                    \
+        return memset(to, value, bytes);                                                                    \
     }
-    return memcpy(to, from, bytes);
-}
-void* __wrap_memmove(void* to, const void* from, size_t bytes) {
-    if (tracing && bytes) {
-        tracing->access(from, bytes, Op::load, CODE, false, true);
-        tracing->access(to, bytes, Op::store, CODE, false, true);
-    }
-    return memmove(to, from, bytes);
-}
-void* __wrap_memset(void* to, int value, size_t bytes) {
-    if (tracing && bytes) tracing->access(to, bytes, Op::store, CODE, false, true);
-    return memset(to, value, bytes);
-}
+COPIES(__wrap_, Parts::aligned)
+COPIES(cuda_on_cpu_, Parts::bytes)
 
 // Atomics of host code: reference counts and guards of static variables. Those of kernels call `touch`.
 #define ATOMIC_HOOKS(bits, type)                                                                                    \

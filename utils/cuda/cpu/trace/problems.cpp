@@ -151,7 +151,7 @@ void Trace::local_ends(Block& b, const LocalArray& array, const void* code) {
     for (const Problem& p : problems)
         if (p.space == Space::local && p.region == array.name) return;
     left_local(b, reinterpret_cast<uintptr_t>(changed), 1);
-    out_of_bounds(b, reinterpret_cast<uintptr_t>(changed), array.element, Op::store, code, &local);
+    out_of_bounds(b, reinterpret_cast<uintptr_t>(changed), std::max<size_t>(array.element, 1), Op::store, code, &local);
 }
 
 void Trace::misaligned(const void* address, size_t needs, Op op, const void* code) {
@@ -297,7 +297,7 @@ void trace_access(Trace& t, const void* address, size_t bytes, Access access, co
 }
 void trace_row(Trace& t, const void* row, Access access, bool transposed, const void* code) {
     Copy rows{transposed ? matrix_columns : matrix_rows};
-    t.access(row, 16, Op(int(access)), code, false, false, &rows);
+    t.access(row, 16, Op(int(access)), code, false, Parts::whole, &rows);
 }
 
 void trace_refused(Trace& t, const char* kernel, const std::string& why) {

@@ -54,11 +54,11 @@ HOOKS(16)
 
 void __wrap___tsan_read_range(void* p, size_t bytes) {
     ARRIVES;
-    if (tracing) tracing->access(p, bytes, Op::load, CODE, false, true);
+    if (tracing) tracing->access(p, bytes, Op::load, CODE, false, Parts::aligned);
 }
 void __wrap___tsan_write_range(void* p, size_t bytes) {
     ARRIVES;
-    if (tracing) tracing->access(p, bytes, Op::store, CODE, false, true);
+    if (tracing) tracing->access(p, bytes, Op::store, CODE, false, Parts::aligned);
 }
 void __wrap___tsan_func_entry(void*) {
     if (tracing && tracing->recorder) tracing->recorder->enters(CODE, FRAME);

@@ -69,6 +69,8 @@ def _out_of_bounds(p):
         hint = f"{region} is empty: does this launch have anything to do?"
     elif p.element and wrapped(p.offset // p.element):
         hint = wrapped(p.offset // p.element)
+    elif p.space == "local" and not p.element:
+        hint = f"{region} is a local variable: an index leaves one of the arrays in it."
     elif p.space == "local":
         hint = (
             f"{region} is a local array: its indexes run from 0 to {has - 1}, in every function that it is passed to."

@@ -60,6 +60,10 @@ struct Region {
     bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack; }
 };
 
+// The accesses that a GPU makes of one: a struct takes as many as its alignment makes necessary; memcpy, which nvcc
+// compiles for any alignment, goes byte by byte, except for variables whose alignment nvcc knows.
+enum class Parts { whole, aligned, bytes };
+
 // One side of a problem.
 struct Party {
     uintptr_t code = 0;
@@ -90,11 +94,11 @@ struct Problem {
     uint64_t count = 1;
 };
 
-// A local array of a thread, with marks on both sides (locals.h).
+// A local array of a thread, or a variable that has arrays, with marks on both sides (locals.h).
 struct LocalArray {
     const char* name;
     uintptr_t begin, end;
-    size_t element, alignment;
+    size_t element, alignment;  // element: 0 if it is no array
 };
 
 struct TracedThread : Requests::Lane {
@@ -215,8 +219,9 @@ public:
         fill_unset(unset_value, unset_integer);
     }
     // `copy`: the asynchronous copy that it is one end of.
-    void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false, bool is_struct = false,
-                const Copy* copy = nullptr);
+    void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false,
+                Parts parts = Parts::whole, const Copy* copy = nullptr);
+    void copies(void* to, const void* from, size_t bytes, Parts parts, const void* code);
     void piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile,
                Region* region, const Copy* copy);
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;

@@ -3,7 +3,8 @@
 //
 // `float part[4] = {1, 2};` becomes
 // `Local<float[4]> cuda_on_cpu_room_of_part{{"part", sizeof(float[4])}, {1, 2}, {}}; auto& part = ...value;`
-// where the array is passed on or its address is taken (local_arrays.py).
+// where the array is passed on or its address is taken (local_arrays.py); likewise variables of types with arrays among
+// their members (array_members.py).
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ struct alignas(alignof(T) < 16 ? 16 : alignof(T)) LocalFront {
     unsigned char marks[local_marks];
     CUDA_ON_CPU_OPAQUE LocalFront(const char* name, size_t bytes) {
         using Element = std::remove_all_extents_t<T>;
-        local_begins(name, this, bytes, sizeof(Element), alignof(Element));
+        local_begins(name, this, bytes, std::is_array_v<T> ? sizeof(Element) : 0, alignof(Element));
     }
     CUDA_ON_CPU_OPAQUE ~LocalFront() { local_ends(this); }
 };

@@ -1,0 +1,201 @@
+"""Arrays that are members of a local variable, and copies by memcpy: an overrun is reported with its line and names."""
+
+import pytest
+import torch
+
+from utils import compile_kernel
+from utils.cuda.cpu.array_members import may_be_longer, with_marks_around_structs
+from utils.cuda.kernel import compile_kernels
+
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
+SOURCE = r"""
+struct Row { int n; float v[8]; };
+struct Stack {
+    int top = 0;
+    float v[8];
+    __device__ void push(float x) { v[top++] = x; }
+};
+template <int N> struct Tile { float cells[N][4]; };
+struct Nested { Row row; int last; };
+__device__ __noinline__ void fill(float* v, int n) {
+    for (int i = 0; i < n; i++)
+        v[i] = i;
+}
+__device__ __noinline__ void fill_row(Row& r, int n) {
+    for (int i = 0; i < n; i++)
+        r.v[i] = i;
+}
+template <int N> __device__ void fill_tile(Tile<N>& t, int n) {
+    for (int i = 0; i < n; i++)
+        t.cells[i][n % 4] = i;
+}
+__global__ void index(float* x, int n) {
+    Row r{};
+    r.v[n] = 1;
+    x[threadIdx.x] = r.v[0];
+}
+__global__ void pointer(float* x, int n) {
+    Row r;
+    fill(r.v, n);
+    x[threadIdx.x] = r.v[0];
+}
+__global__ void reference(float* x, int n) {
+    Row r;
+    fill_row(r, n);
+    x[threadIdx.x] = r.v[0];
+}
+__global__ void method(float* x, int n) {
+    Stack s;
+    for (int i = 0; i < n; i++) s.push(i);
+    x[threadIdx.x] = s.v[0];
+}
+__global__ void instance(float* x, int n) {
+    Tile<8> t = {};
+    fill_tile(t, n);
+    x[threadIdx.x] = t.cells[0][0];
+}
+__global__ void nested(float* x, int n) {
+    Nested two[2];
+    Nested one = {};
+    fill(&one.row.v[0], n);
+    two[0] = one;
+    x[threadIdx.x] = two[0].row.v[0];
+}
+__global__ void in_shared_memory(float* x, int n) {
+    __shared__ Row r;
+    for (int i = 0; i < n; i++)
+        r.v[i] = i;
+    x[threadIdx.x] = r.v[0];
+}
+__global__ void cleared(float* x, int n) {
+    float v[8];
+    memset(v, 0, n * 4);
+    x[threadIdx.x] = v[0];
+}
+__global__ void copied(float* x, int n) {
+    float v[8];
+    memcpy(v, x + 32, n * sizeof(float));
+    x[threadIdx.x] = v[0];
+}
+__global__ void copied_out(float* x, int n) {
+    float v[16] = {1, 2, 3, 4, 5, 6, 7, 8};
+    memcpy(x + 56, v, n * sizeof(float));
+}
+"""
+INDEX = "uses v[8], but v has 8 elements"
+BYTES = "writes 4 bytes at byte 36 of r, but r has 36 bytes"
+OVERRUNS = {
+    "index": (8, "    r.v[n] = 1;", INDEX),
+    "pointer": (9, "        v[i] = i;", BYTES),
+    "reference": (9, "        r.v[i] = i;", INDEX),
+    "method": (9, "    __device__ void push(float x) { v[top++] = x; }", INDEX),
+    "instance": (9, "        t.cells[i][n % 4] = i;", "uses cells[8][..], but the first index of cells ends at 7"),
+    "nested": (10, "        v[i] = i;", "writes 4 bytes at byte 40 of one, but one has 40 bytes"),
+    "in_shared_memory": (9, "        r.v[i] = i;", INDEX),
+    "cleared": (9, "    memset(v, 0, n * 4);", "writes v[0] to v[8], but v has 8 elements"),
+    "copied": (10, "    memcpy(v, x + 32, n * sizeof(float));", "writes v[0] to v[9], but v has 8 elements"),
+    "copied_out": (9, "    memcpy(x + 56, v, n * sizeof(float));", "writes x[56] to x[64], but x has 64 elements"),
+}
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return dict(zip(OVERRUNS, compile_kernels(SOURCE, list(OVERRUNS)), strict=True))
+
+
+@pytest.mark.parametrize("name", OVERRUNS)
+def test_a_trace_finds_the_overrun(kernels, name):
+    n, line, told = OVERRUNS[name]
+    assert kernels[name].trace[1, 1](torch.zeros(64), 8 - (name == "index")).ok
+    (problem, *others) = kernels[name].trace[1, 1](torch.zeros(64), n).problems
+    assert (problem.kind, SOURCE.splitlines()[problem.line - 1]) == ("out_of_bounds", line), problem
+    assert told in str(problem)
+    assert not others, others
+
+
+def test_memcpy_is_counted_as_nvcc_compiles_it():
+    source = """
+    struct Four { float v[4]; };
+    __global__ void k(float* y, const float* x) {
+        __shared__ float4 s[32];
+        memcpy(s + threadIdx.x, x + 4 * threadIdx.x, 16);
+        memcpy(y + 4 * threadIdx.x, s + threadIdx.x, 16);
+    }
+    __global__ void whole(Four* y, const Four* x) { y[threadIdx.x] = x[threadIdx.x]; }"""
+    copied, whole = compile_kernels(source, ["k", "whole"])
+    x = torch.rand(128)
+    for kernel in (copied, whole):
+        kernel[1, 32](y := torch.empty(128), x)
+        assert torch.equal(x, y)
+    found = copied.trace[1, 32](torch.empty(128), x).requests
+    told = found.groupby(["line", "space", "op"])[["requests", "bytes"]].max()
+    # Its PTX: 16 times ld.global.u8 and st.global.u8, and whole float4 in shared memory, whose alignment it knows.
+    assert told.loc[5, "global", "load"].tolist() == told.loc[6, "global", "store"].tolist() == [16, 1]
+    assert told.loc[5, "shared", "store"].tolist() == told.loc[6, "shared", "load"].tolist() == [1, 16]
+    found = whole.trace[1, 32](torch.empty(128), x).requests
+    assert found["requests"].tolist() == [4, 4] and found["bytes"].tolist() == [4, 4]
+
+
+def test_races_through_memcpy_are_noticed():
+    source = """
+    __global__ void k(float* y, const float* x) {
+        __shared__ float s[64];
+        memset(s, 0, 256);
+        memcpy(s + 2 * threadIdx.x, x + 2 * threadIdx.x, 8);
+        y[threadIdx.x] = s[63 - threadIdx.x];
+    }"""
+    (problem, *_) = compile_kernel(source, "k").trace[1, 32](torch.zeros(32), torch.rand(64)).problems
+    assert (problem.kind, problem.line) == ("race", 4)
+
+
+def test_the_last_array_of_a_type_may_stand_for_more_elements():
+    source = """
+    struct List { int n; float v[1]; };
+    __global__ void k(float* x, int n) {
+        extern __shared__ char memory[];
+        List* list = reinterpret_cast<List*>(memory);
+        if (threadIdx.x == 0) {
+            list->n = n;
+            for (int i = 0; i < n; i++) list->v[i] = i;
+        }
+        __syncthreads();
+        x[threadIdx.x] = list->v[threadIdx.x % n];
+    }"""
+    assert may_be_longer(source) and not may_be_longer(source.replace("v[1]", "v[2]"))
+    kernel = compile_kernel(source, "k")
+    assert kernel.trace[1, 32, 4 + 4 * 16](x := torch.zeros(32), 16).ok
+    kernel[1, 32, 4 + 4 * 16](x, 16)
+    assert x.tolist() == [*range(16)] * 2
+
+
+TYPES = """
+struct Row { int n; float v[8]; Row() {} Row(int, int) {} };
+template <class T> struct Pair { T x[2], y; };
+struct Plain { float x, y; };
+struct Holder { Plain p; Pair<int> pair; };
+struct Pointing { Row* row; };
+using Ints = Pair<int>;
+"""
+DECLARED = {
+    "Row r; f(r);": 'UnsetLocal<Row> cuda_on_cpu_room_of_r{"r"}; auto& r',
+    "Row r(1, 2); f(&r);": 'Local<Row> cuda_on_cpu_room_of_r{{"r", sizeof(Row)}, Row(1, 2), {}}; auto& r',
+    "const Pair<float> q{{1, 2}, 3}; f(q.x);": 'Local<const Pair<float>> cuda_on_cpu_room_of_q{{"q", '
+    "sizeof(const Pair<float>)}, Pair<float>{{1, 2}, 3}, {}}; auto& q",
+    "Holder h = make(1, 2); h.go();": 'Local<Holder> cuda_on_cpu_room_of_h{{"h", sizeof(Holder)}, make(1, 2), {}}',
+    "Ints i; f(i.x);": 'UnsetLocal<Ints> cuda_on_cpu_room_of_i{"i"}; auto& i',
+    "Row r; r.v[i] = r.n;": None,
+    "Row r(int a, int b); Row* p; Row& s = *p; Row many[3]; static Row t; __shared__ Row u; f(p, s, many, t, u);": None,
+    "Plain p; f(p); Pointing q; f(q); Row(1, 2); Row r, s; f(r, s);": None,
+}
+
+
+@pytest.mark.parametrize("text", DECLARED)
+def test_which_variables_get_marks(text):
+    source = f"{TYPES}__global__ void k(float* x, int i) {{\n{text}\n}}\nvoid host() {{ {text} }}\n"
+    changed = with_marks_around_structs(source)
+    assert changed.count("\n") == source.count("\n")
+    if DECLARED[text] is None:
+        assert changed == source
+    else:
+        assert DECLARED[text] in changed and changed.count("cuda_on_cpu_room_of") == 2
