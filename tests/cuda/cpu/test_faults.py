@@ -122,6 +122,35 @@ def test_overruns_of_any_amount_leave_python_whole(kernels):
     assert not message(kernels["shared"], out, 3, 0) and out[5] == 8
 
 
+# ---- calls through pointers ------------------------------------------------------------------------------------------
+
+
+CALLS = """
+typedef float (*Function)(float);
+__device__ float twice(float x) { return 2 * x; }
+__global__ void calls(float* x, long long address) {
+    Function f = address < 0 ? twice : (Function)address;
+    x[threadIdx.x] = 1;
+    if (threadIdx.x == 3)
+        x[threadIdx.x] = f(4) + 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "does"),
+    [(0, "calls a function through a null pointer"), (4096, "jumps to an address that holds no code: it calls")],
+)
+def test_a_call_through_a_bad_pointer_is_an_error_and_in_a_trace_has_its_line(address, does):
+    calls = compile_kernel(CALLS, "calls")
+    calls[1, 32](x := torch.zeros(32), -1)
+    assert x[3] == 9
+    assert f"thread (3, 0, 0) of block (0, 0, 0) of calls {does}" in message(calls, torch.zeros(32), address)
+    (problem,) = calls.trace[1, 32](torch.zeros(32), address).problems
+    assert (problem.thread, problem.line) == ((3, 0, 0), 8) and does in str(problem)
+    assert "a trace of this launch" not in str(problem)
+
+
 # ---- far accesses, and the heap of kernels ---------------------------------------------------------------------------
 
 

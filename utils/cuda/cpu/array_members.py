@@ -1,8 +1,8 @@
 """Types with arrays among their members, and the local variables of such types in device code.
 
 An index that leaves `row.values[i]` itself is found by the compiler (-fsanitize=bounds-strict). A pointer to the array
-may leave the whole variable: in a trace it gets marks on both sides, as a local array does (local_arrays.py). What stays
-within the variable but reaches its next member is not noticed: marks between members would change the type's layout.
+may leave the whole variable: in a trace it gets marks on both sides, as a local array does (local_arrays.py). An access
+that reaches the variable's next member is not noticed: marks between members would change the type's layout.
 """
 
 from utils.cuda.common import cxx
@@ -22,7 +22,7 @@ def may_be_longer(source) -> bool:
 
 
 def with_marks_around_structs(source) -> str:
-    """The source with marks around device code's variables whose arrays may be left through a pointer, line for line."""
+    """The source with marks around device code's variables whose arrays a pointer may leave, line for line."""
     part, pieces, at = cxx.tokens(source), [], 0
     types, arrays = _types_with_arrays(part)
     for first, scope in statements(source) if types else ():

@@ -80,8 +80,6 @@ _NUMBERS = ["-fsanitize=float-cast-overflow,shift-exponent"]
 # Where a source says `volatile`: the lanes of a warp make such accesses in step (runtime/in_step.cpp).
 _IN_STEP_GCC = ["-DCUDA_ON_CPU_IN_STEP", "--param=tsan-distinguish-volatile=1"]
 _IN_STEP_CLANG = ["-DCUDA_ON_CPU_IN_STEP", "-mllvm", "-tsan-distinguish-volatile=1"]
-# clang++ copies structs by calls to memcpy, which it does not instrument: the runtime's own are called instead.
-_TRACED_LINK_CLANG = ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if sys.platform == "linux" else []
 
 
 def kernel_fingerprint(traced=False) -> str:
@@ -121,6 +119,13 @@ def _is_clang(compiler) -> bool:
         return "clang" in name
     asked = [compiler, "-dM", "-E", "-x", "c++", os.devnull]
     return "__clang__" in subprocess.run(asked, capture_output=True, text=True).stdout
+
+
+def _traced_link(compiler) -> list[str]:
+    """What to tell the linker. clang++ copies structs by calls to memcpy, which it does not instrument: the runtime's
+    own are called instead."""
+    wraps = _is_clang(compiler) and sys.platform == "linux"
+    return ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if wraps else []
 
 
 @functools.cache
@@ -191,7 +196,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     flags += ["-D__CUDACC_RTC__", *others, "-iquote", os.curdir]  # as NVRTC
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
-    whole += _TRACED_LINK_CLANG if traced and _is_clang(compiler) else []
+    whole += _traced_link(compiler) if traced else []
     link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(recorded), "-o", str(library)]
     return _compile_and_link([compiled], link, folder, say)
 
@@ -261,7 +266,8 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
     flags = [f"-I{INCLUDE}", *places, "-iquote", os.curdir, *extension.torch_flags(name), "-Werror=return-type"]
     link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime(recorded)]
-    link += [*(_TRACED_LINK_CLANG if traced and _is_clang(compiler) else []), *extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
+    link += _traced_link(compiler) if traced else []
+    link += [*extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
 
     def build(more):
         commands = [

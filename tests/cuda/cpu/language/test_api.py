@@ -8,9 +8,9 @@ import torch
 
 import utils.cuda.compile
 from tests.clock import slowdown
-from utils import load_cuda
+from utils import compile_kernel, load_cuda
 
-INVALID_VALUE, OUT_OF_MEMORY, BAD_DIRECTION, BAD_HANDLE, TOO_LARGE_TOGETHER = 1, 2, 21, 400, 720
+INVALID_VALUE, OUT_OF_MEMORY, BAD_DIRECTION, BAD_HANDLE, TOO_LARGE_TOGETHER, UNKNOWN = 1, 2, 21, 400, 720, 999
 
 API_CPP = r"""
 using std::vector;
@@ -552,6 +552,18 @@ def test_occupancy(api, engine):
     # 228 KB hold five times 40 + 1 KB. Blocks of 64 fill the 2048 threads, blocks of 96 do not.
     assert engine.occupancy(96, 40 * 1024) == [5, 256, 64]
     assert engine.occupancy(2000, 0)[0] == 0
+
+
+def test_calls_that_a_kernel_cannot_make_without_relocatable_code_fail_in_it(backend):
+    source = """
+    __global__ void k(int* said, int* device, void** p) {
+        said[0] = cudaGetDevice(device);
+        said[1] = cudaDeviceGetAttribute(device, cudaDevAttrWarpSize, 0);
+        said[2] = cudaMalloc(p, 16);
+    }"""
+    said, device = (torch.zeros(3, dtype=torch.int32, device=backend) for _ in range(2))
+    compile_kernel(source, "k")[1, 1](said, device, torch.zeros(1, dtype=torch.int64, device=backend))
+    assert said.tolist() == [UNKNOWN] * 3 and device.tolist() == [0] * 3
 
 
 def test_wrong_arguments_are_named(engine):

@@ -12,6 +12,7 @@
 using namespace cuda_on_cpu;
 
 cudaError_t cudaGetDevice(int* device) {
+    if (here) return cudaErrorUnknown;  // as CUDA's device runtime without -rdc=true
     if (!device) return answer(cudaErrorInvalidValue);
     *device = 0;
     return cudaSuccess;
@@ -65,6 +66,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    if (here) return cudaErrorUnknown;  // as CUDA's device runtime without -rdc=true
     if (!value) return answer(cudaErrorInvalidValue);
     cudaDeviceProp p;
     if (cudaError_t error = cudaGetDeviceProperties(&p, device)) return error;

@@ -121,6 +121,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+    if (here) return cudaErrorUnknown;  // as CUDA's device runtime without -rdc=true
     if (!attributes) return answer(cudaErrorInvalidValue);
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     *attributes = {};
@@ -172,6 +173,7 @@ cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int block_threads,
                                                           size_t dynamic_bytes) {
+    if (here) return cudaErrorUnknown;  // as CUDA's device runtime without -rdc=true
     if (!blocks || block_threads <= 0) return answer(cudaErrorInvalidValue);
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     bool allowed = unsigned(block_threads) <= profile.block_threads && dynamic_bytes <= dynamic_shared_limit(kernel);

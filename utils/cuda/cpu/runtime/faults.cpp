@@ -309,7 +309,9 @@ std::string what_ended_it(const Worker& w) {
                    "without a return";
         case SIGFPE: return "divides a whole number by zero";
     }
-    if (w.fault_address && w.fault_address == w.fault_code)
+    const bool jumped = w.fault_stack && w.fault_address == w.fault_code;
+    if (jumped && !w.fault_address) return "calls a function through a null pointer";
+    if (jumped)
         return "jumps to an address that holds no code: it calls through a bad pointer to a function, or an overrun of "
                "a local array has damaged its stack: a trace of this launch shows the line";
     if (b.running && b.running->around(w.fault_address))

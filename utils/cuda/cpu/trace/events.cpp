@@ -269,6 +269,11 @@ static const void* place_of_fault(const Trace& trace, const Worker& w, const Tra
     if (w.fault == assertion) return nullptr;  // it has its line
     if (thread) return thread->array_code;
     if (w.fault > no_fault && trace_has_code(trace, w.fault_code)) return w.fault_code + 1;
+#ifdef __x86_64__
+    // A call through a bad pointer leaves the caller's address on top of the stack.
+    if (w.fault > no_fault && w.fault_address == w.fault_code && block().running->around(w.fault_stack))
+        if (const void* from = *reinterpret_cast<const void* const*>(w.fault_stack); trace_has_code(trace, from)) return from;
+#endif
     return trace.last_code;  // in a library, or where a damaged stack has led
 }
 
@@ -289,6 +294,7 @@ void trace_fault(Trace& trace, Worker& w) {
         p.has_index = true;
     } else if (w.fault != endless) {
         p.ended = what_ended_it(w);
+        p.ended = p.ended.substr(0, p.ended.find(": a trace of this launch"));  // this is it
     }
     if (w.fault == assertion) p.line = w.fault_line;
     p.who = {reinterpret_cast<uintptr_t>(place_of_fault(trace, w, thread)), Op::load, b.block, b.thread, false};
