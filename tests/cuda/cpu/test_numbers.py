@@ -8,7 +8,8 @@ import warnings
 import pytest
 import torch
 
-from utils import load_cuda
+from utils import compile_kernel, load_cuda
+from utils.cuda.common.diagnostics import CompileWarning
 from utils.cuda.cpu.differences import KernelWarning
 from utils.cuda.kernel import compile_kernels
 
@@ -269,3 +270,21 @@ def test_an_extension_warns_of_its_kernels_and_not_of_its_host_code():
         module.in_host_code(1e10, 40)
         with pytest.raises(KernelWarning):
             module.in_kernels(-x.double(), y, 1)
+
+
+LONG = """
+__device__ long double plus(long double x, long double const& y) { return x + y; }
+__host__ __device__ long double sizes() { return sizeof(long double); }
+__global__ void k(double* y, double x) {
+    long double a = x, unsigned_like = 1.L;
+    y[0] = plus(a, 0x1p-60) - 1e0L;
+    y[1] = (double long)(x / 3) * 3.0L - unsigned_like;
+    y[2] = sizeof(long double) + 100 * sizeof(double long) + static_cast<long long>(1.5);
+}"""
+
+
+def test_a_long_double_of_device_code_is_a_double():
+    with pytest.warns(CompileWarning, match="'long double' is treated as 'double' in device code"):
+        kernel = compile_kernel(LONG, "k")
+    kernel[1, 1](y := torch.empty(3, dtype=torch.float64), 1.0)
+    assert y.tolist() == [0, 0, 16 + 1600 + 1]
