@@ -28,10 +28,12 @@ struct Stopped {};  // Python's exception is set
 #endif
 }
 
-inline void check(const char* error) {
+// `error` is what CUDA_COURSE_GUARDED_CALL returns for the function `name`.
+inline void check(const char* name, const char* error) {
     if (!error) return;
     if (*error) throw std::runtime_error(error);
     if (PyErr_CheckSignals()) leave();
+    throw std::runtime_error(std::string(name) + " was interrupted");  // in a thread to which Python shows no signals
 }
 
 #ifdef CUDA_COURSE_GUARDED_CALL
@@ -56,6 +58,7 @@ struct Called<function> {
     static std::decay_t<R> call(A... arguments) {
         std::optional<std::conditional_t<std::is_void_v<R>, bool, std::decay_t<R>>> result;
         auto run = [&] {
+            if (PyErr_CheckSignals()) leave();  // of an interruption just before the call, only Python knows
             try {
                 if constexpr (std::is_void_v<R>)
                     function(std::forward<A>(arguments)...);
@@ -69,8 +72,8 @@ struct Called<function> {
                 throw std::runtime_error(std::string(name) + " throws what is not a std::exception");
             }
         };
-        check(CUDA_COURSE_GUARDED_CALL(name, reinterpret_cast<const void*>(function),
-                                       [](void* data) { (*static_cast<decltype(run)*>(data))(); }, &run));
+        check(name, CUDA_COURSE_GUARDED_CALL(name, reinterpret_cast<const void*>(function),
+                                             [](void* data) { (*static_cast<decltype(run)*>(data))(); }, &run));
         show_warnings();
         if constexpr (!std::is_void_v<R>) return std::move(*result);
     }
