@@ -8,6 +8,7 @@ import time
 import pytest
 import torch
 
+from tests.clock import slowdown
 from tests.corpus.cases import CASES, KINDS, MAX_STEPS
 from tests.cuda.cpu.trace.test_recorded import costs, costs_of_trace, of, recorded
 from utils import load_cuda
@@ -166,6 +167,7 @@ def test_an_asynchronous_copy_lands_when_it_is_waited_for():
     assert torch.equal(torch.tensor(read.values), x[96:].flip(0))
 
 
+@pytest.mark.alone
 def test_a_long_launch_is_recorded_up_to_the_limit():
     source = """
     __global__ void much(const float* x, float* out, int n) {
@@ -182,7 +184,7 @@ def test_a_long_launch_is_recorded_up_to_the_limit():
     trace = recorded(source, "much", (5, 128), x, torch.zeros(640), n, blocks=[0], steps=10)[0]
     start = time.process_time()
     recording = trace.recording()
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 3 * slowdown()
     assert len(recording.steps) == 3000 and recording.kept == "Blocks (0,0,0) and (1,0,0) of 5; the first 3,000 steps."
     assert len(recording.to_json()) < 1_000_000 and recording.memories[0].window[1] < n
     assert {step.block for step in recording.steps} == {0, 1}
