@@ -275,10 +275,33 @@ def test_torch_s_headers_bring_the_types_of_16_bits_as_for_nvcc(header, halves):
 
 
 def test_kernels_that_use_torch_are_not_judged():
-    source = "#include <ATen/ATen.h>\n__global__ void k(at::Half* x) { x[0] = x[1]; }\n"
+    source = "#include <ATen/ATen.h>\n__global__ void k(c10::complex<float>* x) { x[0] = x[1]; }\n"
     with pytest.raises(NotSplit):
         device_code(source)
     assert verdict.on_extension(source) is None
+
+
+def test_kernels_that_use_torch_s_numbers_are_judged_with_their_headers(new_cache):
+    source = """#include <torch/extension.h>
+    using Half = at::Half;
+    template <class T> __global__ void k(T* x) {{ x[0] = x[1] + T(2.0f); {} }}
+    __global__ void k2(Half* x, c10::BFloat16* y) {{ y[0] = float(x[0]) + y[1]; x[1] = __float2half(2); }}
+    void launch(torch::Tensor x) {{
+        AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "k", [&] {{
+            k<scalar_t><<<1, 1>>>(x.data_ptr<scalar_t>());
+        }});
+    }}"""
+    bodies = [
+        ("", ""),
+        ("x[0] %= T(2);", 'no operator "%=" matches'),
+        ("x[0] = half(1);", "no instance of constructor"),
+    ]
+    for number, (body, told) in enumerate(bodies):
+        place = new_cache / str(number)
+        place.mkdir()
+        log = verdict.on_extension(source.format(body)).beside(lambda: "", place, print)
+        assert bool(told) == bool(log) and told in log
+        assert (place / "warnings.log").exists() != bool(told)
 
 
 def test_headers_that_torch_includes_are_there_for_nvcc(new_cache):

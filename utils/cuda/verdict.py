@@ -44,6 +44,9 @@ _WITH_TORCH = """algorithm array atomic cassert cfloat climits cmath cstdint cst
 limits map memory mutex numeric optional sstream stdexcept string tuple type_traits unordered_map utility vector
 """.split()
 
+# For a text whose kernels use torch's types of 16 bits (gpu/split.py).
+_TORCH_NUMBERS = ("c10/util/BFloat16.h", "c10/util/Half.h")
+
 # CUDA's built-in names that the host lacks, or has only with a header.
 _OF_DEVICE = re.compile(r"__\w+|atomic[A-Z]\w*|threadIdx|blockIdx|blockDim|gridDim|warpSize|printf|assert")
 
@@ -68,6 +71,7 @@ class Judge(NamedTuple):
     flags: tuple[str, ...]
     architecture: str
     cut: frozenset[str] = frozenset()  # names that the text lacks because they are the host's or torch's
+    headers: tuple[str, ...] = ()  # that the text needs besides those it includes
 
     @property
     def fingerprint(self) -> str:
@@ -146,7 +150,10 @@ def on_extension(cuda_src) -> Judge | None:
         code = device_code(cuda_src)
     except NotSplit:
         return None
-    return Judge(cuda_src, code.text, tuple(code.instances), "instances", flags, architecture, code.cut)
+    headers = _TORCH_NUMBERS if code.numbers else ()
+    if code.numbers:
+        flags += tuple(f"-isystem={folder}" for folder in extension.torch_includes())
+    return Judge(cuda_src, code.text, tuple(code.instances), "instances", flags, architecture, code.cut, headers)
 
 
 def on_program(program) -> list[Judge]:
@@ -242,7 +249,8 @@ def _nvcc_again(place, key):
 
 
 def _for_nvcc(judge, headers=()) -> str:
-    lines = [f"#include <{header}>" for header in headers]
+    lines = [f"#include <{header}>" for header in (*judge.headers, *headers)]
+    lines += ["namespace at { using namespace c10; }"] if judge.headers else []  # as in torch's own headers
     # If something is missing at the end of the source, such as a `;`, nvcc reports it on the line after it.
     lines += ['#line 1 "cuda_src"', judge.text, "namespace {}"]
     for number, name in enumerate(judge.names, 1):
@@ -335,6 +343,8 @@ def _nvrtc_rejection(judge, folder, say) -> str | None:
         from utils.cuda.gpu.nvrtc import build, include_folders
 
         code = device_code(judge.source)
+        if code.numbers:
+            return None
         given = ["-default-device", f"--gpu-architecture=compute_{judge.architecture}"]
         given += [flag for flag in judge.flags if not flag.startswith("--expt")]
         given += [f"-I{place}" for place in include_folders()]

@@ -277,7 +277,7 @@ __device__ long double plus(long double x, long double const& y) { return x + y;
 __host__ __device__ long double sizes() { return sizeof(long double); }
 __global__ void k(double* y, double x) {
     long double a = x, unsigned_like = 1.L;
-    y[0] = plus(a, 0x1p-60) - 1e0L;
+    y[0] = plus(a, 0x1p-60L) - 1e0L;
     y[1] = (double long)(x / 3) * 3.0L - unsigned_like;
     y[2] = sizeof(long double) + 100 * sizeof(double long) + static_cast<long long>(1.5);
 }"""

@@ -25,7 +25,7 @@ from utils.cuda.common.toolchain import cache_folder
 from utils.ground.progress import expect
 
 __all__ = ["ANY_ALIAS", "HEADERS", "NVCC_FLAGS", "compiled", "fingerprint", "identity", "main_source", "run"]
-__all__ += ["torch_flags", "torch_libraries", "torch_library"]
+__all__ += ["torch_flags", "torch_includes", "torch_libraries", "torch_library"]
 
 # As nvcc, a C++ compiler must not assume that memory is read only as the type that it was written as: kernels read
 # halves as a `float4`.
@@ -75,12 +75,19 @@ def torch_flags(name) -> list[str]:
     """The C++ compiler's flags for torch and Python, for the module `name`; our small headers come first."""
     import torch
 
-    headers = Path(torch.__file__).parent / "include"
     flags = ["-std=c++20", "-fPIC", ANY_ALIAS, f"-DTORCH_EXTENSION_NAME={name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
     flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{HEADERS}"]
-    for path in (headers, headers / "torch/csrc/api/include", sysconfig.get_path("include")):
+    for path in (*torch_includes(), sysconfig.get_path("include")):
         flags += ["-isystem", str(path)]
     return flags
+
+
+def torch_includes() -> list[Path]:
+    """The folders of torch's headers."""
+    import torch
+
+    headers = Path(torch.__file__).parent / "include"
+    return [headers, headers / "torch/csrc/api/include"]
 
 
 def torch_library() -> Path:

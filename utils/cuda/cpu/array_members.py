@@ -7,7 +7,7 @@ that reaches the variable's next member is not noticed: marks between members wo
 
 from utils.cuda.common import cxx
 from utils.cuda.cpu.local_arrays import declared_arrays
-from utils.cuda.cpu.scopes import statements
+from utils.cuda.cpu.scopes import needs_name_itself, statements
 
 __all__ = ["may_be_longer", "with_marks_around_structs"]
 
@@ -129,9 +129,11 @@ def _declared(part, first, types, source):
 
 def _is_passed_on(part, at, end, scope_end, arrays):
     """Whether the variable is used other than by single members, and by elements of its arrays."""
-    for k in range(end, scope_end):
-        if part[k].text != part[at].text or part[k - 1].text in (".", "->", "::"):
-            continue
+    name = part[at].text
+    uses = [k for k in range(end, scope_end) if part[k].text == name and part[k - 1].text not in (".", "->", "::")]
+    if any(needs_name_itself(part, k) for k in uses):
+        return False
+    for k in uses:
         if cxx.text_at(part, k + 1) != ".":
             return True
         member, after = cxx.text_at(part, k + 2), k + 3

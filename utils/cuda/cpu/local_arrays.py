@@ -7,7 +7,7 @@ passed on, or whose address is taken, is not: in a trace it gets marks on both s
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, statements
+from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, needs_name_itself, statements
 
 __all__ = ["declared_arrays", "has_local_arrays", "has_unset_arrays", "with_marks"]
 
@@ -139,9 +139,11 @@ def _arrays(declaration, offset, source):
 
 def _is_passed_on(part, array, scope):
     """Whether the array is used other than with all its indexes: then a pointer to it may leave it."""
-    for k in range(array.at + 1, scope.end):
-        if part[k].text != array.name or part[k - 1].text in (".", "->", "::"):
-            continue
+    later = range(array.at + 1, scope.end)
+    uses = [k for k in later if part[k].text == array.name and part[k - 1].text not in (".", "->", "::")]
+    if any(needs_name_itself(part, k) for k in uses):
+        return False
+    for k in uses:
         if part[k - 1].text == "sizeof" or part[k - 1].text == "(" and part[k - 2].text == "sizeof":
             continue
         after = k + 1

@@ -27,7 +27,12 @@ def edits(tokens, declared) -> list[tuple[int, int, str]]:
             size = {cxx.text_at(tokens, k - 2), cxx.text_at(tokens, k - 3)} & _SIZES
             if not size:
                 found.append((token.start, token.end, ""))
-        elif token.text[:1].isdigit() and token.text[-1] in "lL" and ("." in token.text or "e" in token.text.lower()):
-            if not token.text.lower().startswith("0x"):
-                found.append((token.end - 1, token.end, ""))
+        elif _is_long_number(token.text.lower()):
+            found.append((token.end - 1, token.end, ""))
     return found
+
+
+def _is_long_number(text):
+    """Whether it is a floating-point literal with an `l`: '1.l', '1e3l', '0x1p-60l'; `text` is in lower case."""
+    exponent = "p" if text.startswith("0x") else "e"
+    return text[:1] in set(".0123456789") and text.endswith("l") and ("." in text or exponent in text)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from utils.cuda.common import cxx
 
-__all__ = ["ALIGNING", "NOT_DECLARATIONS", "Scope", "statements"]
+__all__ = ["ALIGNING", "NOT_DECLARATIONS", "Scope", "needs_name_itself", "statements"]
 
 ALIGNING = {"alignas", "__align__"}
 _TYPES = {"struct", "class", "union", "enum"}
@@ -48,6 +48,18 @@ def statements(source):
         elif k == begins and scopes and not inside:
             yield k, scopes[-1]
         k += 1
+
+
+def needs_name_itself(part, k) -> bool:
+    """Whether the use of a variable at index `k` would mean something else if the name were that of a reference: its
+    type, or a constant that comes from it."""
+    if cxx.text_at(part, k - 1) == "(" and cxx.text_at(part, k - 2) == "decltype":
+        return True
+    while k >= 0 and part[k].text not in (";", "{", "}"):
+        if part[k].text in ("constexpr", "static_assert"):
+            return True
+        k -= 1
+    return False
 
 
 def _device_words(source):

@@ -39,9 +39,12 @@ class Split(NamedTuple):
 # The types for which torch's macros repeat the code inside them, each under the name scalar_t.
 _DISPATCHED = {
     "AT_DISPATCH_FLOATING_TYPES": ["double", "float"],
+    "AT_DISPATCH_FLOATING_TYPES_AND_HALF": ["double", "float", "at::Half"],
     "AT_DISPATCH_INTEGRAL_TYPES": ["uint8_t", "int8_t", "int64_t", "int", "int16_t"],
     "AT_DISPATCH_ALL_TYPES": ["uint8_t", "int8_t", "int64_t", "int", "int16_t", "double", "float"],
 }
+# What device code may use of torch and still be judged: its numbers, whose headers nvcc reads in half a second.
+_NUMBER = re.compile(r"\b(?:at|c10)\s*::\s*(?:Half|BFloat16)\b")
 _ONLY_ON_GPU = {"threadIdx", "blockIdx", "blockDim", "gridDim", "__shared__", "__syncthreads", "__ldg"}
 
 
@@ -97,17 +100,19 @@ def split(source) -> Split:
 
 class DeviceCode(NamedTuple):
     """What a GPU's compiler has to judge of a source, line for line: `text`, the `instances` of its template kernels
-    that the host launches, and the names that were `cut` with the host's code."""
+    that the host launches, the names that were `cut` with the host's code, and whether it uses torch's `numbers`."""
 
     text: str
     instances: list[str]
     cut: frozenset[str]
+    numbers: bool = False
 
 
 def device_code(source) -> DeviceCode:
     """The source without the host's code and torch: a text to judge, which nothing is linked with.
 
-    So nearly every source can be cut this way. Raises NotSplit for one whose kernels use torch themselves.
+    So nearly every source can be cut this way. Raises NotSplit for one whose kernels use torch themselves, other than
+    its types `at::Half` and `at::BFloat16`.
     """
     items, directives = cxx.declarations(source), cxx.directives(source)
     kernels = {item.name: bool(item.template) for item in items if "__global__" in item.words}
@@ -127,10 +132,13 @@ def device_code(source) -> DeviceCode:
             with contextlib.suppress(NotSplit):
                 instances += _instances(item, kernels)
     edits += _without_torch(source, directives)
-    return DeviceCode(_replaced(source, edits), list(dict.fromkeys(instances)), frozenset(cut))
+    text, instances = _replaced(source, edits), list(dict.fromkeys(instances))
+    return DeviceCode(text, instances, frozenset(cut), any(map(_NUMBER.search, (text, *instances))))
 
 
 def _uses_torch(text):
+    """Whether it uses torch or Python, other than torch's numbers."""
+    text = _NUMBER.sub("float", text)
     return cxx.uses_torch(text) or cxx.uses_python(text)
 
 

@@ -186,6 +186,8 @@ DECLARED = {
     "Ints i; f(i.x);": 'UnsetLocal<Ints> cuda_on_cpu_room_of_i{"i"}; auto& i',
     "Row r; r.v[i] = r.n;": None,
     "Row r(int a, int b); Row* p; Row& s = *p; Row many[3]; static Row t; __shared__ Row u; f(p, s, many, t, u);": None,
+    "Row r; f(r); decltype(r) other;": None,
+    "Row r; f(r); constexpr int n = r.size();": None,
     "Plain p; f(p); Pointing q; f(q); Row(1, 2); Row r, s; f(r, s);": None,
 }
 

@@ -271,8 +271,10 @@ static const void* place_of_fault(const Trace& trace, const Worker& w, const Tra
     if (w.fault > no_fault && trace_has_code(trace, w.fault_code)) return w.fault_code + 1;
 #ifdef __x86_64__
     // A call through a bad pointer leaves the caller's address on top of the stack.
-    if (w.fault > no_fault && w.fault_address == w.fault_code && block().running->around(w.fault_stack))
-        if (const void* from = *reinterpret_cast<const void* const*>(w.fault_stack); trace_has_code(trace, from)) return from;
+    if (w.fault > no_fault && w.fault_address == w.fault_code && block().running->around(w.fault_stack)) {
+        const void* caller = *reinterpret_cast<const void* const*>(w.fault_stack);
+        if (trace_has_code(trace, caller)) return caller;
+    }
 #endif
     return trace.last_code;  // in a library, or where a damaged stack has led
 }

@@ -36,8 +36,12 @@ HOOKS(4)
 HOOKS(8)
 HOOKS(16)
 
-void __tsan_read_range(void* p, size_t bytes) { if (tracing) tracing->access(p, bytes, Op::load, CODE, false, Parts::aligned); }
-void __tsan_write_range(void* p, size_t bytes) { if (tracing) tracing->access(p, bytes, Op::store, CODE, false, Parts::aligned); }
+void __tsan_read_range(void* p, size_t bytes) {
+    if (tracing) tracing->access(p, bytes, Op::load, CODE, false, Parts::aligned);
+}
+void __tsan_write_range(void* p, size_t bytes) {
+    if (tracing) tracing->access(p, bytes, Op::store, CODE, false, Parts::aligned);
+}
 void __tsan_init() {}
 void __tsan_vptr_read(void**) {}
 void __tsan_vptr_update(void**, void*) {}
