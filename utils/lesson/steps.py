@@ -14,7 +14,7 @@ NOT_SPREAD = {"if (i == 1 &&": "if (i == 0 &&", "if (i == 3 &&": "if (i == 0 &&"
 _COPY_N = "if (i == 0 && left >= STAGES) copy_n"
 NOT_AHEAD = {"load((i + 1) % BK);": "", _COPY_N: "load(i); " + _COPY_N}
 NOT_BACK = {"t % 2 ? TW - 1 - v : v": "v"}
-NOT_COPIED = {"sums[t][u] += 0.0f;": ";"}
+NOT_COPIED = {"sums[t][u] += 0.0f;": "{}"}
 
 
 def edited(text, edits) -> str:
