@@ -8,8 +8,7 @@ import torch
 
 import utils.cuda.compile
 import utils.cuda.kernel
-from utils.cuda.cpu import module as engine
-from utils.cuda.cpu.trace import run as trace_run
+from utils.cuda.verdict import Judge
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so a shell starts what shall run in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests interrupt kernels
@@ -31,10 +30,10 @@ def backend(request, monkeypatch):
 
 @pytest.fixture(scope="module")
 def unjudged():
-    """Trace without nvcc's verdict, which takes as long as the build: for kernels that nvcc judges in another test, or
+    """Build without nvcc's verdict, which takes as long as the build: for kernels that nvcc judges in another test, or
     that a GPU has run for a recording."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace_run, "module", lambda *args, judge=None, **options: engine.module(*args, **options))
+        patch.setattr(Judge, "beside", lambda judge, build, place, say: build())
         yield
 
 

@@ -13,8 +13,6 @@ from tests.kernels.launches import (
 )
 from utils.cuda.kernel import Tracer
 
-pytestmark = pytest.mark.usefixtures("unjudged")  # tests/nvcc has nvcc's verdict
-
 SIZES = [(0, 5), (5, 0), (1, 1), (1, 17), (17, 1), (13, 19), (16, 16), (65, 100), (150, 225), (257, 31)]
 GREY = {  # by the axis that the three colours have in the picture
     "rgb_to_grayscale": 0,

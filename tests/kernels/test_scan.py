@@ -67,7 +67,6 @@ def test_special_values_reach_only_what_follows(scan, backend, value):
             )
 
 
-@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize(("kernel", "shared"), [("cumsum_kernel", 0), ("cumsum_ahead_kernel", 6 * 32768)])
 @pytest.mark.parametrize("order", ["forward", "reversed", 3])
 def test_blocks_may_begin_in_any_order(kernel, shared, order):
