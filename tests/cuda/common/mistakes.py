@@ -290,6 +290,12 @@ MISTAKES = {
     "float4 cast": (in_kernel("    float4 v = (float4)x[i];\n    x[i] = v.x;"), 3, "`make_float4(a, b, c"),
     "float4 add": (in_kernel("    float4 v = {1, 2, 3, 4}, u = v + v;\n    x[i] = u.x;"), 3, "CUDA's vectors have no"),
     "float4 ptr": (in_kernel("    float4* v = x;\n    x[i] = v[0].x;"), 3, "To read several numbers at"),
+    "memcpy order": (
+        in_kernel("    float v[4];\n    memcpy(x, v, 4);\n    const float* from = x;\n    memcpy(from, v, 4);"),
+        6,
+        "What is written to must not",
+    ),
+    "std memcpy": (in_kernel("    float v[4];\n    std::memcpy(x, v, 16);"), 4, "Write `memcpy` without `std::`"),
     "int from pointer": (in_kernel("    int* v = x;\n    x[i] = v[0];"), 3, "The elements are of type"),
     "break": (in_kernel("    if (i > n) break;\n    x[i] = 1;"), 3, "To leave the kernel, write `return;`."),
     "host printf": (beside_kernel('printf("done");'), 6, "`printf` needs `#include <cstdio>`"),

@@ -304,6 +304,8 @@ def pointer_or_value(place):
         bases = {"float", "double", "int", "unsignedint", "char", "longlong", "half", "__half"}
         if given[:-1] in bases and wanted[:-1] in bases:
             return f"The elements are of type `{given[:-1]}`: the pointer must be of type `{given}`."
+        if wanted == "void*":
+            return "What is written to must not be `const`: are the arguments in the right order?"
         return f"To read several numbers at once, cast: `reinterpret_cast<{wanted}>(...)`."
     if given.endswith("*") and wanted:
         return "A pointer is the address of an array: write `[i]` after it to get an element."

@@ -159,6 +159,11 @@ _CUDA = [
     ("atomic", r"\b(?P<name>atomic\w+)\s*\([^,]*\)\s*;", "`{name}` takes an address and a value."),
     (_ANY, r"\b(?P<name>\w+)\s*\[(?P<sizes>[^\[\]]*,[^\[\]]*)\]\s*\(", advice.launch),
     (_ANY, r"\b(?P<name>\w+)\s*<<(?!<)(?P<sizes>[^<>;]*)>>(?!>)\s*\(", advice.launch),
+    (
+        r'namespace "std" has no member "mem(?:cpy|move|set)"',
+        "",
+        "Write `memcpy` without `std::`, or include `<cstring>`.",
+    ),
     (r"uint3\W* has no member|no member named .* in .*uint3", "", "The parts are `.x`, `.y` and `.z`."),
     (r"uint3|dim3|no operator|operator[+*\-/\[]|apparent call|used as a function", "", advice.part_of_index),
     (r"explicit type is missing", "__global__", "A kernel returns nothing: write `__global__ void`."),

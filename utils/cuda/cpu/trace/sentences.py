@@ -70,7 +70,7 @@ def _out_of_bounds(p):
     elif p.element and wrapped(p.offset // p.element):
         hint = wrapped(p.offset // p.element)
     elif p.space == "local" and not p.element:
-        hint = f"{region} is a local variable: an index leaves one of the arrays in it."
+        hint = f"{region} is a local variable, and its last byte is number {has - 1}: is one of its arrays too small?"
     elif p.space == "local":
         hint = (
             f"{region} is a local array: its indexes run from 0 to {has - 1}, in every function that it is passed to."
@@ -99,7 +99,7 @@ def _guarded(p, limit):
 def _outside_a_dimension(p):
     """An index of a[..][..] that leaves its own dimension, whether or not it stays within the array."""
     region, index, inner = p.region, p.index, array_dimensions(p.type)
-    hint = wrapped(index) or f"An index of {inner[0]} elements runs from 0 to {inner[0] - 1}."
+    hint = wrapped(index) or f"With {counted(inner[0], 'element')}, an index runs from 0 to {inner[0] - 1}."
     ends = "begins at 0" if index < 0 else f"ends at {inner[0] - 1}"
     if region is None or not p.element or p.offset is None:
         if p.array is None:
@@ -225,6 +225,11 @@ def _divergent_barrier(p):
     return f"{thread_of(p)} waits at {barrier}{where}, but {does}", hint
 
 
+_UNSET = (
+    "Give each local variable a value where it is declared, as in `float sum = 0.0f;`, and arrays all their elements."
+)
+
+
 def _uninitialized(p):
     if p.unset and p.text:
         message = f"{thread_of(p)} calls {p.text} with elements of a fragment that were never set{at(p)}"
@@ -234,10 +239,10 @@ def _uninitialized(p):
         return message, "Give every element a value before it is used, as in `float sums[4] = {};`."
     if p.unset and p.op == "atomic":
         message = f"{thread_of(p)} updates {element(p)} with what a variable holds that was never set{at(p)}"
-        return message, "Give each local variable a value where it is declared, as in `float sum = 0.0f;`."
+        return message, _UNSET
     if p.unset:
         message = f"{thread_of(p)} writes to {element(p)} what a variable holds that was never set{at(p)}"
-        return message, "Give each local variable a value where it is declared, as in `float sum = 0.0f;`."
+        return message, _UNSET
     if p.under_way:
         message = (
             f"{thread_of(p)} {does_to(p.op, element(p))} before the asynchronous copy to it{in_line(p.other)} is done"
