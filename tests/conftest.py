@@ -8,7 +8,7 @@ import torch
 
 import utils.cuda.compile
 import utils.cuda.kernel
-from utils.cuda.verdict import Judge
+from utils.cuda import verdict
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so a shell starts what shall run in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests interrupt kernels
@@ -33,7 +33,8 @@ def unjudged():
     """Build without nvcc's verdict, which takes as long as the build: for kernels that nvcc judges in another test, or
     that a GPU has run for a recording."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Judge, "beside", lambda judge, build, place, say: build())
+        patch.setattr(verdict.Judge, "beside", lambda judge, build, place, say: build())
+        patch.setattr(verdict, "_fingerprint", lambda *_: "unjudged")  # in the cache, they are other builds
         yield
 
 
