@@ -114,8 +114,7 @@ print(x.tolist())
 
 
 def test_truncated_libraries_do_not_end_python(folder, monkeypatch):
-    """The kernel's, the runtime's and the guard's: a process that loads the half of one dies of SIGBUS. The runtime's
-    takes long to build, so of that one only the question is asked whether it is whole."""
+    """The kernel's, the runtime's and the guard's: a process that loads the half of one dies of SIGBUS."""
     own = folder.parents[1].with_name("three")
     monkeypatch.undo()  # the cache of the other tests, in which there is a runtime to copy
 
@@ -134,12 +133,7 @@ def test_truncated_libraries_do_not_end_python(folder, monkeypatch):
         libraries = [path for path in own.glob("*/**/*.so") if not path.parent.name.startswith("names")]
         assert len(libraries) == 3 and all(path.stat().st_size > 4000 for path in libraries)
         for path in libraries:
-            whole = path.read_bytes()
             os.truncate(path, 3000)
-            if "libcuda_on_cpu-" in path.name:
-                assert not sealed.is_whole(path)
-                path.write_bytes(whole)
-                assert sealed.is_whole(path)
 
 
 # ---- whose it is ----------------------------------------------------------------------------------------------------

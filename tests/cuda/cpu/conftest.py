@@ -21,5 +21,5 @@ def _unjudged(request):
     """Folders of kernels that a GPU has run: they are built without nvcc's verdict, except in tests of it."""
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
     of_verdict = re.search("CompileError|CompileWarning|CourseError|verdict", request.path.read_text(encoding="utf-8"))
-    if folder in ("asynchronous", "clusters", "language", "ptx", "tensor", "trace", "warpgroups") and not of_verdict:
+    if folder in ("asynchronous", "clusters", "ptx", "tensor", "trace", "warpgroups") and not of_verdict:
         request.getfixturevalue("unjudged")
