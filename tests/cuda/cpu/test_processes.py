@@ -180,19 +180,46 @@ tell("thread", raised=raised, found=found, works=works())
 ELSEWHERE += r'''
 from utils import load_cuda
 module = load_cuda("""#include <torch/types.h>
+#include <unistd.h>
 __global__ void add(int* x) { atomicAdd(x + threadIdx.x % 32, 1); }
-void without_end(torch::Tensor x) { for (;;) add<<<64, 1024>>>(x.data_ptr<int>()); }
-""", "void without_end(torch::Tensor x);", ["without_end"])
+void without_end(torch::Tensor x, int64_t told) {
+    write(told, "it runs\\n", 8);
+    for (;;) add<<<64, 1024>>>(x.data_ptr<int>());
+}
+torch::Tensor with_result(torch::Tensor x, int64_t told) { without_end(x, told); return x; }
+""", "void without_end(torch::Tensor x, int64_t told); torch::Tensor with_result(torch::Tensor x, int64_t told);",
+["without_end", "with_result"])
 import subprocess
+class Interrupts:  # this process, 0.1 s after something was written to `told`
+    def __enter__(self):
+        text = f"read told; sleep 0.1; kill -INT {os.getpid()}"
+        self.process = subprocess.Popen(["sh", "-c", text], stdin=subprocess.PIPE)
+        self.told = self.process.stdin.fileno()
+        return self
+    def __exit__(self, *_):
+        self.process.communicate()
 raised = []
-for _ in range(30):  # what a launch holds, such as its share of all stacks, it gives back
-    interrupts = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -INT {os.getpid()}"])
-    try:
-        module.without_end(never)
-    except KeyboardInterrupt:
-        raised.append("KeyboardInterrupt")
-    interrupts.wait()
+for _ in range(100):  # what a launch holds, such as its share of all stacks, it gives back
+    with Interrupts() as interrupts:
+        try:
+            module.without_end(never, interrupts.told)
+        except KeyboardInterrupt:
+            raised.append("KeyboardInterrupt")
 tell("host", raised=raised, works=works())
+def call():
+    try:
+        found.append(module.with_result(never, interrupts.told))
+    except Exception as error:
+        found.append(repr(error))
+thread, raised = threading.Thread(target=call), None
+with Interrupts() as interrupts:
+    try:
+        thread.start()
+        thread.join()
+    except KeyboardInterrupt:
+        raised = "KeyboardInterrupt"
+    thread.join(HANGS)
+tell("host in a thread", raised=raised, found=found[1:], works=works())
 '''
 
 
@@ -201,7 +228,9 @@ def test_an_interruption_of_a_launch_elsewhere_is_no_silence_and_no_loop_without
     thread = told["thread"]
     assert thread["raised"] == "KeyboardInterrupt" and thread["works"]
     assert thread["found"] == ["RuntimeError('announced was interrupted before all of its blocks had run')"]
-    assert told["host"] == {"raised": ["KeyboardInterrupt"] * 30, "works": True}
+    assert told["host"] == {"raised": ["KeyboardInterrupt"] * 100, "works": True}
+    interrupted = ["RuntimeError('with_result was interrupted')"]
+    assert told["host in a thread"] == {"raised": "KeyboardInterrupt", "found": interrupted, "works": True}
 
 
 # ---- what the launching thread has set ------------------------------------------------------------------------------

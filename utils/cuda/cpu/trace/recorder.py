@@ -148,17 +148,14 @@ class Recorder:
         Raises ValueError for a block that is not in the grid, CourseError if there was no launch.
         """
         __tracebackhide__ = True
-        try:
-            if not self.kernel_name:
-                raise CourseError(f"{self.trace.kernel_name} has launched no kernel, so there is nothing to play")
-            if self._asked is None:
-                there = [b for b in self._blocks if not isinstance(b, int) or b < math.prod(self.grid)]
-                self.kept = block_indices(there, self.grid)
-            else:
-                self.kept = block_indices(self._asked, self.grid)
-            return recording(self, self._made, self._debug)
-        finally:
-            self._debug.close()
+        if not self.kernel_name:
+            raise CourseError(f"{self.trace.kernel_name} has launched no kernel, so there is nothing to play")
+        if self._asked is None:
+            there = [b for b in self._blocks if not isinstance(b, int) or b < math.prod(self.grid)]
+            self.kept = block_indices(there, self.grid)
+        else:
+            self.kept = block_indices(self._asked, self.grid)
+        return recording(self, self._made, self._debug)
 
 
 def _array(address, count, kind):

@@ -77,10 +77,10 @@ class Debug:
 
     def __init__(self, library, source, kernels):
         self._text = source.splitlines()
-        self._file = open(library, "rb")  # read as needed
-        elf = ELFFile(self._file)
-        self._dwarf = elf.get_dwarf_info()
-        self._framed = elf.get_machine_arch() == "x64"
+        with open(library, "rb") as file:
+            elf = ELFFile(file)
+            self._dwarf = elf.get_dwarf_info()  # it holds copies of the sections
+            self._framed = elf.get_machine_arch() == "x64"
         self.functions, self._rows = [], []
         for unit in self._dwarf.iter_CUs():
             self._read_unit(unit, kernels)
@@ -88,10 +88,6 @@ class Debug:
         self._rows.sort(key=lambda row: row[0])
         self._starts = [row[0] for row in self._rows]
         self._places, self._visible = {}, {}
-
-    def close(self):
-        """Close the library's file."""
-        self._file.close()
 
     def place(self, function, pc) -> tuple[int, int] | None:
         """Line and column in the source of a return address in `function`; None if it is not from the source."""
