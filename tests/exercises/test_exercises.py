@@ -276,19 +276,21 @@ SAID = {
     "if i < n: out[i] = 2 * x[i]": "right",
     "pass": "not yet: no thread has read or written anything",
     "if i < n: out[i] = 2 * ___": "not yet",
-    "out[i] = 2 * x[i]": "out of bounds: thread 1 of block 0 reads x[1], but x has 1 element (n = 1)",
-    "if i < n: out[i - n] = 2 * x[i]": "out of bounds: thread 0 of block 0 writes out[-1], but the first element is "
-    "out[0]; Python counts such an index from the end, CUDA does not (n = 1)",
-    "out[0] = 2 * x[0]": "raced: thread 0 of block 0 and thread 1 of block 0 both write out[0], in no guaranteed order "
-    "(n = 1)",
-    "if i < n: out[i] = 2 * x[i] + (out[i - 1] * 0 if i else 0)": "raced: thread 1 of block 0 reads out[0], which "
-    "thread 0 of block 0 writes, in no guaranteed order (n = 17)",
-    "if i < n: out[i] += 2 * x[i]": "uninitialized: thread 0 of block 0 reads out[0], which no thread has written yet "
-    "(n = 1)",
+    "out[i] = 2 * x[i]": "out of bounds: thread 1 of block 0 reads x[1] in line 3, but x has 1 element (n = 1)",
+    "if i < n: out[i - n] = 2 * x[i]": "out of bounds: thread 0 of block 0 writes out[-1] in line 3, but the first "
+    "element is out[0]; Python counts such an index from the end, CUDA does not (n = 1)",
+    "out[0] = 2 * x[0]": "raced: thread 0 of block 0 and thread 1 of block 0 both write out[0] in line 3, in no "
+    "guaranteed order (n = 1)",
+    "if i < 1: out[0] = 1\nelse: out[0] = 2": "raced: thread 0 of block 0 writes out[0] in line 3, and thread 1 of "
+    "block 0 writes it in line 4, in no guaranteed order (n = 1)",
+    "if i < n: out[i] = 2 * x[i] + (out[i - 1] * 0 if i else 0)": "raced: thread 1 of block 0 reads out[0] in "
+    "line 3, which thread 0 of block 0 writes in line 3, in no guaranteed order (n = 17)",
+    "if i < n: out[i] += 2 * x[i]": "uninitialized: thread 0 of block 0 reads out[0] in line 3, which no thread has "
+    "written yet (n = 1)",
     "if i < n - 1: out[i] = 2 * x[i]": "unwritten: out[0] was never written (n = 1)",
     "if i < min(n, 10): out[i] = 2 * x[i]": "unwritten: out[10] was never written, the first of 7 such elements of 17",
     "if threadidx < n: out[threadidx] = 2 * x[threadidx]": "raced: thread 0 of block 0 and thread 0 of block 1 both "
-    "write out[0], in no guaranteed order: does the index depend on blockidx? (n = 70)",
+    "write out[0] in line 3, in no guaranteed order: does the index depend on blockidx? (n = 70)",
     "if i < n: out[i] = 2 * x[i, 0]": "crashed: IndexError: x has 1 dimension here, but got 2 indexes",
     "if i < n: out[i] = 5 * x[0]": "wrong: out[0] should be",
     "if i < n: out[i] = x[i].no_such": "crashed: AttributeError: 'Tensor' object has no attribute 'no_such'",
@@ -419,7 +421,11 @@ def test_a_barrier_puts_threads_in_order():
         syncthreads()
 
     assert verdict_on(exercise, turned) == "right"
-    assert verdict_on(exercise, hurried).startswith("raced: thread (")
+    reads, writes = (
+        re.escape(f"(`{line}`)") for line in ("out[first + t] = shared[(t + 1) % 8]", "shared[t] = x[first + t]")
+    )
+    said = rf"raced: .* reads shared\[\d\] in line \d+ {reads}, which .* writes in line \d+ {writes}, in no "
+    assert re.match(f"{said}guaranteed order: is a `syncthreads\\(\\)` missing", verdict_on(exercise, hurried))
     assert "has left the kernel, while" in verdict_on(exercise, split)
 
 
@@ -430,7 +436,7 @@ def test_an_access_outside_is_reported_without_the_name_of_a_class(said):
     assert re.fullmatch(r"out of bounds: program 0 writes out\[-1\], but out has 1 element, line \d+\n", text), text
     body = "try: out[i + n] = x[i]\nexcept IndexError: pass"
     assert verdict_on(IN_PYTHON, kernel(body)).startswith(
-        "out of bounds: thread 0 of block 0 writes out[1], but out has"
+        "out of bounds: thread 0 of block 0 writes out[1] in line 3, but out has"
     )
 
 

@@ -4,6 +4,7 @@ A tensor of PyTorch takes x[-1] for the last element, and says nothing when two 
 does. A `Watched` tensor behaves as the memory of a GPU would if it could report what happens to it.
 """
 
+import linecache
 import sys
 import threading
 from operator import index
@@ -79,10 +80,14 @@ class Memory:
                     for other, wrote in seen.items():
                         if not _ordered(writer, other):
                             name = region.element_name(element)
-                            both = f"{writer} and {other} both write {name}"
-                            read = f"{other} reads {name}, which {writer} writes"
-                            text = f"{both if wrote else read}, in no guaranteed order"
-                            self.problems.setdefault("raced", text + _forgotten_block(writer, other))
+                            first, second = region.lines[element, writer], region.lines[element, other]
+                            text = f"{other} reads {name}{_in(second)}, which {writer} writes{_in(first)}"
+                            if wrote and first == second:
+                                text = f"{writer} and {other} both write {name}{_in(first)}"
+                            elif wrote:
+                                text = f"{writer} writes {name}{_in(first)}, and {other} writes it{_in(second)}"
+                            text += f", in no guaranteed order{_forgotten(region, writer, other)}"
+                            self.problems.setdefault("raced", text)
                             return
 
     def unwritten(self, name) -> list[int]:
@@ -105,25 +110,27 @@ class Memory:
         if wrote:
             region.written[element] = True
         elif region.empty and not region.written[element]:
-            text = f"{here.place} reads {region.element_name(element)}, which no thread has written yet"
-            self.problems.setdefault("uninitialized", text)
+            text = f"{here.place} reads {region.element_name(element)}{_in(_line(frame))}"
+            self.problems.setdefault("uninitialized", f"{text}, which no thread has written yet")
         seen = region.seen.setdefault(element, {})
-        seen[here.place] = wrote or seen.get(here.place, False)
+        if wrote > seen.get(here.place, -1):  # the first access, or the first that writes
+            seen[here.place], region.lines[element, here.place] = wrote, _line(frame)
         if not region.shared:
             position = (frame.f_code, frame.f_lasti)
             times = here.times[position] = here.times.get(position, 0) + 1
             request = self._requests.setdefault((here.place.block, here.warp, position, times), set())
             request.add((region.name, element * region.values.element_size() // SECTOR))
 
-    def _outside(self, watched, keys, n, op):
-        """Note, and raise, that `keys[n]` is not an index of `watched`."""
+    def _outside(self, watched, keys, n, op, frame):
+        """Note, and raise, that `keys[n]` is not an index of `watched`; `frame` is the kernel's."""
         name, size, self.touched = watched._region.name, watched.shape[n], True
         whole = len(watched.shape) == 1
         below = f"the first element is {name}[0]" if whole else f"index {n} begins at 0"
         above = f"{name} has {size} element{'' if size == 1 else 's'}" if whole else f"index {n} ends at {size - 1}"
         python = "; Python counts such an index from the end, CUDA does not"
         limit = below + python if keys[n] < 0 else above
-        error = Outside(f"{self._current.place} {op}s {name}[{', '.join(map(str, keys))}]", limit)
+        element = f"{name}[{', '.join(map(str, keys))}]"
+        error = Outside(f"{self._current.place} {op}s {element}{_in(_line(frame))}", limit)
         self.problems.setdefault("out of bounds", str(error))
         raise error
 
@@ -134,7 +141,9 @@ class _Region:
     def __init__(self, memory, name, values, empty, shared):
         self.memory, self.name, self.empty, self.shared = memory, name, empty, shared
         self.values, self.shape = values.clone(), values.shape
-        self.flat, self.written, self.seen = self.values.view(-1), [False] * values.numel(), {}
+        self.flat, self.written = self.values.view(-1), [False] * values.numel()
+        self.seen = {}  # by element: the threads that have accessed it, and whether they wrote it
+        self.lines = {}  # by element and thread: file and line of that access
 
     def element_name(self, element):
         """'out[5]', or 'tile[1, 5]'."""
@@ -168,24 +177,26 @@ class Watched:
     view = reshape
 
     def __getitem__(self, key):
-        first, shape = self._place(key, "read")
+        frame = sys._getframe(1)
+        first, shape = self._place(key, "read", frame)
         if isinstance(key, slice) or shape:
             return Watched(self._region, first, shape)
-        self._region.memory._access(self._region, first, "read", sys._getframe(1))
+        self._region.memory._access(self._region, first, "read", frame)
         return self._region.flat[first].clone()
 
     def __setitem__(self, key, value):
-        first, shape = self._place(key, "write")
+        frame = sys._getframe(1)
+        first, shape = self._place(key, "write", frame)
         if isinstance(key, slice) or shape:
             raise TypeError(f"a thread writes one element at a time, but {self._region.name}[...] here is several")
-        self._region.memory._access(self._region, first, "write", sys._getframe(1))
+        self._region.memory._access(self._region, first, "write", frame)
         self._region.flat[first] = value.item() if isinstance(value, np.generic) else value
 
     def __getattr__(self, name):
         tensor = "memory" if name.startswith("_") else self._region.name
         raise AttributeError(f"a kernel sees {tensor} as memory, one element at a time: it has no .{name}")
 
-    def _place(self, key, op):
+    def _place(self, key, op, frame):
         """Where `self[key]` begins in memory, and its shape. An index that leaves its own dimension is outside, even
         if it lands in another row."""
         region, size = self._region, self.shape[0] if self.shape else 0
@@ -203,7 +214,7 @@ class Watched:
         first = self._first
         for n, i in enumerate(keys):
             if not 0 <= i < self.shape[n]:
-                region.memory._outside(self, keys, n, op)
+                region.memory._outside(self, keys, n, op, frame)
             first += i * self.shape[n + 1 :].numel()
         return first, self.shape[len(keys) :]
 
@@ -219,8 +230,21 @@ def _numbers(place):
     return f"({', '.join(str(n) for n in (place if place[2] else place[:2]))})"
 
 
-def _forgotten_block(a, b):
-    """A question, if the threads are in two blocks and have the same number: the index may leave out the block."""
+def _line(frame):
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def _in(line):
+    """' in line 4 (`x[i] = 1`)', or ' in line 4' where the file's text is unknown."""
+    text = linecache.getline(*line).strip()
+    return f" in line {line[1]}" + (f" (`{text}`)" if text else "")
+
+
+def _forgotten(region, a, b):
+    """A question: in shared memory, a barrier may be missing; if two threads of two blocks have the same number, the
+    index may leave out the block."""
+    if region.shared:
+        return ": is a `syncthreads()` missing between the two?"
     if a.block is None or a.block == b.block or a.thread != b.thread:
         return ""
     if isinstance(a.block, int):

@@ -199,7 +199,7 @@ class _Team:
             raise RuntimeError(
                 f"{self._name(left[0])} has left the kernel, while {self._name(waiting[0])} waits at "
                 f"{self._barrier(waiting[0])}. {len(left)} left, {wait} forever. "
-                f"{rule}: no thread may return before one."
+                f"{rule}: no thread may return before one, or skip one in an `if`."
             )
         for i in waiting:
             if self.waits_in[i] != self.waits_in[waiting[0]]:

@@ -284,7 +284,7 @@ def _keep_within(limit):
 def _remove(limit, before) -> list[Entry]:
     """Remove entries last used `before` that time, until the rest is within `limit`, and the remains of killed builds.
 
-    Returns what was removed. What a process is building is never removed. A library of the runtime is removed once no
+    Returns what was removed. What a process is building is never removed. A part of the runtime is removed once no
     build linked with it is left.
     """
     entries = _entries()

@@ -24,13 +24,15 @@ from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder
 from utils.ground.progress import expect
 
-__all__ = ["ANY_ALIAS", "HEADERS", "NVCC_FLAGS", "compiled", "fingerprint", "identity", "main_source", "run"]
+__all__ = ["ANY_ALIAS", "BINDING", "HEADERS", "NVCC_FLAGS", "compiled", "fingerprint", "identity", "main_source", "run"]
 __all__ += ["torch_flags", "torch_includes", "torch_libraries", "torch_library"]
 
 # As nvcc, a C++ compiler must not assume that memory is read only as the type that it was written as: kernels read
 # halves as a `float4`.
 ANY_ALIAS = "-fno-strict-aliasing"
 HEADERS = Path(__file__).parent / "torch_headers"
+#: What a module's binding includes first.
+BINDING = ("cuda_course/extension.h", "cuda_runtime.h")
 #: About how long two sources take to compile, side by side, with all of torch's headers.
 WHOLE_TORCH_SECONDS = 27
 
@@ -57,12 +59,14 @@ def identity(program):
     return path, found.st_size, found.st_mtime_ns
 
 
-def main_source(texts, funcs, includes=()) -> str:
-    """The C++ file of a module with the functions `funcs`. `texts` are its sources, by their name in messages."""
-    lines = ["#include <cuda_course/extension.h>", "#include <cuda_runtime.h>"]
-    if any(map(cxx.uses_python, texts.values())):
-        lines.insert(0, "#include <cuda_course/binding.h>")
-    lines += [f"#include <{header}>" for header in includes]
+def main_source(name, texts, funcs, includes=()) -> str:
+    """The C++ file of the module `name` with the functions `funcs`. `texts` are its sources, by their name in messages.
+
+    It includes `BINDING` first, unless a source needs Python's own C++ interface.
+    """
+    python = ["cuda_course/binding.h"] if any(map(cxx.uses_python, texts.values())) else []
+    lines = [f"#include <{header}>" for header in (*python, *BINDING, *includes)]
+    lines.append(f"#define TORCH_EXTENSION_NAME {name}")
     for name, text in texts.items():
         lines += [f'#line 1 "{name}"', text]
     # The first line catches a declaration without its semicolon: the compiler reports it here.
@@ -71,11 +75,11 @@ def main_source(texts, funcs, includes=()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def torch_flags(name) -> list[str]:
-    """The C++ compiler's flags for torch and Python, for the module `name`; our small headers come first."""
+def torch_flags() -> list[str]:
+    """The C++ compiler's flags for torch and Python; our small headers come first."""
     import torch
 
-    flags = ["-std=c++20", "-fPIC", ANY_ALIAS, f"-DTORCH_EXTENSION_NAME={name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    flags = ["-std=c++20", "-fPIC", ANY_ALIAS, "-DTORCH_API_INCLUDE_EXTENSION_H"]
     flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{HEADERS}"]
     for path in (*torch_includes(), sysconfig.get_path("include")):
         flags += ["-isystem", str(path)]

@@ -30,6 +30,7 @@ __all__ = [
     "disassembler",
     "gpu_architecture",
     "host_compiler",
+    "is_clang",
     "lacks_code_for",
     "nvcc_candidates",
     "nvcc_hint",
@@ -136,6 +137,16 @@ def chosen_compiler() -> str | None:
     """
     chosen = os.environ.get("NVCC_CCBIN"), os.environ.get("CXX"), "g++", "clang++"
     return next(filter(None, map(shutil.which, filter(None, chosen))), None)
+
+
+@functools.cache
+def is_clang(compiler) -> bool:
+    """Whether the compiler is clang. On macOS g++ is clang, too, and other names say nothing: those are asked."""
+    name = os.path.basename(os.path.realpath(compiler))
+    if "clang" in name or ("g++" in name and sys.platform == "linux"):
+        return "clang" in name
+    asked = [compiler, "-dM", "-E", "-x", "c++", os.devnull]
+    return "__clang__" in subprocess.run(asked, capture_output=True, text=True).stdout
 
 
 @functools.cache

@@ -18,10 +18,11 @@ from utils.cuda.common.extension import identity, run
 from utils.cuda.common.options import standard
 from utils.cuda.common.program import CUDA, headers_of, is_device_code
 from utils.cuda.common.sealed import is_whole, make_folder, put
-from utils.cuda.common.toolchain import cache_folder
+from utils.cuda.common.toolchain import cache_folder, is_clang
 from utils.cuda.cpu import constructors, guard, launch_bounds
 from utils.cuda.cpu.placed import INCLUDE, inside, place, placed_headers, translated
 from utils.cuda.cpu.plain_macros import with_plain_macros
+from utils.cuda.cpu.precompiled import binding_headers
 from utils.cuda.cpu.ptx.headers import last_headers
 from utils.cuda.cpu.recorded import WRAPS, recorded_flags
 from utils.ground.system import cxx_compiler
@@ -111,20 +112,10 @@ def _compiler(traced) -> str:
     return chosen if os.environ.get("CXX") or not traced else shutil.which("g++") or chosen
 
 
-@functools.cache
-def _is_clang(compiler) -> bool:
-    """Whether the compiler is clang. On macOS g++ is clang, too, and other names say nothing: those are asked."""
-    name = os.path.basename(os.path.realpath(compiler))
-    if "clang" in name or ("g++" in name and sys.platform == "linux"):
-        return "clang" in name
-    asked = [compiler, "-dM", "-E", "-x", "c++", os.devnull]
-    return "__clang__" in subprocess.run(asked, capture_output=True, text=True).stdout
-
-
 def _traced_link(compiler) -> list[str]:
     """What to tell the linker. clang++ copies structs by calls to memcpy, which it does not instrument: the runtime's
     own are called instead."""
-    wraps = _is_clang(compiler) and sys.platform == "linux"
+    wraps = is_clang(compiler) and sys.platform == "linux"
     return ["-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"] if wraps else []
 
 
@@ -137,8 +128,8 @@ def _sets_locals(compiler) -> bool:
 
 def _device_flags(compiler, sources, traced=False, optimized=True, recorded=False):
     """The flags for device code in these texts: recorded (and traced), traced, fast, or quickly compiled."""
-    is_clang, in_step = _is_clang(compiler), any(map(cxx.uses_volatile, sources))
-    flags = _AS_NVCC + (_AS_NVCC_CLANG if is_clang else _AS_NVCC_GCC) + _CHECKED_STACK
+    clang, in_step = is_clang(compiler), any(map(cxx.uses_volatile, sources))
+    flags = _AS_NVCC + (_AS_NVCC_CLANG if clang else _AS_NVCC_GCC) + _CHECKED_STACK
     flags = [*flags, f"-DCUDA_ON_CPU_ARCH={10 * gpus.chosen().capability}"]  # what __CUDA_ARCH__ is
     from utils.cuda.cpu.array_members import may_be_longer
     from utils.cuda.cpu.local_arrays import has_local_arrays
@@ -148,16 +139,16 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     level = _TRACED_FLAGS if traced else _DEVICE_FLAGS if optimized else ["-O0"]
     flags += recorded_flags(level) if recorded else [*level, *_NUMBERS]
     if traced or in_step:
-        flags += _HOOKS + (_HOOKS_CLANG if is_clang else _HOOKS_GCC)
+        flags += _HOOKS + (_HOOKS_CLANG if clang else _HOOKS_GCC)
     if in_step:
         flags += ["-O2" if (traced or optimized) and not recorded else "-O0"]
-        flags += _IN_STEP_CLANG if is_clang else _IN_STEP_GCC
+        flags += _IN_STEP_CLANG if clang else _IN_STEP_GCC
     if traced and _sets_locals(compiler):
-        flags += [_SET_LOCALS] if is_clang else [_SET_LOCALS, _SET_LOCALS_GCC]
-    if traced and not is_clang and not any(map(may_be_longer, sources)):
+        flags += [_SET_LOCALS] if clang else [_SET_LOCALS, _SET_LOCALS_GCC]
+    if traced and not clang and not any(map(may_be_longer, sources)):
         flags.append(_STRICT_GCC)
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.
-    return flags if is_clang else [*flags, "-fno-gnu-unique"]
+    return flags if clang else [*flags, "-fno-gnu-unique"]
 
 
 def build_kernels(source, names, folder, traced=False, options=(), say=print, recorded=False) -> str:
@@ -256,23 +247,28 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     device_code += ['#line 1 "cuda_src"', translated("cuda_src", cuda_src, traced)]
     (folder / "cuda.cpp").write_text("\n".join(device_code) + "\n")
     includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
-    host_code = extension.main_source({"cpp_src": translated("cpp_src", cpp_src, kernels=False)}, funcs, includes)
+    binding = {"cpp_src": translated("cpp_src", cpp_src, kernels=False)}
+    host_code = extension.main_source(name, binding, funcs, includes)
     (folder / "main.cpp").write_text(host_code)
 
     compiler = _compiler(traced)
     device_flags = _device_flags(compiler, [cuda_src, *own], traced, opt, recorded)
     device_flags += [flag for flag in extension.NVCC_FLAGS if flag.startswith("-D")]
+    device_flags.append(f"-DTORCH_EXTENSION_NAME={name}")
     parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0", "-DCUDA_ON_CPU_WITHOUT_DEVICE"]}
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
-    flags = [f"-I{INCLUDE}", *places, "-iquote", os.curdir, *extension.torch_flags(name), "-Werror=return-type"]
+    flags = [f"-I{INCLUDE}", *places, "-iquote", os.curdir, *extension.torch_flags(), "-Werror=return-type"]
     link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime(recorded)]
     link += _traced_link(compiler) if traced else []
     link += [*extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
 
+    usual = opt and not (is_clang(compiler) or places or cxx.uses_python(cpp_src))
+
     def build(more):
+        kept = binding_headers(compiler, [*flags, *parts["main"]]) if usual and not more else []
         commands = [
             [compiler, *flags, *more, *level, "-c", str(folder / f"{part}.cpp"), "-o", str(folder / f"{part}.o")]
-            for part, level in parts.items()
+            for part, level in (parts | {"main": [*parts["main"], *kept]}).items()
         ]
         return _compile_and_link(commands, link, folder, say)
 

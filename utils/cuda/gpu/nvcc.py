@@ -89,7 +89,7 @@ class Builder:
             texts = {"cuda_src": parts.host, **texts}
         (folder / "cuda.cu").write_text(f'#line 1 "cuda_src"\n{parts.device}\n')
         own = ["cuda_course/launch.h", *(["cuda_course/halves.h"] if re.search("half|bfloat16", parts.host) else [])]
-        (folder / "main.cpp").write_text(extension.main_source(texts, funcs, own))
+        (folder / "main.cpp").write_text(extension.main_source(name, texts, funcs, own))
         compiler, real = toolchain.host_compiler(self.home), target_of_text(self.architecture, parts.device)
         device = [
             str(self.home / "bin" / "nvcc"),
@@ -99,7 +99,7 @@ class Builder:
         device += ["-ccbin", compiler, "-Xcompiler", "-fPIC", f"-I{os.curdir}"]
         device += ["-c", str(folder / "cuda.cu"), "-o", str(folder / "cuda.o")]
         # Most of the host's build time goes into headers: optimising code that runs once per launch only adds to it.
-        host = [compiler, *extension.torch_flags(name), "-O1" if opt else "-O0", "-Wno-attributes"]
+        host = [compiler, *extension.torch_flags(), "-O1" if opt else "-O0", "-Wno-attributes"]
         host += ["-Werror=return-type", "-iquote", os.curdir, "-isystem", str(self.home / "include")]
         link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o")]
         link += [*extension.torch_libraries(compiler, "c10_cuda", "torch_cuda"), *cudart_link(folder, self.home)]

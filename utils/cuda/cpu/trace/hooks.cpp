@@ -35,6 +35,7 @@ HOOKS(2)
 HOOKS(4)
 HOOKS(8)
 HOOKS(16)
+#undef HOOKS
 
 void __tsan_read_range(void* p, size_t bytes) {
     if (tracing) tracing->access(p, bytes, Op::load, CODE, false, Parts::aligned);

@@ -51,6 +51,7 @@ HOOKS(2)
 HOOKS(4)
 HOOKS(8)
 HOOKS(16)
+#undef HOOKS
 
 void __wrap___tsan_read_range(void* p, size_t bytes) {
     ARRIVES;
