@@ -67,3 +67,15 @@ def test_what_cannot_be_prepared_is_done_without(compiled, monkeypatch, error):
 
     monkeypatch.setattr(precompiled, "build_once", fails)
     assert "-include" not in compiled()
+
+
+def test_a_compiler_that_finds_no_room_for_them_in_its_memory_does_without(compiled, monkeypatch):
+    run = build.run
+
+    def run_or_fail(commands, *more):
+        if any("-include" in command for command in commands):
+            return "binding.h:1: sorry, unimplemented: PCH allocation failure"
+        return run(commands, *more)
+
+    monkeypatch.setattr(build, "run", run_or_fail)
+    assert "-include" not in compiled()

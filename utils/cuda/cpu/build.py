@@ -22,7 +22,7 @@ from utils.cuda.common.toolchain import cache_folder, is_clang
 from utils.cuda.cpu import constructors, guard, launch_bounds
 from utils.cuda.cpu.placed import INCLUDE, inside, place, placed_headers, translated
 from utils.cuda.cpu.plain_macros import with_plain_macros
-from utils.cuda.cpu.precompiled import binding_headers
+from utils.cuda.cpu.precompiled import NOT_TAKEN, binding_headers
 from utils.cuda.cpu.ptx.headers import last_headers
 from utils.cuda.cpu.recorded import WRAPS, recorded_flags
 from utils.ground.system import cxx_compiler
@@ -264,13 +264,15 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
 
     usual = opt and not (is_clang(compiler) or places or cxx.uses_python(cpp_src))
 
-    def build(more):
-        kept = binding_headers(compiler, [*flags, *parts["main"]]) if usual and not more else []
+    def build(more, kept=True):
+        wanted = usual and kept and not more
+        first = binding_headers(compiler, [*flags, *parts["main"]]) if wanted else []
         commands = [
             [compiler, *flags, *more, *level, "-c", str(folder / f"{part}.cpp"), "-o", str(folder / f"{part}.o")]
-            for part, level in (parts | {"main": [*parts["main"], *kept]}).items()
+            for part, level in (parts | {"main": [*parts["main"], *first]}).items()
         ]
-        return _compile_and_link(commands, link, folder, say)
+        log = _compile_and_link(commands, link, folder, say)
+        return build(more, kept=False) if first and NOT_TAKEN in log else log
 
     return extension.compiled(build, say, [cuda_src, cpp_src])
 

@@ -15,8 +15,10 @@ from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu.placed import INCLUDE
 from utils.ground.errors import ToolchainError
 
-__all__ = ["binding_headers"]
+__all__ = ["NOT_TAKEN", "binding_headers"]
 
+#: In g++'s message if it has found no room for them at the one address where they can be.
+NOT_TAKEN = "PCH"
 _SECONDS = 6  # to prepare them
 
 
