@@ -296,7 +296,8 @@ SAID = {
     "if i < n: out[i] = x[i].no_such": "crashed: AttributeError: 'Tensor' object has no attribute 'no_such'",
     "if i < n: out[:n] = 2 * x[i]": "crashed: TypeError: a thread writes one element at a time, but out[...] here is "
     "several",
-    "while True: pass": "crashed: thread 0 of block 0 has run 1,000,000 instructions: does it end? (n = 1)",
+    "while True: pass": "crashed: thread 0 of block 0 has run 1,000,000 instructions, the last in line 3: does "
+    "it end? (n = 1)",
     "raise SystemExit": "crashed: SystemExit",
     "return missing": "crashed: NameError: name 'missing' is not defined",
 }
@@ -329,6 +330,12 @@ SAID_OF_CUDA = {
     "if (i < n) for (int k = 0; k < n; k += 0) out[i] = x[k];": "crashed: thread (0,0,0) of block (0,0,0) has run ",
     "if (i < n) out[i] = 2 * y[i];": "does not compile: cuda_src, line 1: ",
 }
+
+
+def test_a_text_that_does_not_compile_gets_its_hint():
+    text = verdict_on(IN_CUDA, CUDA % "if (i < n) out[i] = 2 * x[i]")
+    assert text.startswith('does not compile: cuda_src, line 1: expected a ";"')
+    assert text.endswith("\n    Put a `;` at the end of this line.")
 
 
 def test_a_kernel_that_does_nothing_at_all_is_a_stub():

@@ -255,7 +255,7 @@ def _in_cuda(exercise, source):
                 return
             yield from _wrong_outputs(exercise, dict(zip(arguments, trace.args, strict=True)), expected, case)
     except CompileError as error:
-        yield Verdict("does not compile", error.wrong)
+        yield Verdict("does not compile", error.wrong + (f"\n    {error.hint}" if error.hint else ""))
         return
     except (TypeError, ValueError) as error:  # a kernel of another name, or with other parameters
         yield Verdict("wrong", f"{error} (the launch of this exercise passes {', '.join(arguments)})")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from utils.exercises.exercise import Rejected
-from utils.exercises.verdicts import Verdict
+from utils.exercises.verdicts import Verdict, in_line
 from utils.exercises.watched import Outside
 
 __all__ = ["Limit", "failure", "learners_limit", "outcome", "watched_kernel"]
@@ -24,6 +24,10 @@ MOST_INSTRUCTIONS = 1_000_000  # of a learner's Python code, for one call or lau
 
 class Endless(BaseException):
     """A learner's code ran longer than allowed. It must get past every `except Exception` on its way."""
+
+    def __init__(self, line, who="it"):
+        super().__init__(who)
+        self.line, self.who = line, who
 
 
 class Limit:
@@ -58,7 +62,7 @@ class Limit:
     def _on_step(self, frame, event, arg):
         self.left -= 1
         if self.left < 0:
-            raise Endless
+            raise Endless((frame.f_code.co_filename, frame.f_lineno))
         return self._on_step
 
 
@@ -84,7 +88,8 @@ def outcome(call, limit=None, unfit=""):
         with limit or learners_limit():
             return call()
     except Endless as error:
-        return Verdict("crashed", f"{str(error) or 'it'} has run {MOST_INSTRUCTIONS:,} instructions: does it end?")
+        last = f"the last{in_line(error.line)}"
+        return Verdict("crashed", f"{error.who} has run {MOST_INSTRUCTIONS:,} instructions, {last}: does it end?")
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -163,8 +168,8 @@ def watched_kernel(f, memory, limit, one_number, mirrored):
         rest = [watch(argument, place[0]) for argument in args[len(place) :]]
         try:
             f(*place, *rest)
-        except Endless:
-            raise Endless(str(memory.place())) from None
+        except Endless as error:
+            raise Endless(error.line, str(memory.place())) from None
 
     return call
 

@@ -1,6 +1,7 @@
 """Verdicts: the words for what an answer does, and the sentences about what it gave and what was expected."""
 
 import inspect
+import linecache
 import sys
 import types
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from math import isclose
 import numpy as np
 import torch
 
-__all__ = ["KINDS", "Verdict", "case_text", "counted", "counts", "difference", "function_of", "is_a", "not_taken"]
-__all__ += ["printable", "shown", "unwritten", "worst"]
+__all__ = ["KINDS", "Verdict", "case_text", "counted", "counts", "difference", "function_of", "in_line", "is_a"]
+__all__ += ["not_taken", "printable", "shown", "unwritten", "worst"]
 
 # From worst to best. Of all that was found, `check` prints the worst.
 KINDS = (
@@ -65,8 +66,9 @@ def difference(got, expected, name, close) -> str:
     place = tuple(differ.nonzero()[0].tolist())
     count = int(differ.sum())
     where = f"{name}[{', '.join(map(str, place))}]" if place else name
+    of = "" if count == expected.numel() else f" of {expected.numel()}"
     more = "the only one that differs" if count == 1 else f"the first of {count} that differ"
-    more = f", {more} of {expected.numel()}" if place else ""
+    more = f", {more}{of}" if place and expected.numel() > 1 else ""
     return f"{where} should be {shown(expected[place].item())}, but yours is {shown(got[place].item())}{more}"
 
 
@@ -87,6 +89,12 @@ def unwritten(name, missing, tensor) -> str:
     place = ", ".join(str(int(i)) for i in torch.unravel_index(torch.tensor(missing[0]), tensor.shape))
     many = f", the first of {len(missing)} such elements of {tensor.numel()}" if len(missing) > 1 else ""
     return f"{name}[{place}] was never written{many}"
+
+
+def in_line(line) -> str:
+    """' in line 4 (`x[i] = 1`)' for a file and a number, or ' in line 4' where the file's text is unknown."""
+    text = linecache.getline(*line).strip()
+    return f" in line {line[1]}" + (f" (`{text}`)" if text else "")
 
 
 def not_taken(takes, answer) -> str:

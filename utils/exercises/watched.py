@@ -4,7 +4,6 @@ A tensor of PyTorch takes x[-1] for the last element, and says nothing when two 
 does. A `Watched` tensor behaves as the memory of a GPU would if it could report what happens to it.
 """
 
-import linecache
 import sys
 import threading
 from operator import index
@@ -12,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+
+from utils.exercises.verdicts import in_line
 
 __all__ = ["SECTOR", "WARP", "Memory", "Outside", "Watched", "viewed_as"]
 
@@ -81,12 +82,12 @@ class Memory:
                         if not _ordered(writer, other):
                             name = region.element_name(element)
                             first, second = region.lines[element, writer], region.lines[element, other]
-                            text = f"{other} reads {name}{_in(second)}, which {writer} writes{_in(first)}"
+                            text = f"{other} reads {name}{in_line(second)}, which {writer} writes{in_line(first)}"
                             if wrote and first == second:
-                                text = f"{writer} and {other} both write {name}{_in(first)}"
+                                text = f"{writer} and {other} both write {name}{in_line(first)}"
                             elif wrote:
-                                text = f"{writer} writes {name}{_in(first)}, and {other} writes it{_in(second)}"
-                            text += f", in no guaranteed order{_forgotten(region, writer, other)}"
+                                text = f"{writer} writes {name}{in_line(first)}, and {other} writes it{in_line(second)}"
+                            text += f", in no guaranteed order{_forgotten(region, writer, other, first == second)}"
                             self.problems.setdefault("raced", text)
                             return
 
@@ -110,7 +111,7 @@ class Memory:
         if wrote:
             region.written[element] = True
         elif region.empty and not region.written[element]:
-            text = f"{here.place} reads {region.element_name(element)}{_in(_line(frame))}"
+            text = f"{here.place} reads {region.element_name(element)}{in_line(_line(frame))}"
             self.problems.setdefault("uninitialized", f"{text}, which no thread has written yet")
         seen = region.seen.setdefault(element, {})
         if wrote > seen.get(here.place, -1):  # the first access, or the first that writes
@@ -130,7 +131,7 @@ class Memory:
         python = "; Python counts such an index from the end, CUDA does not"
         limit = below + python if keys[n] < 0 else above
         element = f"{name}[{', '.join(map(str, keys))}]"
-        error = Outside(f"{self._current.place} {op}s {element}{_in(_line(frame))}", limit)
+        error = Outside(f"{self._current.place} {op}s {element}{in_line(_line(frame))}", limit)
         self.problems.setdefault("out of bounds", str(error))
         raise error
 
@@ -234,17 +235,11 @@ def _line(frame):
     return frame.f_code.co_filename, frame.f_lineno
 
 
-def _in(line):
-    """' in line 4 (`x[i] = 1`)', or ' in line 4' where the file's text is unknown."""
-    text = linecache.getline(*line).strip()
-    return f" in line {line[1]}" + (f" (`{text}`)" if text else "")
-
-
-def _forgotten(region, a, b):
-    """A question: in shared memory, a barrier may be missing; if two threads of two blocks have the same number, the
+def _forgotten(region, a, b, one_line):
+    """A question. In shared memory, a barrier may be missing. If two threads of two blocks have the same number, their
     index may leave out the block."""
     if region.shared:
-        return ": is a `syncthreads()` missing between the two?"
+        return f": is a `syncthreads()` missing between the two{', in every round of the loop' if one_line else ''}?"
     if a.block is None or a.block == b.block or a.thread != b.thread:
         return ""
     if isinstance(a.block, int):
