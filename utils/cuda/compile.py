@@ -82,7 +82,7 @@ def load_with(builder, cuda_src, cpp_src, funcs, opt=True, verbose=False):
             say = lambda text: print(shorten(text), file=commands)  # noqa: E731
             return builder(name, cuda_src, cpp_src, funcs, place, opt, say)
 
-    what = f"compiling {funcs[0]} for the {builder.device}"
+    what = f"compiling {funcs[0]} for the {'CPU' if builder.device == 'cpu' else 'GPU'}"
     build_once(folder, build, what, sources, builder.expected_seconds(cuda_src), verbose, builder.needs())
     if name not in sys.modules:
         module = _import(name, folder, sources)

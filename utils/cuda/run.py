@@ -140,7 +140,8 @@ def _built(command, whole):
             say = partial(print, file=commands)
             return _judged(judges, lambda: build(whole, place, say), place, say)
 
-    build_once(folder, filled, f"compiling {first} for the {where}", whole.texts, seconds, command.verbose, needed)
+    what = f"compiling {first} for the {'CPU' if where == 'cpu' else 'GPU'}"
+    build_once(folder, filled, what, whole.texts, seconds, command.verbose, needed)
     return folder
 
 
