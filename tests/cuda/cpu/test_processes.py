@@ -192,7 +192,7 @@ torch::Tensor with_result(torch::Tensor x, int64_t told) { without_end(x, told);
 import subprocess
 class Interrupts:  # this process, 0.1 s after something was written to `told`
     def __enter__(self):
-        text = f"read told; sleep 0.1; kill -INT {os.getpid()}"
+        text = f"read told && sleep 0.1 && kill -INT {os.getpid()}"
         self.process = subprocess.Popen(["sh", "-c", text], stdin=subprocess.PIPE)
         self.told = self.process.stdin.fileno()
         return self
