@@ -309,6 +309,15 @@ def test_what_is_said_of_a_kernel_in_python(body):
     assert text.startswith(SAID[body]) and (SAID[body] not in ("right", "not yet") or text == SAID[body])
 
 
+def test_how_many_elements_are_wrong():
+    for wrong, said in (
+        ("n > 16", ", all 17 differ (n = 17)"),
+        ("n > 16 and i < 3", ", the first of 3 that differ of 17 (n = 17)"),
+        ("n > 16 and i < 1", ", the only one of 17 that differs (n = 17)"),
+    ):
+        assert verdict_on(IN_PYTHON, kernel(f"if i < n: out[i] = 2 * x[i] + ({wrong})")).endswith(said)
+
+
 def test_order_is_noticed_where_the_memory_does_not_show_it():
     """A counter outside the kernel's memory, as nothing in CUDA would be."""
     answer = kernel("if i < n:\n    out[i] = 2 * x[i] + (taken[-1] > i)\n    taken.append(i)")
@@ -422,6 +431,13 @@ def test_a_barrier_puts_threads_in_order():
     def hurried(*args):
         turned(*args, wait=False)
 
+    def summed(blockidx, threadidx, blockdim, syncthreads, shared, x, out):
+        shared[threadidx.x] = x[threadidx.x]
+        syncthreads()
+        for step in (4, 2, 1):
+            if threadidx.x < step:
+                shared[threadidx.x] += shared[threadidx.x + step]
+
     def split(blockidx, threadidx, blockdim, syncthreads, shared, x, out):
         if threadidx.x < 4:
             return
@@ -433,6 +449,7 @@ def test_a_barrier_puts_threads_in_order():
     )
     said = rf"raced: .* reads shared\[\d\] in line \d+ {reads}, which .* writes in line \d+ {writes}, in no "
     assert re.match(f"{said}guaranteed order: is a `syncthreads\\(\\)` missing", verdict_on(exercise, hurried))
+    assert "missing between the two, or between rounds of a loop?" in verdict_on(exercise, summed)
     assert "has left the kernel, while" in verdict_on(exercise, split)
 
 

@@ -26,7 +26,6 @@ class Endless(BaseException):
     """A learner's code ran longer than allowed. It must get past every `except Exception` on its way."""
 
     def __init__(self, line, who="it"):
-        super().__init__(who)
         self.line, self.who = line, who
 
 

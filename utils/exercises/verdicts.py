@@ -64,11 +64,10 @@ def difference(got, expected, name, close) -> str:
     if not differ.any():
         return ""
     place = tuple(differ.nonzero()[0].tolist())
-    count = int(differ.sum())
+    count, size = int(differ.sum()), expected.numel()
     where = f"{name}[{', '.join(map(str, place))}]" if place else name
-    of = "" if count == expected.numel() else f" of {expected.numel()}"
-    more = "the only one that differs" if count == 1 else f"the first of {count} that differ"
-    more = f", {more}{of}" if place and expected.numel() > 1 else ""
+    first = f"the only one of {size} that differs" if count == 1 else f"the first of {count} that differ of {size}"
+    more = f", {f'all {size} differ' if count == size else first}" if size > 1 else ""
     return f"{where} should be {shown(expected[place].item())}, but yours is {shown(got[place].item())}{more}"
 
 

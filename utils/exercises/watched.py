@@ -239,7 +239,7 @@ def _forgotten(region, a, b, one_line):
     """A question. In shared memory, a barrier may be missing. If two threads of two blocks have the same number, their
     index may leave out the block."""
     if region.shared:
-        return f": is a `syncthreads()` missing between the two{', in every round of the loop' if one_line else ''}?"
+        return f": is a `syncthreads()` missing between the two{', or between rounds of a loop' if one_line else ''}?"
     if a.block is None or a.block == b.block or a.thread != b.thread:
         return ""
     if isinstance(a.block, int):

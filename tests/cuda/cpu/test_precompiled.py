@@ -19,14 +19,14 @@ pytestmark = [
     pytest.mark.skipif(is_clang(cxx_compiler()), reason="only g++ keeps such headers"),
 ]
 SOURCE = "#include <torch/types.h>\ntorch::Tensor twice(torch::Tensor x) { return x.add(x); }"
-numbers = itertools.count()
+numbers = itertools.count()  # each test builds a source of its own
 DECLARED = "torch::Tensor twice(torch::Tensor x);"
 
 
 @pytest.fixture
 def compiled(fresh, monkeypatch):
     """Builds an extension, which must work; the command that compiled its binding."""
-    commands, run = [], build.run  # loaded once in this process, a source is not built again
+    commands, run = [], build.run
 
     def noted(batch, *more):
         commands.extend(batch)

@@ -223,7 +223,7 @@ def _unwritable_fix(error) -> str:
 
 
 class Entry(NamedTuple):
-    """Something in the cache: a build, the remains of one, or a library of the engine's runtime."""
+    """Something in the cache: a build, the remains of one, or a part of the engine's runtime."""
 
     path: Path
     kind: str  # the folder it is in: 'cpu', 'cuda', 'runtime'
