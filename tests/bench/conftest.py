@@ -4,32 +4,15 @@ import pytest
 import torch
 
 import kernels
-import utils.cuda.compile
-import utils.cuda.kernel
-from bench import __main__, fused, measuring, operation, operations, reduce, rows, tables
+from bench import operations, tables
 from tests.bench.setting import GPU, TINY, on_a_gpu
-from utils.lesson import figures, timing
+from utils.lesson import figures
 
 
 @pytest.fixture
 def on_the_engine(monkeypatch, tmp_path):
     """The CPU engine even where there is a GPU, tiny sizes, and a folder of the test's own for what is written."""
-    cpu = torch.device("cpu")
-    modules = (
-        utils.cuda.compile,
-        utils.cuda.kernel,
-        operation,
-        operations,
-        fused,
-        reduce,
-        rows,
-        measuring,
-        timing,
-        figures,
-        __main__,
-    )
-    for module in modules:
-        monkeypatch.setattr(module, "device", lambda: cpu)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(kernels, "load", kernels.load.__wrapped__)  # it remembers modules of the other device
     monkeypatch.setattr(tables, "ROOT", tmp_path)
     monkeypatch.setattr(figures, "FOLDER", tmp_path / "bench" / "recorded")
