@@ -1,6 +1,5 @@
 """Compile translated CUDA sources into a Python extension (load_cuda) or a library of one kernel."""
 
-import contextlib
 import functools
 import hashlib
 import os
@@ -8,23 +7,20 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections import defaultdict
 from pathlib import Path
 
 from utils.cuda.common import cxx, extension, gpus, preprocessor
 from utils.cuda.common.cache import hashed, hashed_files
-from utils.cuda.common.extension import identity, run
+from utils.cuda.common.extension import identity
 from utils.cuda.common.options import standard
 from utils.cuda.common.program import CUDA, headers_of, is_device_code
-from utils.cuda.common.sealed import is_whole, make_folder, put
-from utils.cuda.common.toolchain import cache_folder, is_clang
-from utils.cuda.cpu import constructors, guard, launch_bounds
+from utils.cuda.common.toolchain import is_clang
+from utils.cuda.cpu import constructors, guard, launch_bounds, library
 from utils.cuda.cpu.placed import INCLUDE, inside, place, placed_headers, translated
 from utils.cuda.cpu.plain_macros import with_plain_macros
 from utils.cuda.cpu.precompiled import NOT_TAKEN, binding_headers
 from utils.cuda.cpu.ptx.headers import last_headers
-from utils.cuda.cpu.recorded import WRAPS, recorded_flags
+from utils.cuda.cpu.recorded import recorded_flags
 from utils.ground.system import cxx_compiler
 
 __all__ = [
@@ -39,13 +35,6 @@ __all__ = [
 _HERE = Path(__file__).parent
 
 _HEADERS_OF = [Path(preprocessor.__file__), Path(headers_of.__code__.co_filename)]  # which headers a source includes
-# _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
-_COMMON_FLAGS = ["-fPIC", extension.ANY_ALIAS, f"-I{INCLUDE}"]
-_OWN_MACRO = re.compile(r"^#define (CUDA_ON_CPU_(?:TRACE|LOCAL_ARRAYS))\b", re.MULTILINE)  # what it means to headers
-_RUNTIME_FLAGS = [*_COMMON_FLAGS, "-std=c++20", "-O2", "-pthread", "-U_FORTIFY_SOURCE", "-DCUDA_ON_CPU_RUNTIME"]
-# The functions of std::vector and other templates are in the runtime and in modules. Modules' accesses are traced, and
-# their allocations in kernels are kernels' memory: the runtime must call its own functions, not the module's.
-_RUNTIME_LINK = ["-shared", "-pthread", *(["-Wl,-Bsymbolic-functions"] if sys.platform == "linux" else [])]
 # nvcc judges every text, so here a compiler only has to accept what nvcc accepts. A function may end without its
 # `return`: what g++ and clang++ then make of it must not run on into the function behind it.
 _AS_NVCC = ["-Wno-narrowing"]
@@ -92,18 +81,12 @@ def kernel_fingerprint(traced=False) -> str:
 @functools.cache
 def _engine_fingerprint(traced) -> str:
     own = [_file_hash(path) for path in (*sorted(_HERE.glob("*.py")), *_HEADERS_OF, *cxx.FILES)]
-    return hashed(_runtime_fingerprint(), hashed_files(_HERE / "ptx", (".py",)), own, identity(_compiler(traced)))
+    return hashed(library.fingerprint(), hashed_files(_HERE / "ptx", (".py",)), own, identity(_compiler(traced)))
 
 
 def _file_hash(path) -> str:
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
-
-
-@functools.cache
-def _runtime_fingerprint() -> str:
-    parts = hashed_files(_HERE, (".h", ".cuh", ".cpp", "barrier", "pipeline", "ptx"))
-    return hashed(parts, gpus.TABLE.read_text(), _RUNTIME_FLAGS, _RUNTIME_LINK, identity(cxx_compiler()))
 
 
 def _compiler(traced) -> str:
@@ -176,10 +159,10 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
         code.append(f"CUDA_ON_CPU_KERNEL({number}, ({cxx.address(source, name)}), {bounds}, {name})")
     (folder / "cuda.cu").write_text(source)
     (folder / f"{stem}.cpp").write_text("\n".join(code) + "\n")
-    compiler, library = _compiler(traced), folder / f"{stem}.so"
+    compiler, built = _compiler(traced), folder / f"{stem}.so"
     gnu = (standard(options) or "c++17").replace("c++", "gnu++")  # C++17 is nvcc's own default
     flags = [
-        *_COMMON_FLAGS,
+        *library.COMMON_FLAGS,
         f"-std={gnu}",
         *places,
         *_device_flags(compiler, [source, *own], traced, recorded=recorded),
@@ -188,8 +171,8 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _traced_link(compiler) if traced else []
-    link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *_link_runtime(recorded), "-o", str(library)]
-    return _compile_and_link([compiled], link, folder, say)
+    link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *library.link_flags(recorded), "-o", str(built)]
+    return library.compile_and_link([compiled], link, folder, say)
 
 
 class Builder:
@@ -258,7 +241,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0", "-DCUDA_ON_CPU_WITHOUT_DEVICE"]}
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
     flags = [f"-I{INCLUDE}", *places, "-iquote", os.curdir, *extension.torch_flags(), "-Werror=return-type"]
-    link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *_link_runtime(recorded)]
+    link = [compiler, "-shared", str(folder / "cuda.o"), str(folder / "main.o"), *library.link_flags(recorded)]
     link += _traced_link(compiler) if traced else []
     link += [*extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
 
@@ -271,7 +254,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
             [compiler, *flags, *more, *level, "-c", str(folder / f"{part}.cpp"), "-o", str(folder / f"{part}.o")]
             for part, level in (parts | {"main": [*parts["main"], *first]}).items()
         ]
-        log = _compile_and_link(commands, link, folder, say)
+        log = library.compile_and_link(commands, link, folder, say)
         return build(more, kept=False) if first and NOT_TAKEN in log else log
 
     return extension.compiled(build, say, [cuda_src, cpp_src])
@@ -299,7 +282,7 @@ def build_program(program, folder, traced=False, say=print) -> str:
     standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
     macros, others = preprocessor.own_macros(program.macros)
     (folder / "macros.h").write_text("\n".join(macros) + "\n")
-    flags = [f"-std={standard}", *_COMMON_FLAGS, *others, *program.host_flags]
+    flags = [f"-std={standard}", *library.COMMON_FLAGS, *others, *program.host_flags]
     flags += [f"-I{place}" for original in program.folders for place in (inside(root, original), original)]
     levels = {"cuda": _device_flags(compiler, texts.values(), traced), "host": ["-O2"]}
     commands = [[compiler, "-c", str(folder / "start.cpp"), "-o", str(folder / "start.o")]]
@@ -315,80 +298,16 @@ def build_program(program, folder, traced=False, say=print) -> str:
         commands[-1] += ["-o", str(folder / f"{number}.o")]
     objects = [command[-1] for command in commands]
     libraries = [f"-l{name}" for name in program.libraries if not _IN_RUNTIME.fullmatch(name)]
-    link = [compiler, "-no-pie", *program.host_flags, *objects, *_link_runtime(), *libraries, "-ldl"]
+    link = [compiler, "-no-pie", *program.host_flags, *objects, *library.link_flags(), *libraries, "-ldl"]
     link += ["-o", str(folder / "program")]
-    return _compile_and_link(commands, link, folder, say)
-
-
-def _runtime_parts() -> dict[str, str]:
-    """The texts that are compiled for the runtime, by name. Each includes the files of a folder that want the same of
-    the headers, which are then read once for all of them: half the time of compiling file by file."""
-    parts = defaultdict(str)
-    for folder in ("host", "runtime", "trace"):
-        for path in sorted(_HERE.glob(f"{folder}/*.cpp")):
-            parts["_".join([folder, *_OWN_MACRO.findall(path.read_text())])] += f'#include "{path}"\n'
-    return parts
-
-
-def _runtime_path() -> Path:
-    """The runtime's library, which all modules share."""
-    return cache_folder() / "runtime" / f"libcuda_on_cpu-{_runtime_fingerprint()}.so"
+    return library.compile_and_link(commands, link, folder, say)
 
 
 def needs() -> list[Path]:
     """The libraries that every build is loaded with."""
-    return [_runtime_path(), *guard.needed()]
+    return [library.path(), *guard.needed()]
 
 
 def expected_seconds() -> int:
     """About how long a kernel takes to build; the first one on a machine waits for the runtime too."""
-    return 2 if _runtime_path().exists() else 2 + 40 // min(os.cpu_count() or 1, 4)
-
-
-# Functions of C that the runtime replaces (c_library.cpp). A kernel that calls `exit` would end Python: the runtime's
-# ends only the kernel. What a kernel's overrun would destroy is not Python's heap (heap.cpp), and ends only the kernel.
-_REPLACED = ["exit", "_Exit", "quick_exit", "abort", "clock", "__stack_chk_fail"]
-_REPLACED += ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
-# `std::thread`'s constructor calls it: what goes wrong in an extension's thread does not end Python (host_call.cpp).
-_REPLACED += ["_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"]
-_WRAP = [f"-Wl,--wrap={name}" for name in _REPLACED] if sys.platform == "linux" else []
-
-
-# An overrun of a `__device__` variable must not reach the addresses of functions: they are found when a library is
-# loaded, and then no longer writable.
-_FIXED = ["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []
-
-
-def _link_runtime(recorded=False):
-    wraps = [*_WRAP, *(WRAPS if recorded else [])]
-    return [str(_runtime_path()), f"-Wl,-rpath,{_runtime_path().parent}", "-pthread", *wraps, *_FIXED]
-
-
-def _compile_and_link(commands, link, folder, say) -> str:
-    """Compile in parallel, including the runtime if it is not built yet, then link. The log, empty if all succeed.
-
-    What the compilers print although they succeed goes to `folder/warnings.log`.
-    The runtime is built beside its final place and moved there when complete, so no process ever loads half of it.
-    """
-    from utils.cuda.cpu.missing import explained_missing
-
-    runtime = _runtime_path()
-    if is_whole(runtime):
-        with contextlib.suppress(OSError):  # a read-only cache
-            os.utime(runtime)  # in use: utils/cuda/common/cache.py removes one that has long been unused
-        return explained_missing(run(commands, say, folder / "warnings.log")) or run([link], say)
-    make_folder(runtime.parent)
-    with tempfile.TemporaryDirectory(dir=runtime.parent) as beside:
-        compiler, objects = cxx_compiler(), []
-        for name, text in _runtime_parts().items():
-            part = Path(beside, f"{name}.cpp")
-            part.write_text(text)
-            objects.append(str(part.with_suffix(".o")))
-            commands = [*commands, [compiler, *_RUNTIME_FLAGS, "-c", str(part), "-o", objects[-1]]]
-        built = f"{beside}/{runtime.name}"
-        linked = [compiler, *_RUNTIME_LINK, f"-Wl,-soname,{runtime.name}", *objects, "-o", built]
-        log = explained_missing(run(commands, say, folder / "warnings.log")) or run([linked], say)
-        if log:
-            return log
-        put(Path(built), runtime)
-    return run([link], say)
+    return 2 if library.path().exists() else 2 + 28 // min(os.cpu_count() or 1, 4)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from utils import load_cuda
-from utils.cuda.cpu import build
+from utils.cuda.cpu import build, library
 from utils.cuda.cpu.translate import translate
 from utils.cuda.kernel import compile_kernel, compile_kernels
 from utils.ground.system import cxx_compiler
@@ -444,7 +444,7 @@ def test_texts_near_the_border_compile(tmp_path):
     source = tmp_path / "accepted.cpp"
     source.write_text(includes + translate(text))
     compiler = cxx_compiler()
-    flags = [*build._COMMON_FLAGS, *build._device_flags(compiler, [text])]
+    flags = [*library.COMMON_FLAGS, *build._device_flags(compiler, [text])]
     for standard in ("gnu++17", "gnu++20"):
         command = [compiler, *flags, f"-std={standard}", "-w", "-fsyntax-only", str(source)]
         assert subprocess.run(command, capture_output=True, text=True).stderr == ""

@@ -53,7 +53,7 @@ long long device_clock() {
 
 }  // namespace cuda_on_cpu
 
-// ---- the linker puts these in the place of C's (build.py) ------------------------------------------------------------
+// ---- the linker puts these in the place of C's (library.py) ---------------------------------------------------------
 
 // The same name is CUDA's function in a kernel and C's in host code.
 extern "C" clock_t __wrap_clock() { return cuda_on_cpu::here ? clock_t(cuda_on_cpu::device_clock()) : clock(); }

@@ -102,7 +102,7 @@ static void heap_give_back(void* p) {
 
 }  // namespace cuda_on_cpu
 
-// ---- the linker puts these in the place of the C and C++ libraries' (build.py) --------------------------------------
+// ---- the linker puts these in the place of the C and C++ libraries' (library.py) -----------------------------------
 
 using namespace cuda_on_cpu;
 
