@@ -88,6 +88,8 @@ SUSPICIOUS = {
     "float v = 1 / 2 * y[i];": "`1 / 2` is 0, a whole number: write `1.0f / 2`",
     "int r = i ^ 2;": "`^` is the bitwise XOR, not a power",
     "int r = 10^6;": "`^` is the bitwise XOR, not a power",
+    "__syncthreads;": "`__syncthreads;` calls nothing: write `__syncthreads();`",
+    "if (i < n) __syncwarp;": "`__syncwarp;` calls nothing: write `__syncwarp();`",
 }
 TUPLES = {
     "k<<<(1, 1), (16, 16)>>>(x);": "`(1, 1)` is 1 in C++: write `dim3(1, 1)`",
@@ -128,6 +130,7 @@ int half = 5 / 2, lane = i ^ 1, other = i ^ 16, mask = i ^ 0x2;
 x[i ^ 2] = y[(i >> 1) ^ 2];
 int parity = i / 4 % 2 ^ 1;
 dim3 b = dim3(16, 16), c(16, 16), d = {16, 16}, e((n + 1) / 2, (h)), f((n, 2), 3), g((16)); b = dim3(1, 2); b = (c);
+__syncthreads(); int meet; meet;
 float w2 = __shfl_xor_sync(~0u, v, 2), m = max(i, (n, h));
 """.strip().splitlines()
 
@@ -136,6 +139,14 @@ float w2 = __shfl_xor_sync(~0u, v, 2), m = max(i, (n, h));
 def test_what_compiles_but_is_hardly_meant(line):
     ((number, message),) = suspects(in_kernel(f"    {line}")).items()
     assert number == 3 and SUSPICIOUS[line] in message
+
+
+def test_a_function_of_the_source_that_is_not_called():
+    source = "__device__ void meet() {}\n__device__ int add(int a);\n__global__ void k() {\n    meet;\n    add;\n}\n"
+    assert suspects(source) == {
+        4: "`meet;` calls nothing: write `meet();`",
+        5: "`add;` calls nothing: write `add(...);`",
+    }
 
 
 @pytest.mark.parametrize("line", TUPLES)

@@ -15,7 +15,7 @@ def suspects(source) -> dict[int, str]:
     """For each suspicious line, what it does and what to write instead."""
     part = [token for token in cxx.tokens(source) if not token.directive]
     found = {}
-    for find in (*_FINDERS, partial(_empty_bodies, source)):
+    for find in (*_FINDERS, partial(_empty_bodies, source), partial(_uncalled, source)):
         for token, message in find(part):
             found.setdefault(token.line, message)
     return dict(sorted(found.items()))
@@ -156,6 +156,19 @@ def _empty_bodies(source, part):
         if meant:
             does = "decides nothing" if token.text == "if" else "repeats nothing"
             yield token, f"the `;` after `{token.text} (...)` ends it, so it {does}: remove the `;`"
+
+
+def _uncalled(source, part):
+    """`__syncthreads;`, or the name of a function of the source alone"""
+    own = {function.name: "..." if function.parameters else "" for function in cxx.functions(source)}
+    calls = dict.fromkeys(_WAIT, "") | own
+    for k, token in enumerate(part):
+        starts = text_at(part, k - 1) in (";", "{", "}", ")", "else", "do") and text_at(part, k + 1) == ";"
+        if starts and token.text in calls:
+            yield token, f"`{token.text};` calls nothing: write `{token.text}({calls[token.text]});`"
+
+
+_WAIT = {"__syncthreads", "__syncwarp", "__threadfence", "__threadfence_block", "__threadfence_system"}
 
 
 def _ends_do(part, at) -> bool:

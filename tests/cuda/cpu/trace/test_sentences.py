@@ -146,6 +146,7 @@ def test_race(here, there, expected):
     ("barrier", "hint"),
     [
         ("", "Put `__syncthreads();` between lines 2 and 4; in a loop, also one at its end."),
+        ("__syncthreads;", "Put `__syncthreads();` between lines 2 and 4; in a loop, also one at its end."),
         ("// __syncthreads();", "Put `__syncthreads();` between lines 2 and 4; in a loop, also one at its end."),
         ("__syncthreads();", "There is a barrier between lines 2 and 4. In a loop, put another at its end: one"),
     ],

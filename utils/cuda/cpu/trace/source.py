@@ -71,8 +71,9 @@ def _declared_dimensions(part, name, element) -> int:
 
 
 def waits_between(source, first, last) -> bool:
-    """Whether a line between these two has a `__syncthreads`."""
-    return any(token.text == "__syncthreads" and first < token.line < last for token in cxx.tokens(source))
+    """Whether a line between these two calls `__syncthreads`."""
+    calls = pairwise(cxx.tokens(source))
+    return any(a.text == "__syncthreads" and b.text == "(" and first < a.line < last for a, b in calls)
 
 
 def without_comment(line_text):
