@@ -11,7 +11,7 @@ def about_asynchronous(p):
     """The sentence and the hint for a `Record` of which at least one side is asynchronous, or is about a barrier."""
     if p.by and p.text in _FENCES:
         return _unfenced(p)
-    if p.text:
+    if p.text or p.kind == "asynchronous":
         return _misused(p)
     if p.kind == "uninitialized" and not p.other.by:
         message = f"the {p.by} of {thread_of(p)} reads {element(p)} before any thread has written it{at(p)}"
@@ -92,7 +92,8 @@ def _misused(p):
     text, other = p.text, p.other
     if p.under_way and not text:
         message = f"{thread_of(p)} leaves the kernel while its asynchronous copy to {element(p)} is under way{at(p)}"
-        hint = "Wait for all copies before the end, as with `cp.async.wait_all`, or do not begin what nobody uses."
+        wait = "cg::wait(block);" if p.as_group else "cp.async.wait_all"
+        hint = f"Wait for all copies before the end, as with `{wait}`, or do not begin what nobody uses."
         return message, hint
     if text.startswith("ends before"):
         message = f"{thread_of(p)} ends while the {p.by} that it begins{in_line(p)} may still read shared memory"

@@ -86,7 +86,8 @@ namespace cuda_on_cpu {
 void trace_allocated(void* base, size_t bytes, const char* name) {
     if (!tracing) return;
     cuda_on_cpu_trace_allocation(base, bytes, 1, 0, false, 0, base, bytes, 1);
-    tracing->regions.back()->name = name;
+    Region& region = *tracing->regions.back();
+    region.name = region.origin = name;
 }
 }  // namespace cuda_on_cpu
 

@@ -52,9 +52,17 @@ void place_in(Problem& p, const Region* r, uintptr_t a) {
     }
     p.in_region = true;
     p.region = r->name;
+    p.origin = r->origin;
     p.region_bytes = r->end - r->begin;
     p.element = r->element;
     p.offset = int64_t(a - r->begin);
+}
+
+// The pointer of an access is a local variable that was never set, or an index into one.
+static void through_unset(Problem& p) {
+    p.kind = "uninitialized";
+    p.ended = p.who.op == Op::load ? "reads " : p.who.op == Op::store ? "writes " : "updates ";
+    p.ended += std::to_string(p.bytes) + (p.bytes == 1 ? " byte" : " bytes") + " through a pointer that was never set";
 }
 
 // Whether the access does no harm, so that the thread can go on.
@@ -70,6 +78,7 @@ bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void
         p.ended = (op == Op::load ? "reads " : "writes ") + freed;
         region = nullptr;
     }
+    if (is_unset_address(a)) through_unset(p);
     place_in(p, region, a);
     add(std::move(p));
     return region && region->nearly_holds(a, bytes);
@@ -164,6 +173,7 @@ void Trace::misaligned(const void* address, size_t needs, Op op, const void* cod
     p.kind = "misaligned";
     p.who = party(b, *b.running, code, op);
     p.bytes = p.needs = needs;
+    if (is_unset_address(a)) through_unset(p);
     place_in(p, region, a);
     add(std::move(p));
     stop_thread(b);
@@ -264,8 +274,9 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     const Site& other = requests.sites[before.site];
     p.under_way = under_way;
     p.copied = is_copy(other.copy) && other.op == Op::store;
-    p.in_step = is_volatile && other.is_volatile && before.block == b.number &&
-                before.thread / 32 == b.running->number / 32;
+    p.one_warp = before.block == b.number && before.thread / 32 == b.running->number / 32;
+    p.in_step = is_volatile && other.is_volatile && p.one_warp;
+    const bool one_warp = p.one_warp;
     p.kind = "race";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
@@ -273,7 +284,8 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     p.other = {other.code, other.op, block_place(grid, before.block), thread_place(b, before.thread), false};
     p.has_other = true;
     place_in(p, region, a);
-    add(std::move(p));
+    Problem& noted = add(std::move(p));
+    noted.one_warp &= one_warp;
 }
 
 void trace_misaligned(Trace& t, const void* address, size_t needs, Access access, const void* code) {

@@ -8,10 +8,13 @@ from utils.cuda.cpu.trace.source import (
     Branch,
     array_dimensions,
     array_of_line,
+    calls_itself,
     coordinates,
+    copies_as_group,
     guard,
     line_of,
     lines_of_asm,
+    loop_around,
     waits_between,
     where_to_wait,
 )
@@ -59,6 +62,7 @@ class Record(Side):
     needs: int = 0  # the alignment it needs, in bytes
     space: str | None = None  # global, shared or constant
     region: str | None = None  # the tensor or the array
+    origin: str = ""  # what it was before a kernel named it: 'memory from cudaMalloc'; empty if it is a tensor
     region_bytes: int = 0
     element: int = 0  # bytes per element of the region
     owner: tuple | None = None  # the block whose shared memory it is, in a cluster
@@ -71,11 +75,15 @@ class Record(Side):
     stuck: bool = False  # no thread of the block could continue
     under_way: bool = False  # an asynchronous copy was in flight
     copied: bool = False  # a completed asynchronous copy has written there
+    one_warp: bool = False  # whatever two threads race at these places, they are of one warp
     in_step: bool = False  # both accesses of a race are volatile, and by one warp
     unset: bool = False  # the value is that of a variable which was never set
-    waits_between: bool = False  # the source has a `__syncthreads` between the two lines of a race
+    as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
+    recursive: bool = False  # the function that the line is in calls itself
+    waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
     guard: Branch | None = None  # the condition or the loop that the line depends on
+    loop: Branch | None = None  # the innermost one around the line, or around both lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,18 +183,22 @@ def read(report, source, lines, headers=None) -> Recorded:
         return {"position": position, "line": line, "source": texts.get(line, ""), "elsewhere": other}
 
     def problem(record):
-        more, second = place(record), record.get("other") or {}
+        more, second, array = place(record), record.get("other") or {}, record.get("region")
         other = _made(Side, second, **place(second))
+        if record.get("under_way"):
+            more["as_group"] = copies_as_group(source)
         if record.get("type"):
             more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
         if more["line"]:
-            more["guard"] = guard(source, more["line"])
+            more["guard"] = guard(source, more["line"], array)
+            more["recursive"] = calls_itself(source, more["line"])
+            more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
         if more["line"] and other.line:
-            array = record.get("region")
             more["coordinates"] = coordinates(source, more["line"], array)
             other = replace(other, coordinates=coordinates(source, other.line, array))
-            more["where_to_wait"] = where_to_wait(source, *sorted((more["line"], other.line)))
-            more["waits_between"] = waits_between(source, *sorted((more["line"], other.line)))
+            both = sorted((more["line"], other.line))
+            more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
+            more["waits_between"] = waits_between(source, *both)
         return _made(Record, record, other=other, shape=shapes.get(record.get("region"), ()), **more)
 
     def site(record):

@@ -87,6 +87,7 @@ std::string Trace::json() const {
                ",\"offset\":" + std::to_string(p.offset) + ",\"count\":" + std::to_string(p.count) +
                ",\"text\":" + quoted(p.text) + acted(p.who);
         if (p.in_cluster) out += ",\"owner\":" + triple(p.owner);
+        if (!p.origin.empty()) out += ",\"origin\":" + quoted(p.origin);
         if (!p.ended.empty()) out += ",\"ended\":" + quoted(p.ended);
         if (p.line) out += ",\"line\":" + std::to_string(p.line);
         if (p.has_index) out += ",\"index\":" + std::to_string(p.index);
@@ -99,6 +100,7 @@ std::string Trace::json() const {
         if (p.stuck) out += ",\"stuck\":true";
         if (p.under_way) out += ",\"under_way\":true";
         if (p.copied) out += ",\"copied\":true";
+        if (p.one_warp) out += ",\"one_warp\":true";
         if (p.in_step) out += ",\"in_step\":true";
         if (p.unset) out += ",\"unset\":true";
         if (p.certain) out += ",\"certain\":true";

@@ -6,7 +6,8 @@ from utils.cuda.cpu.differences import hint_of
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
-from utils.cuda.cpu.trace.source import array_dimensions
+from utils.cuda.cpu.trace.races import about_race
+from utils.cuda.cpu.trace.source import array_dimensions, reads_memory
 from utils.cuda.cpu.trace.warpgroups import about_warpgroup
 from utils.cuda.cpu.trace.words import (
     at,
@@ -34,7 +35,8 @@ def sentence(p):
         return _ended(p)
     if p.kind == "cluster":
         return about_cluster(p)
-    if p.by or p.other.by or (p.text and p.kind in ("asynchronous", "race", "uninitialized") and not p.unset):
+    about_barrier = p.text and p.kind in ("race", "uninitialized") and not p.unset
+    if p.kind == "asynchronous" or p.by or p.other.by or about_barrier:
         return about_asynchronous(p)
     return _SENTENCES.get(p.kind, _of_another_kind)(p)
 
@@ -90,10 +92,13 @@ def _guarded(p, limit):
     look = "and at how the index is computed."
     if p.guard is None:
         return f"Guard the line, as in `if (i < n)`: o{only}."
-    if p.guard.word in ("for", "while"):
+    if p.guard.word in ("for", "while", "do"):
         early = "Or should this thread have returned before?"
         return f"O{only}: look at where the loop of line {p.guard.line} ends, {look} {early}"
-    return f"O{only}, but the `{p.guard.word}` of line {p.guard.line} lets this one through: look at it, {look}"
+    name = f"the `{p.guard.word}` of line {p.guard.line}"
+    if p.guard.word == "?":
+        name = f"the condition before `?` in line {p.guard.line}"
+    return f"O{only}, but {name} lets this one through: look at it, {look}"
 
 
 def _outside_a_dimension(p):
@@ -123,80 +128,6 @@ def _outside_a_dimension(p):
         array = p.type.split("[")[0].strip(" '") + " " + "".join(f"[{n}]" for n in outer + inner)
         limit = f"{region} is a {array}, whose {ordinal(len(outer))} index {ends}"
     return f"{thread_of(p)} {does_to(p.op, name)}, but {limit}{at(p)}", hint
-
-
-def _race(p):
-    other, name, ops = p.other, element(p), [p.op, p.other.op]
-    same_block, one_line = other.block == p.block, p.line == other.line
-    if same_block:
-        who = f"threads {triple(p.thread)} and {triple(other.thread)} of block {triple(p.block)}"
-        why = "with no barrier between them"
-        if p.in_step:
-            why = "with no `__syncwarp()` between them"
-        elif p.under_way:
-            why = "while that copy is under way: it may write at any time until its thread has waited for it"
-        elif p.copied:
-            why = "with no barrier between this and the wait for that copy"
-    else:
-        who, why = f"{thread_of(p)} and {thread_of(other)}", "and nothing orders blocks within a launch"
-        if p.space == "shared":
-            why = "with no barrier of the cluster between them"
-    if ops == ["store", "store"]:
-        each = in_line(p) if one_line else f": one{in_line(p)}, the other{in_line(other)}"
-        what = f"both write {name}{each}"
-    elif one_line:
-        what = f"both touch {name}{in_line(p)}: one {does_to(p.op, 'it')}, the other {does_to(other.op, 'it')}"
-    else:
-        one, another = f"one {does_to(p.op, 'it')}{in_line(p)}", f"the other {does_to(other.op, 'it')}{in_line(other)}"
-        what = f"both touch {name}: {one}, {another}"
-    if (p.under_way or p.copied) and same_block:
-        hint = "Let every thread wait for its copies, then `__syncthreads();`, before any thread uses what they copy."
-    elif p.in_step:
-        hint = (
-            "They are lanes of one warp. `volatile` keeps those in step here, and nearly always on a GPU, but since "
-            "Volta CUDA does not promise it: read into a variable, `__syncwarp();`, write, `__syncwarp();`."
-        )
-    elif p.space == "shared" and not same_block:
-        hint = "Put `cluster.sync();` between the two: `__syncthreads();` waits for the threads of one block only."
-        if "load" not in ops:
-            hint = "Use an atomic such as `atomicAdd`, or put `cluster.sync();` between the two."
-    elif missing := _missing_coordinate(p):
-        hint = missing
-    elif not same_block:
-        hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
-        if "load" in ops and not one_line:
-            hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
-    elif ops == ["store", "store"]:
-        hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
-    elif one_line or None in (p.line, other.line):
-        hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
-        hint += f" {p.where_to_wait}" if p.where_to_wait else ""
-    elif p.where_to_wait and not p.waits_between:
-        hint = p.where_to_wait
-    else:
-        first, last = sorted((p.line, other.line))
-        hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
-        if p.waits_between:
-            hint = f"There is a barrier between lines {first} and {last}. In a loop, put another at its end: "
-            hint += "one thread may already be in the next round."
-    return f"{who} {what}, {why}", hint
-
-
-def _missing_coordinate(p):
-    """A hint, if two threads touch the same element because the index leaves out what they differ in."""
-    other, used = p.other, {*p.coordinates, *p.other.coordinates}
-    if not (p.coordinates and other.coordinates and p.thread and other.thread and p.block and other.block):
-        return ""
-    which, one, two = ("threadIdx", p.thread, other.thread)
-    if p.block != other.block:
-        which, one, two = ("blockIdx", p.block, other.block)
-    differ = [f"{which}.{axis}" for axis, a, b in zip("xyz", one, two, strict=True) if a != b]
-    if used & set(differ) or not any(name.startswith("threadIdx") for name in used):
-        return ""
-    what = f"The index of {p.region} does not depend on `{differ[0]}`, in which the two threads differ"
-    axis = differ[0][-1]
-    like = f"is it meant to be `blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}`?"
-    return f"{what}: {like} If they should share elements, use an atomic such as `atomicAdd`."
 
 
 def _divergent_barrier(p):
@@ -244,14 +175,19 @@ def _uninitialized(p):
         message = f"{thread_of(p)} writes to {element(p)} what a variable holds that was never set{at(p)}"
         return message, _UNSET
     if p.under_way:
-        message = (
-            f"{thread_of(p)} {does_to(p.op, element(p))} before the asynchronous copy to it{in_line(p.other)} is done"
-        )
-        message += at(p)
+        does = does_to(p.op, element(p))
+        message = f"{thread_of(p)} {does} before the asynchronous copy to it{in_line(p.other)} is done{at(p)}"
+        if p.as_group:
+            hint = "Let the group that copies wait with `cg::wait(block);` (`cooperative_groups::wait`): "
+            return message, hint + "`sync()` alone does not wait for copies."
         hint = "Commit the copies, wait for them, as with `cp.async.wait_group 0` or `__pipeline_wait_prior(0)`, then "
         return message, hint + "`__syncthreads();`. A number above 0 leaves out that many of the newest commits."
     if p.space == "global":
         message = f"{thread_of(p)} {does_to(p.op, element(p))} before anything has been written to it{at(p)}"
+        if p.origin:
+            hint = f"{p.origin.removeprefix('memory from ')} leaves memory as it was: write all of it first."
+            hint += " cudaMemcpy and cudaMemset count in bytes." if "cuda" in p.origin else ""
+            return message, hint
         return message, f"torch.empty leaves memory as it was: make {p.region} with torch.zeros, or write it first."
     message = f"{thread_of(p)} {does_to(p.op, element(p))} before any thread of its block has written it{at(p)}"
     if p.owner and p.owner != p.block:
@@ -318,6 +254,9 @@ def _runaway(p):
         loop = f"{loop}, which does nothing" if loop else "a loop that does nothing"
         return f"{thread_of(p)} keeps running {loop}: does it ever end?", hint
     hint += " If the loop is correct and just long, raise `max_steps`."
+    if p.loop and reads_memory(p.loop.condition):
+        hint += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
+        hint += "blocks at once."
     return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint
 
 
@@ -332,7 +271,12 @@ def _untraced_launch(p):
 def _ended(p):
     """What ended the launch, whatever its kind."""
     hint = ""
-    if "where expect_tx says" in p.ended:
+    if "pointer that was never set" in p.ended:
+        hint = "The pointer has no value on every path to this line: set it where it is declared, or use it only where "
+        hint += "it is set."
+    elif "for its local variables" in p.ended:
+        hint = "Does the recursion end?" if p.recursive else "Large arrays belong in shared or global memory."
+    elif "where expect_tx says" in p.ended:
         hint = "In each phase, `expect_tx` announces exactly the bytes that the copies of that phase bring, once."
     elif "arrivals have come" in p.ended:
         hint = "The number given to `init` is how many arrivals end a phase: let as many threads arrive in each."
@@ -352,7 +296,7 @@ def _of_another_kind(p):
 
 _SENTENCES = {
     "out_of_bounds": _out_of_bounds,
-    "race": _race,
+    "race": about_race,
     "divergent_barrier": _divergent_barrier,
     "uninitialized": _uninitialized,
     "undefined_shuffle": _undefined_shuffle,

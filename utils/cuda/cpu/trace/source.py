@@ -2,15 +2,16 @@
 
 import functools
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
 from utils.cuda.cpu.ptx.headers import WORDS
 
-__all__ = ["Branch", "array_dimensions", "array_of_line", "branches", "coordinates", "guard", "kernel_parameter"]
-__all__ += ["line_of", "lines_of_asm", "parameter_type"]
-__all__ += ["waits_between", "where_to_wait", "without_comment"]
+__all__ = ["Branch", "array_dimensions", "array_of_line", "branches", "calls_itself", "coordinates"]
+__all__ += ["copies_as_group", "guard", "kernel_parameter", "line_of", "lines_of_asm", "loop_around", "parameter_type"]
+__all__ += ["reads_memory", "waits_between", "where_to_wait", "without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -70,10 +71,24 @@ def _declared_dimensions(part, name, element) -> int:
     return 0
 
 
-def waits_between(source, first, last) -> bool:
-    """Whether a line between these two calls `__syncthreads`."""
-    calls = pairwise(cxx.tokens(source))
-    return any(a.text == "__syncthreads" and b.text == "(" and first < a.line < last for a, b in calls)
+def waits_between(source, first, last) -> str:
+    """'__syncthreads' if a line between these two calls it, otherwise '__syncwarp' if one calls that; or empty."""
+    called = {a.text for a, b in pairwise(cxx.tokens(source)) if b.text == "(" and first < a.line < last}
+    return next((barrier for barrier in ("__syncthreads", "__syncwarp") if barrier in called), "")
+
+
+def copies_as_group(source) -> bool:
+    """Whether its asynchronous copies are those of cooperative groups: `cg::memcpy_async(block, ...)`."""
+    part = [token for token in cxx.tokens(source) if not token.directive]
+    if any(token.text.startswith("__pipeline_") or "cp.async" in token.text for token in part):
+        return False
+    return any(token.text == "memcpy_async" and cxx.text_at(part, k - 2) != "cuda" for k, token in enumerate(part))
+
+
+def calls_itself(source, line) -> bool:
+    """Whether the function that a line is in calls itself by its name."""
+    around = [d for d in cxx.functions(source) if d.defined and d.tokens[0].line <= line <= d.tokens[-1].line]
+    return any(a.text == d.name and b.text in "(<" for d in around for a, b in pairwise(d.tokens[d.head :]))
 
 
 def without_comment(line_text):
@@ -110,14 +125,18 @@ def parameter_type(region, source) -> str:
 
 
 class Branch(NamedTuple):
-    """An `if`, an `else` or a loop."""
+    """An `if`, an `else` or a loop, or what depends on a condition before `?`."""
 
-    word: str  # 'if', 'else', 'for', 'while'
+    word: str  # 'if', 'else', 'for', 'while', 'do', '?'
     line: int  # of the word
     first: int  # line of its statement
     last: int
     divergent: bool  # whether threads of a block may decide differently, as far as its condition shows
     returns: bool  # whether the statement leaves the kernel
+    condition: Sequence[cxx.Token] = ()  # with its parentheses, except in a `for` with semicolons
+
+
+_LOOPS = ("for", "while", "do")
 
 
 @functools.lru_cache(maxsize=8)  # asked several times about each problem
@@ -127,17 +146,29 @@ def branches(source) -> list[Branch]:
     part = [b for a, b in pairwise([part[0], *part]) if (a.text, b.text) != ("if", "constexpr")] if part else []
     found = []
     for k, token in enumerate(part):
-        if token.text not in ("if", "else", "for", "while"):
+        if token.text not in ("if", "else", *_LOOPS):
             continue
-        head = [] if token.text == "else" else part[k + 1 : (cxx.matching(part, k + 1) or k + 1) + 1]
+        head = [] if token.text in ("else", "do") else _head(part, k)
         ends = _statement_ends(part, k + 1 + len(head))
         statement = part[k + 1 + len(head) : ends]
+        if token.text == "do" and cxx.text_at(part, ends) == "while":
+            head = _head(part, ends)
         if statement and cxx.text_at(statement, 0) != "if":  # `else if` is covered by its `if`
             divergent = token.text == "else" or _differs(source, token.line, head)
             returns = any(inner.text == "return" for inner in statement)
             lines = statement[0].line, statement[-1].line
-            found.append(Branch(token.text, token.line, *lines, divergent, returns))
+            found.append(Branch(token.text, token.line, *lines, divergent, returns, _condition(head)))
     return found
+
+
+def _head(part, k):
+    """The parentheses after the word at index `k`, with what they hold."""
+    return part[k + 1 : (cxx.matching(part, k + 1) or k + 1) + 1]
+
+
+def _condition(head):
+    ends = [k for k, token in enumerate(head) if token.text == ";"]
+    return head[ends[0] + 1 : ends[1]] if len(ends) == 2 else head
 
 
 def _statement_ends(part, k):
@@ -164,13 +195,26 @@ def _differs(source, line, condition):
 _PARTED = re.compile(r"\bmbarrier\b|\bbar(?:rier)?\.(?:cta\.)?arrive\b")  # what roles that parted meet at
 
 
-def where_to_wait(source, first, last) -> str:
-    """Where a `__syncthreads` between two lines is reached by every thread; empty if simply between them."""
+def where_to_wait(source, first, last, one_warp=False) -> str:
+    """Where a `__syncthreads` between two lines is reached by every thread; empty if simply between them.
+
+    With `one_warp`, the threads that have to wait are of one warp.
+    """
     put, reach = "Put `__syncthreads();`", "every thread must reach it"
-    around = [branch for branch in branches(source) if branch.word in ("if", "else") and branch.divergent]
-    both = [b for b in around if b.first <= first and last <= b.last]
+    loop = loop_around(source, first, last) if first != last else None
+    if loop:
+        reach += f". Put another at the end of the loop of line {loop.line}"
+    divergent = [branch for branch in branches(source) if branch.divergent]
+    around = [branch for branch in divergent if branch.word in ("if", "else")]
+    both = [b for b in (divergent if one_warp else around) if b.first <= first and last <= b.last]
     if both:
         name = f"the `{both[-1].word}` of line {both[-1].line}"
+        if one_warp:
+            why = "both threads are of one warp, and all lanes of its mask must come there"
+            if first == last:
+                return f"Within {name}, `__syncwarp();` instead: {why}."
+            also = f", and at the end of the loop of line {loop.line}" if loop else ""
+            return f"Put `__syncwarp();` between lines {first} and {last}{also}: {why}."
         if first == last:
             return f"{put} outside {name}: {reach}."
         return (
@@ -191,15 +235,62 @@ def where_to_wait(source, first, last) -> str:
     gone = [b for b in around if b.returns and b.last < first]
     if gone and first != last:
         instead = f"let no thread return before it (line {gone[-1].last}): guard single lines instead"
-        return f"{put} between lines {first} and {last}, and {instead}."
+        also = f"; put another at the end of the loop of line {loop.line}" if loop else ""
+        return f"{put} between lines {first} and {last}, and {instead}{also}."
     return ""
 
 
-def guard(source, line) -> Branch | None:
-    """The innermost condition or loop that a line depends on; None if it is always reached."""
+def loop_around(source, first, last) -> Branch | None:
+    """The innermost loop that two lines are in."""
+    loops = [b for b in branches(source) if b.word in _LOOPS and b.line <= first and last <= b.last]
+    return loops[-1] if loops else None
+
+
+def reads_memory(condition) -> bool:
+    """Whether an expression reads memory, as far as it shows: `atomicAdd(flag, 0) != 1`, `*flag == 0`, `x[i] < 1`."""
+    for k, token in enumerate(condition):
+        before = cxx.text_at(condition, k - 1)
+        ends_operand = before in (")", "]") or before[-1:].isalnum() or before.endswith("_")
+        if token.text.startswith("atomic") or token.text in ("[", "->") or (token.text == "*" and not ends_operand):
+            return True
+    return False
+
+
+def guard(source, line, array=None) -> Branch | None:
+    """The innermost condition or loop that `array[...]` in a line depends on; None if it is always reached."""
+    if question := _question(source, line, array):
+        return Branch("?", question, line, line, divergent=False, returns=False)
     inside = [b for b in branches(source) if b.first <= line <= b.last]
     before = [b for b in branches(source) if b.word == "if" and b.returns and b.last < line]
     return (inside or before or [None])[-1]
+
+
+def _question(source, line, array):
+    """The line of the `?` that decides whether `array[...]` in a line is reached; None if there is none.
+
+    If the array has another name there, that is so for everything that the line indexes.
+    """
+    part = [token for token in cxx.tokens(source) if not token.directive]
+    here = [k for k, token in enumerate(part) if token.line == line]
+    indexed = [k for k in here if part[k].text.isidentifier() and cxx.text_at(part, k + 1) == "["]
+    lines = [_question_before(part, k) for k in [k for k in indexed if part[k].text == array] or indexed]
+    return lines[0] if lines and all(lines) else None
+
+
+def _question_before(part, k):
+    """The line of the nearest `?` before index `k` of whose two sides the token there is a part."""
+    beside = False  # behind a comma, in the same brackets: what comes before it decides nothing here
+    while k > 0 and part[k - 1].text not in (";", "{", "}"):
+        k -= 1
+        if part[k].text in (")", "]"):
+            k = cxx.matching(part, k) or 0
+        elif part[k].text in ("(", "["):
+            beside = False
+        elif part[k].text == ",":
+            beside = True
+        elif part[k].text == "?" and not beside:
+            return part[k].line
+    return None
 
 
 # ---- what an index depends on ---------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ inline bool may_be_unset(uintptr_t a, size_t bytes) {
     return word == uint32_t(unset_value) || word == uint32_t(unset_integer) || word == unset_integer >> 32;
 }
 void fill_unset(uint64_t any, uint64_t integer);  // unset.cpp
+bool is_unset_address(uintptr_t a);
 
 // What a trace keeps of bytes. Regions that overlap, such as two views of a tensor, share it.
 struct Memory {
@@ -44,7 +45,7 @@ struct Memory {
 
 // A tensor, a shared variable, or a variable of the module.
 struct Region {
-    std::string name;
+    std::string name, origin;  // origin: its name before a kernel gave it one, "memory from cudaMalloc", if it had one
     Space space = Space::global;
     uintptr_t begin = 0, end = 0;
     size_t shift = 0;  // added to addresses where accesses are counted: where a GPU would have placed it, modulo 512
@@ -74,7 +75,7 @@ struct Party {
 };
 
 struct Problem {
-    std::string kind, text, type, region;
+    std::string kind, text, type, region, origin;
     std::string ended;  // what the thread did that ended the launch, empty if the launch went on
     int line = 0;       // where it is known without `who.code`
     Party who, other;
@@ -82,6 +83,7 @@ struct Problem {
     bool stuck = false;      // no thread of the block could go on
     bool under_way = false;  // an asynchronous copy was
     bool copied = false;     // by one that has finished
+    bool one_warp = false;   // whatever two threads race at these places, they are of one warp
     bool in_step = false;    // both accesses are volatile and by one warp
     bool unset = false;      // the value is of a variable that has none
     bool certain = false;    // whatever the type of the value (unset.cpp)

@@ -34,6 +34,14 @@ void local_is_unset(void* value, size_t bytes, bool integers) {
                std::min(most_unset_bytes, bytes - at));
 }
 
+// Whether an address is what an unset pointer holds, or so near to it that it is an index into that. No process has
+// such addresses.
+bool is_unset_address(uintptr_t a) {
+    constexpr uint64_t compilers = compilers_pattern * 0x1'0000'0001ull, near = 1ull << 40;
+    auto is_near = [&](uint64_t pattern) { return a - pattern + near < 2 * near; };
+    return is_near(unset_value) || is_near(unset_integer) || is_near(compilers);
+}
+
 template <class T>
 static T at(uintptr_t a) {
     T value;

@@ -1,0 +1,299 @@
+"""Hints that depend on the learner's source: on what surrounds a line, and on how the program copies and allocates."""
+
+import pytest
+import torch
+
+from tests.cuda.cpu.trace.reports import at, problem, shared, traced
+from utils import load_cuda
+from utils.cuda.cpu.trace.problems import KernelProblem
+from utils.cuda.kernel import Tracer
+
+
+def hint(record, source):
+    (found,) = traced(record, source=source).problems
+    return found.hint
+
+
+def race(first, last, **more):
+    place = {"block": [0, 0, 0], "thread": [3, 0, 0], "op": "store"}
+    other = {"pc": at(last), "op": "load", "block": [0, 0, 0], "thread": [4, 0, 0]}
+    return shared("race", first, **place, other=other, **more)
+
+
+def traced_race(source, threads):
+    """The race in a launch of one block; it may read elements as well that nobody has written."""
+    problems = Tracer(source, "k")[1, threads](torch.ones(1024), torch.zeros(1024), 32).problems
+    (found,) = (problem for problem in problems if problem.kind == "race")
+    return found
+
+
+# ---- races ----------------------------------------------------------------------------------------------------------
+
+WARPS = """\
+__global__ void k(const float* x, float* out, int rows) {
+    __shared__ float row[4][32];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int r = warp; r < rows; r += 4) {
+        row[warp][lane] = x[r * 32 + lane];
+        __syncwarp();
+        out[r * 32 + lane] = row[warp][(lane + 1) % 32];
+    }
+}
+"""
+BRANCH = """\
+__global__ void k(const float* x, float* out, int rows) {
+    __shared__ float row[32];
+    int t = threadIdx.x;
+    if (t / 32 == 0) {
+        row[t] = x[t];
+        out[t] = row[31 - t];
+    }
+}
+"""
+
+
+def test_a_syncwarp_in_a_loop_needs_another_at_its_end():
+    found = hint(race(5, 7, one_warp=True), WARPS)
+    assert found == (
+        "There is a `__syncwarp();` between lines 5 and 7. In a loop, put another at its end: one thread may already "
+        "be in the next round."
+    )
+    assert hint(race(5, 7), WARPS).startswith("Put `__syncthreads();` between lines 5 and 7")
+    found = traced_race(WARPS, 128)
+    assert found.hint.startswith("There is a `__syncwarp();` between lines 5 and 7. In a loop, put another at its end")
+
+
+def test_threads_of_one_warp_in_a_branch_wait_for_their_warp():
+    one_warp = "Put `__syncwarp();` between lines 5 and 6: both threads are of one warp, and all lanes of its mask must"
+    assert hint(race(5, 6, one_warp=True), BRANCH).startswith(one_warp)
+    assert hint(race(5, 6), BRANCH).startswith("End the `if` of line 4 after line 5, put `__syncthreads();` there")
+    found = traced_race(BRANCH, 64)
+    assert found.hint.startswith(one_warp)
+    in_one_line = BRANCH.replace("row[t] = x[t]", "row[t] += row[t + 1]")
+    assert "Within the `if` of line 4, `__syncwarp();` instead" in hint(race(5, 5, one_warp=True), in_one_line)
+
+
+def test_a_loop_over_the_warps_rows_lacks_both_barriers():
+    expected = "Put `__syncwarp();` between lines 5 and 7, and at the end of the loop of line 4: both threads are of"
+    assert hint(race(5, 7, one_warp=True), WARPS.replace("__syncwarp();", "")).startswith(expected)
+
+
+def test_if_any_two_threads_are_of_two_warps_the_block_has_to_wait():
+    source = BRANCH.replace("t / 32 == 0", "t < 64").replace("row[31 - t]", "row[(t + 1) % 64]").replace("[32]", "[64]")
+    assert traced_race(source, 96).hint.startswith("End the `if` of line 4 after line 5")
+    (found,) = traced(race(5, 6, one_warp=True), race(5, 6, count=2), source=BRANCH).problems
+    assert found.hint.startswith("End the `if` of line 4 after line 5") and found.count == 3
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("if (t < 48) {", "s[t] = i;", "x[t] = s[t + 1]; }"),
+         "End the `if` of line 5 after line 6, put `__syncthreads();` there, and open it again for line 8: every "
+         "thread must reach it. Put another at the end of the loop of line 4."),
+        (("", "if (t < 48) s[t] = i;", "x[t] = s[t + 1];"),
+         "Put `__syncthreads();` after the `if` of line 6, before line 8: every thread must reach it. Put another at "
+         "the end of the loop of line 4."),
+        (("if (t > n) return;", "s[t] = i;", "x[t] = s[t + 1];"),
+         "Put `__syncthreads();` between lines 6 and 8, and let no thread return before it (line 5): guard single "
+         "lines instead; put another at the end of the loop of line 4."),
+        (("", "s[t] = i;", "x[t] = s[t + 1];"),
+         "Put `__syncthreads();` between lines 6 and 8; in a loop, also one at its end."),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("loop", [("for (int i = 0; i < n; i++) {", "}"), ("do {", "} while (i < n);")])
+def test_a_barrier_in_a_loop_is_not_enough_wherever_it_is_put(loop, texts, expected):
+    before, first, last = texts
+    start = "__global__ void k(float* x, int n) {\n    __shared__ float s[256];\n    int t = threadIdx.x;"
+    source = f"{start}\n    {loop[0]}\n    {before}\n    {first}\n\n    {last}\n    {loop[1]}\n}}\n"
+    assert hint(race(6, 8), source) == expected
+
+
+CALLED_TWICE = """\
+__device__ float sum(float* s, float v) {
+    int t = threadIdx.x;
+    s[t] = v;
+    __syncthreads();
+    float all = 0.0f;
+    for (int i = 0; i < 64; i++)
+        all += s[i];
+    return all;
+}
+__global__ void k(const float* x, float* out) {
+    __shared__ float s[64];
+    float v = sum(s, x[threadIdx.x]);
+    out[threadIdx.x] = sum(s, v);
+}
+"""
+
+
+def test_a_function_that_is_called_twice_is_no_loop():
+    found = hint(race(3, 7), CALLED_TWICE)
+    assert found == (
+        "There is a barrier between lines 3 and 7. If the function is called again, put another at its end: one thread "
+        "may already be in the next call."
+    )
+
+
+# ---- conditions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "question"),
+    [
+        ("y[i] = i < n + 1 ? x[i] : 0;", True),
+        ("y[i] = i >= n + 1 ? 0 : x[i];", True),
+        ("s[t][i] = i < n && t + i < n + 1 ? x[i * n + t] : 0;", True),
+        ("f(y, (i < n ? x : x + 1)[0], i <= n ? g(0, x[i]) : 0);", True),
+        ("y[i] = i < n + 1 ? row[i] : 0;", False),  # y may be another name of x
+        ("v = i < n + 1 ? row[i] : 0;", True),
+        ("y[i] = x[i] > 0 ? 1 : 0;", False),
+        ("x[i] = i < n ? 1 : 0;", False),
+        ("f(n > 0 ? 1 : 0, x[i]);", False),
+        ("y[i] = x[n > 0 ? i : 0];", False),
+        ("int m = n > 0 ? 1 : 0; y[i] = x[i * m];", False),
+    ],
+)
+def test_a_condition_before_a_question_mark_is_a_guard(line, question):
+    source = f"__global__ void k(const float* x, float* y, int n) {{\n    int i = 0;\n    {line}\n}}\n"
+    guarded = (
+        "Only indexes below 1024 are inside x, but the condition before `?` in line 3 lets this one through: look "
+    )
+    expected = guarded + "at it, and at how" if question else "Guard the line, as in `if (i < n)`"
+    assert hint(problem("out_of_bounds", 3), source).startswith(expected)
+
+
+def test_a_question_mark_is_nearer_than_the_loop_around_it():
+    source = "__global__ void k() {\n    for (int k = 0; k < n; k++)\n        s = k < n ?\n            x[k] : 0;\n}\n"
+    assert "the condition before `?` in line 3" in hint(problem("out_of_bounds", 4), source)
+    assert "where the loop of line 2 ends" in hint(
+        problem("out_of_bounds", 4, region="y"), source.replace("x[k]", "*y")
+    )
+
+
+@pytest.mark.parametrize(
+    ("loop", "other_block"),
+    [
+        ("while (atomicAdd(flag, 0) != 1) {}", True),
+        ("while (*flag != 1) {}", True),
+        ("while (*(volatile int*)flag != 1);", True),
+        ("for (; flag[blockIdx.x] == 0;) {}", True),
+        ("do { i++; } while (atomicCAS(flag, 1, 0) != 1);", True),
+        ("while (i < n * 2) i--;", False),
+        ("for (int k = x[0]; k < n; k += s[1]) n++;", False),
+        ("while (true) {}", False),
+    ],
+)
+def test_a_loop_that_waits_for_another_block(loop, other_block):
+    source = f"__global__ void k(int* flag, int n) {{\n    int i = 0;\n    {loop}\n}}\n"
+    found = hint(problem("runaway", 3, index=10_000_000), source)
+    assert found.startswith("Does the loop's condition ever change? If the loop is correct and just long, raise")
+    waits = (
+        "If it waits for another block: that one may not have begun; only a cooperative launch runs all blocks at once."
+    )
+    assert found.endswith(waits) == other_block
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+
+COPIES = """\
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+namespace cg = cooperative_groups;
+__global__ void k(const float* x, float* out) {
+    __shared__ float s[256];
+    auto block = cg::this_thread_block();
+    cg::memcpy_async(block, s, x, sizeof(s));
+    block.sync();
+    out[threadIdx.x] = s[threadIdx.x];
+}
+"""
+
+
+def test_copies_of_a_group_are_waited_for_by_the_group():
+    copy = {"pc": at(7), "op": "store", "block": [0, 0, 0], "thread": [0, 0, 0]}
+    early = shared("uninitialized", 9, under_way=True, other=copy)
+    found = hint(early, COPIES)
+    assert found == (
+        "Let the group that copies wait with `cg::wait(block);` (`cooperative_groups::wait`): `sync()` alone does not "
+        "wait for copies."
+    )
+    by_thread = COPIES.replace("cg::memcpy_async(block,", "__pipeline_memcpy_async(")
+    assert hint(early, by_thread).startswith("Commit the copies, wait for them, as with `cp.async.wait_group 0`")
+    assert hint(early, COPIES.replace("cg::memcpy", "cuda::memcpy")).startswith("Commit the copies")
+    left = shared("asynchronous", 7, under_way=True)
+    assert "as with `cg::wait(block);`" in hint(left, COPIES) and "`cp.async.wait_all`" in hint(left, by_thread)
+
+
+def test_memory_from_cudamalloc_is_not_made_by_torch():
+    source = "__global__ void k(const float* x, float* out) {\n    out[threadIdx.x] = x[threadIdx.x];\n}\n"
+    record = problem("uninitialized", 2, offset=1024)
+    assert hint(record, source).startswith("torch.empty leaves memory as it was: make x with torch.zeros")
+    assert hint({**record, "origin": "memory from cudaMalloc"}, source) == (
+        "cudaMalloc leaves memory as it was: write all of it first. cudaMemcpy and cudaMemset count in bytes."
+    )
+    assert hint({**record, "origin": "memory from malloc"}, source) == (
+        "malloc leaves memory as it was: write all of it first."
+    )
+
+
+PARTLY_COPIED = """
+#include <torch/extension.h>
+__global__ void k(const float* x, float* out) { out[threadIdx.x] = x[threadIdx.x]; }
+void run(torch::Tensor x, torch::Tensor out) {
+    float* copy;
+    cudaMalloc(&copy, x.numel() * sizeof(float));
+    cudaMemcpy(copy, x.data_ptr<float>(), x.numel(), cudaMemcpyDefault);
+    k<<<1, x.numel()>>>(copy, out.data_ptr<float>());
+    cudaFree(copy);
+}
+"""
+
+
+def test_a_copy_of_too_few_bytes():
+    module = load_cuda(PARTLY_COPIED, "void run(torch::Tensor x, torch::Tensor out);", ["run"], trace=True)
+    with pytest.raises(KernelProblem, match=r"reads x\[16\] before anything has been written to it") as caught:
+        module.run(torch.ones(64), torch.zeros(64))
+    assert caught.value.problems[0].hint.endswith("cudaMemcpy and cudaMemset count in bytes.")
+
+
+def test_local_variables_that_are_too_large():
+    source = (
+        "__device__ int f(int n) {\n    return n ? n + f(n - 1) : 0;\n}\n__global__ void k(int n) {\n    int a[9];\n}\n"
+    )
+    needs = {"ended": "needs more than 512 KB for its local variables"}
+    assert hint(problem("trap", 2, **needs), source) == "Does the recursion end?"
+    assert hint(problem("trap", 5, **needs), source) == "Large arrays belong in shared or global memory."
+    assert hint(problem("trap", 0, **needs), source) == "Large arrays belong in shared or global memory."
+
+
+# ---- pointers without a value ---------------------------------------------------------------------------------------
+
+POINTER = """\
+template <class T>
+__global__ void k(const T* x, T* out, int w, int h, int at) {
+    int r = threadIdx.x;
+    const T* row;
+    if (r < h) row = x + r * w;
+    out[r] = row[at];
+}
+"""
+
+
+@pytest.mark.parametrize("number", [torch.float32, torch.float64, torch.int16, torch.uint8])
+@pytest.mark.parametrize("at_index", [0, 3])
+def test_a_pointer_that_was_never_set(number, at_index):
+    names = {torch.float32: "float", torch.float64: "double", torch.int16: "short", torch.uint8: "unsigned char"}
+    x, out = torch.ones(16, dtype=number), torch.zeros(8, dtype=number)
+    (found,) = Tracer(POINTER, f"k<{names[number]}>")[1, 8](x, out, 4, 4, at_index).problems
+    size = "1 byte" if number.itemsize == 1 else f"{number.itemsize} bytes"
+    assert found.kind == "uninitialized" and found.line == 6
+    assert f" reads {size} through a pointer that was never set (line 6: " in found.message
+    assert found.hint.startswith("The pointer has no value on every path to this line: set it where it is declared")
+    assert Tracer(POINTER, f"k<{names[number]}>")[1, 4](x, out, 4, 4, at_index).ok
+
+
+def test_an_unset_pointer_to_write_through():
+    source = POINTER.replace("const T*", "T*").replace("out[r] = row[at]", "row[at] = out[r]")
+    (found,) = Tracer(source, "k<float>")[1, 8](torch.ones(16), torch.zeros(8), 4, 4, 1).problems
+    assert " writes 4 bytes through a pointer that was never set (line 6: " in found.message

@@ -1,0 +1,90 @@
+"""Sentences about races between two threads."""
+
+from utils.cuda.cpu.trace.words import does_to, element, in_line, thread_of, triple
+
+__all__ = ["about_race"]
+
+
+def about_race(p):
+    """The sentence and the hint for a `Record` of a race."""
+    other, name, ops = p.other, element(p), [p.op, p.other.op]
+    same_block, one_line = other.block == p.block, p.line == other.line
+    if same_block:
+        who = f"threads {triple(p.thread)} and {triple(other.thread)} of block {triple(p.block)}"
+        why = "with no barrier between them"
+        if p.in_step:
+            why = "with no `__syncwarp()` between them"
+        elif p.under_way:
+            why = "while that copy is under way: it may write at any time until its thread has waited for it"
+        elif p.copied:
+            why = "with no barrier between this and the wait for that copy"
+    else:
+        who, why = f"{thread_of(p)} and {thread_of(other)}", "and nothing orders blocks within a launch"
+        if p.space == "shared":
+            why = "with no barrier of the cluster between them"
+    if ops == ["store", "store"]:
+        each = in_line(p) if one_line else f": one{in_line(p)}, the other{in_line(other)}"
+        what = f"both write {name}{each}"
+    elif one_line:
+        what = f"both touch {name}{in_line(p)}: one {does_to(p.op, 'it')}, the other {does_to(other.op, 'it')}"
+    else:
+        one, another = f"one {does_to(p.op, 'it')}{in_line(p)}", f"the other {does_to(other.op, 'it')}{in_line(other)}"
+        what = f"both touch {name}: {one}, {another}"
+    if (p.under_way or p.copied) and same_block:
+        hint = "Let every thread wait for its copies, then `__syncthreads();`, before any thread uses what they copy."
+    elif p.in_step:
+        hint = (
+            "They are lanes of one warp. `volatile` keeps those in step here, and nearly always on a GPU, but since "
+            "Volta CUDA does not promise it: read into a variable, `__syncwarp();`, write, `__syncwarp();`."
+        )
+    elif p.space == "shared" and not same_block:
+        hint = "Put `cluster.sync();` between the two: `__syncthreads();` waits for the threads of one block only."
+        if "load" not in ops:
+            hint = "Use an atomic such as `atomicAdd`, or put `cluster.sync();` between the two."
+    elif missing := _missing_coordinate(p):
+        hint = missing
+    elif not same_block:
+        hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
+        if "load" in ops and not one_line:
+            hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
+    elif ops == ["store", "store"]:
+        hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
+    elif one_line or None in (p.line, other.line):
+        hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
+        hint += f" {p.where_to_wait}" if p.where_to_wait else ""
+    elif p.waits_between and (p.one_warp or p.waits_between != "__syncwarp"):
+        hint = _wait_again(p)
+    elif p.where_to_wait:
+        hint = p.where_to_wait
+    else:
+        first, last = sorted((p.line, other.line))
+        hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
+    return f"{who} {what}, {why}", hint
+
+
+def _wait_again(p):
+    """A hint, if the threads wait between the two lines, but not before the first of them comes again."""
+    first, last = sorted((p.line, p.other.line))
+    barrier = "a `__syncwarp();`" if p.waits_between == "__syncwarp" else "a barrier"
+    there_is = f"There is {barrier} between lines {first} and {last}."
+    again, there = "In a loop", "in the next round"
+    if not p.loop:
+        again, there = "If the function is called again", "in the next call"
+    return f"{there_is} {again}, put another at its end: one thread may already be {there}."
+
+
+def _missing_coordinate(p):
+    """A hint, if two threads touch the same element because the index leaves out what they differ in."""
+    other, used = p.other, {*p.coordinates, *p.other.coordinates}
+    if not (p.coordinates and other.coordinates and p.thread and other.thread and p.block and other.block):
+        return ""
+    which, one, two = ("threadIdx", p.thread, other.thread)
+    if p.block != other.block:
+        which, one, two = ("blockIdx", p.block, other.block)
+    differ = [f"{which}.{axis}" for axis, a, b in zip("xyz", one, two, strict=True) if a != b]
+    if used & set(differ) or not any(name.startswith("threadIdx") for name in used):
+        return ""
+    what = f"The index of {p.region} does not depend on `{differ[0]}`, in which the two threads differ"
+    axis = differ[0][-1]
+    like = f"is it meant to be `blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}`?"
+    return f"{what}: {like} If they should share elements, use an atomic such as `atomicAdd`."
