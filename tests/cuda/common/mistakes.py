@@ -317,6 +317,93 @@ MISTAKES = {
     ),
     "dim3 list": (beside_kernel("dim3 b = [16, 16];\n    k<<<1, b>>>(x, 3);"), 6, "C++ writes a list of"),
     "texture": (in_kernel("    x[i] = y[i];", before="texture<float, 2> image;\n"), 1, "CUDA 12 removed texture"),
+    "limits": (
+        in_kernel("    x[i] = std::numeric_limits<float>::max();", before="#include <limits>\n"),
+        4,
+        "Write `INFINITY`, or `FLT_MAX` of `<cfloat>`, or name the limit by a `constexpr` outside the kernel.",
+    ),
+    "fmax mixed": (
+        in_kernel("    x[i] = fmax(n, y[i]);"),
+        3,
+        "`fmax` takes floats or doubles, all of one type: write `fmaxf`",
+    ),
+    "fma mixed": (
+        in_kernel("    x[i] = fma(n, y[i], 2);"),
+        3,
+        "`fma` takes floats or doubles, all of one type: write `fmaf`",
+    ),
+    "sqrt int": (in_kernel("    x[i] = sqrt(n);"), 3, "write `sqrtf`, or `(float)n` for an int `n`."),
+    "template type": (
+        in_kernel("    x[i] = f(y[i], n);", before="template <class T>\n__device__ T f(T a, T b) { return a + b; }\n"),
+        5,
+        "`f` is a `template <class T>`: name the arguments, as in `f<float>`.",
+    ),
+    "template two": (
+        in_kernel("    x[i] = f(y[i]);", before="template <class T, int n>\n__device__ T f(T a) { return a * n; }\n"),
+        5,
+        "as in `f<float, 16>`.",
+    ),
+    "undefined in function": (
+        in_kernel("    x[i] = f(y[i]);", before="__device__ float f(float v) {\n    return fmaxf(v, LOWEST);\n}\n"),
+        2,
+        "",
+    ),
+    "undefined argument": ("__global__ void k(float* x, int n) { x[0] = fmaxf(x[1], nn); }\n", 1, ""),
+    "default label": (in_kernel("    switch (n) {\n        default: float v = scale; x[i] = v;\n    }"), 4, ""),
+    "no semicolon public": (
+        in_kernel("    x[i] = 1;", before="struct P {\n    public: int a\n};\n"),
+        2,
+        "Put a `;` at the end of this line.",
+    ),
+    "return type": (
+        in_kernel("    x[i] = 1;", before="__device__ float* at(int* p, int i) {\n    return p + i;\n}\n"),
+        2,
+        "Line 1 declares `__device__ float* at(int* p, int i)`.",
+    ),
+    "default arguments": (
+        in_kernel("    Tile<> u = tt;", before="template <int N = 4> struct Tile { float v[N]; };\n"),
+        4,
+        "",
+    ),
+    "member len": (
+        in_kernel("    Row r{x, 3};\n    x[i] = r.len;", before="struct Row { float* p; int length; };\n"),
+        5,
+        "Did you mean `length`?",
+    ),
+    "member sum": (in_kernel("    Acc a{1};\n    x[i] = a.sum;", before="struct Acc { float total; };\n"), 5, ""),
+    "cstdint": (in_kernel("    uint64_t a = i;\n    uint8_t b = i;"), 3, "`uint64_t` needs `#include <cstdint>`"),
+    "memcpy kind": (
+        beside_kernel("cudaMemcpy(x, x, 4, cudaMemcpyHostToDev);"),
+        6,
+        "Did you mean `cudaMemcpyHostToDevice`?",
+    ),
+    "launch double*": (
+        beside_kernel("k<<<1, 1>>>(x, 3);", parameters="double* x"),
+        6,
+        "The elements are of type `double`: make them `float`, or the pointer `double*`.",
+    ),
+    "const variable": (
+        in_kernel("    float* p = y;\n    x[i] = p[0];"),
+        3,
+        "That pointer is for reading only: declare what takes it as `const float*`.",
+    ),
+    "no paren twice": (
+        in_kernel("    if (y[i] < 3 {\n        x[i] = (2);\n    }\n    x[i] = (1 + 2;"),
+        3,
+        "The `(` in line 3 is never closed.",
+    ),
+    "method of template": (
+        in_kernel(
+            "    x[i] = f(3.0f);", before="template <class T> __device__ T f(const T& v) {\n    return v.size();\n}\n"
+        ),
+        2,
+        "A number has no methods: a function takes it, as in `sqrtf(x)`.",
+    ),
+    "full-width": (in_kernel("    x[i] = 1；"), 3, "`；` is the character fullwidth semicolon: write `;`."),
+    "full-width name": (in_kernel("    x[i] = n；"), 3, "`；` is the character fullwidth semicolon: write `;`."),
+    "curly quotes": (in_kernel("    printf(“hi”);"), 3, '`“` is the character left double quotation mark: write `"`.'),
+    "minus": (in_kernel("    x[i] = y[i] − 1;"), 3, "`−` is the character minus sign: write `-`."),
+    "no-break space": (in_kernel("    x[i]\u00a0= 1;"), 3, "is the character no-break space: write a space."),
     "cdiv missing": (
         beside_kernel("k<<<cdiv(n, 32), 32>>>(x, n);", parameters="float* x, int n"),
         6,

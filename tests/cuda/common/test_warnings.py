@@ -71,8 +71,10 @@ GO = "__global__ void k(float* x) {}\nvoid go(float* x) {\n    WHAT\n}\n"
 SUSPICIOUS = {
     "if (i = n) x[i] = 1;": "`if (i = n)` sets `i`, and what it is set to is the condition: `==` compares",
     "while (x[i] = 3) {}": "`while (x[i] = 3)` sets `x`",
+    "if (h = n & 1) x[i] = 1;": "`if (h = n & 1)` sets `h`",
     "if (0 <= i < n) x[i] = 1;": "compares 0 or 1, the result of `a <= b`, with c: write `a <= b && b < c`",
     "if (h == 1 && (n > i > 0)) x[i] = 1;": "write `a > b && b > c`",
+    "if (0 <= i <= n == h) x[i] = 1;": "write `a <= b && b <= c`",
     "if (not i < n) return;": "write `!(a < b)` to negate one",
     "if (!i == n) return;": "write `!(a < b)` to negate one",
     "if (i & 1 == 0) x[i] = 1;": "`==` comes before `&` in C++: write `(a & b) == c`",
@@ -83,6 +85,7 @@ SUSPICIOUS = {
     "for (int j = 0, k = 1; j < n; ++j, k *= 2);": "so it repeats nothing",
     "for (; h < n; h++);\n        x[i] += h;": "so it repeats nothing",
     "while (i < n);\n        i++;": "so it repeats nothing",
+    "for (h = next(); h < n; h++);\n    {\n        x[i] += h;\n    }": "so it repeats nothing",
     "x[i, h] = 1;": "this is `[h]`. Element (r, c)",
     "x[(i, h)] = 1;": "this is `[h]`. Element (r, c)",
     "float v = 1 / 2 * y[i];": "`1 / 2` is 0, a whole number: write `1.0f / 2`",
@@ -90,6 +93,7 @@ SUSPICIOUS = {
     "int r = 10^6;": "`^` is the bitwise XOR, not a power",
     "__syncthreads;": "`__syncthreads;` calls nothing: write `__syncthreads();`",
     "if (i < n) __syncwarp;": "`__syncwarp;` calls nothing: write `__syncwarp();`",
+    "for (int j = 0; j < n; j++) __syncwarp;": "`__syncwarp;` calls nothing",
 }
 TUPLES = {
     "k<<<(1, 1), (16, 16)>>>(x);": "`(1, 1)` is 1 in C++: write `dim3(1, 1)`",
@@ -107,6 +111,12 @@ switch (i) { case 1: case 0x2: x[i] = .5; break; default: x[i] = n ? 1 : 2.; }
 if (int j = i * 2) x[j] = 1;
 if ((i = n)) x[i] = 1;
 while (const float* p = y) break;
+if (i < n && (h = n) > 0) x[i] = h;
+if (Opt<int> o = Opt<int>{4}) x[i] = 1;
+if (i < n == h < w) x[i] = 1;
+if (!i != !n) x[i] = 1;
+while (atomicCAS(&lock, 0, 1) != 0); { x[0] += 1; }
+while (h++ < n); { x[0] += h; }
 if (0 <= i && i < n || n > i and i > 0) x[i] = 1;
 if ((i & 1) == 0 && (i | 2) != 3 && !(i < n) && not (i == n)) x[i] = 1;
 if (i < n & h == 0) x[i] = 1;
@@ -149,6 +159,11 @@ def test_a_function_of_the_source_that_is_not_called():
     }
 
 
+@pytest.mark.parametrize("line", ["const void* f = (const void*)add;", "x[0] = (int)add;", "p.func = (void*)add;"])
+def test_a_cast_of_a_function_is_no_statement(line):
+    assert not suspects(f"__global__ void add(int* x);\nvoid go(int* x, P p) {{\n    {line}\n}}\n")
+
+
 @pytest.mark.parametrize("line", TUPLES)
 def test_python_s_tuples_in_a_launch(line):
     ((number, message),) = suspects(GO.replace("WHAT", line)).items()
@@ -188,6 +203,18 @@ def test_a_tensor_map_that_each_thread_has_a_copy_of_is_suspicious():
         4: "the copy engine cannot read `const CUtensorMap map`, of which each thread has a copy: write "
         "`const __grid_constant__ CUtensorMap map`"
     }
-    for right in ("const __grid_constant__ CUtensorMap map", "const CUtensorMap* map", "const CUtensorMap& map"):
+    for right in ("const __grid_constant__ CUtensorMap map", "const CUtensorMap* map"):
         assert suspects(f"__global__ void k({right}, float* x) {{ use(&map); }}") == {}
     assert suspects("CUtensorMap made(float* x);\n__device__ void f(CUtensorMap map);") == {}
+
+
+def test_what_only_the_host_can_reach():
+    device = "__device__ float table[4], total;\n__constant__ int sizes[2];\n__global__ void k(const void* p);\n"
+    address = "has an address of the host's: `cudaGetSymbolAddress((void**)&p, {})` gives the GPU's"
+    for given, name in (("table", "table"), ("(float*)table", "table"), ("&total", "total"), ("sizes", "sizes")):
+        found = suspects(f"{device}void go() {{\n    k<<<1, 1>>>({given});\n}}\n")
+        assert found == {5: f"`{name}` in host code {address.format(name)}"}, given
+    for fine in ("k<<<1, 1>>>(p);", "float* table; k<<<1, 1>>>(table);", "cudaMemcpyToSymbol(table, p, 16);"):
+        assert not suspects(f"{device}void go(float* p) {{\n    {fine}\n}}\n"), fine
+    found = suspects("template <class T> __global__ void k(float* y, const T& x) {}\n")
+    assert found == {1: "a GPU cannot reach what `const T& x` refers to: take a pointer or a value"}

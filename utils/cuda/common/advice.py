@@ -4,21 +4,17 @@ Each function returns a sentence or two, or "" if it cannot say what to do.
 """
 
 import re
+import unicodedata
 from difflib import get_close_matches
+from itertools import pairwise
 
-from utils.cuda.common import cxx, missing
+from utils.cuda.common import cxx
 from utils.cuda.common.missing import tokens
 
 __all__ = []  # the functions that word a hint
 
 
 # ---- Python's habits ------------------------------------------------------------------------------------------------
-
-
-def division(place):
-    """`int r = i // w;`: what follows `//` is a comment, so the statement goes on in the next line."""
-    divides = missing.is_floor_division(place.source, place.line)
-    return "`//` begins a comment in C++. Whole numbers are divided by `/`." if divides else ""
 
 
 def statement(place, word, condition):
@@ -44,15 +40,6 @@ def colon(place):
 _HEADS = {"if", "while", "for", "switch"}
 
 
-def body(place):
-    """A function without its `{`; "" if the line is a declaration without its `;`, with nothing indented below it."""
-    below = next((token for token in tokens(place.source) if token.line > place.line), None)
-    indented = below and missing.indentation(place.source, below.line) > missing.indentation(place.source, place.line)
-    if not indented and not place.code.rstrip().endswith(":"):
-        return ""
-    return "After the parentheses comes `{`, then the body of the function, then `}`."
-
-
 def for_in_range(place, variable, arguments):
     """`for i in range(n):`."""
     values = [value.strip() for value in arguments.split(",")]
@@ -65,7 +52,8 @@ def python_text(place):
     """A docstring or an f-string."""
     if re.search(r'"""|\'\'\'', place.text):
         return 'C++ has no `"""`: a comment is `// ...` or `/* ... */`.'
-    if re.search(r"""(?<!["'])\bf["']""", place.text):
+    part = [token for token in tokens(place.source) if token.line == place.line]
+    if any(one.text == "f" and one.end == other.start and other.text[0] in "\"'" for one, other in pairwise(part)):
         return 'C++ has no f-strings: `printf("i = %d\\n", i)` shows an int, `%f` a float.'
     return ""
 
@@ -76,13 +64,27 @@ def double_quotes(place):
     return f'In C++, a text needs double quotes: "{found[1]}". Single quotes are for one character.' if found else ""
 
 
+def character(place):
+    """A character that only looks like one of C++'s: from a web page, or of another keyboard."""
+    for found in re.findall(r"[^\w\x00-\x7f]", place.code):
+        plain = _LOOKS_LIKE.get(found) or unicodedata.normalize("NFKC", found)
+        if plain.isascii() and (found in place.message or not found.isspace()):  # a comment may have such spaces
+            name, write = unicodedata.name(found, "").lower(), f"`{plain}`" if plain.strip() else "a space"
+            return f"`{found}` is the character {name}: write {write}."
+    return ""
+
+
+_LOOKS_LIKE = dict(zip("“”‘’−–—×÷≤≥≠", ['"', '"', "'", "'", "-", "-", "-", "*", "/", "<=", ">=", "!="], strict=True))
+
+
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 _KNOWN = """threadIdx blockIdx blockDim gridDim warpSize __syncthreads __syncwarp __shared__ __global__ __device__
 __constant__ __host__ __restrict__ __ldg atomicAdd atomicMax atomicMin atomicCAS atomicExch atomicOr atomicAnd float
 double int unsigned char bool void const size_t sqrtf rsqrtf expf logf powf fabsf fmaxf fminf floorf ceilf sinf cosf
 tanhf roundf sqrt float2 float4 int4 dim3 printf __shfl_sync __shfl_down_sync __shfl_xor_sync __ballot_sync __any_sync
-__all_sync return while struct template nullptr true false""".split()
+__all_sync return while struct template nullptr true false
+cudaMemcpyHostToDevice cudaMemcpyDeviceToHost cudaMemcpyDeviceToDevice""".split()
 
 # What Python and other languages call it: what C++ calls it.
 _CALLED = {
@@ -120,6 +122,7 @@ _REMOVED = {
 _HEADERS = {"half": "cuda_fp16.h", "half2": "cuda_fp16.h", "__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
 _HEADERS["assert"] = "cassert"
 _HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
+_HEADERS |= dict.fromkeys((f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)), "cstdint")
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
 _CONTAINERS = {"vector", "array", "list", "map", "string"}
 
@@ -136,7 +139,7 @@ def unknown(place, nvidia, member, gcc, clang):
     if name in _CALLED:
         return f"C++ has no `{name}`: write {_CALLED[name]}."
     if name in _REMOVED:
-        return f"CUDA 13 has no `{name}` any more: write `{_REMOVED[name]}`."
+        return removed(name)
     if name in _HEADERS:
         return f"`{name}` needs `#include <{_HEADERS[name]}>` at the top of the source."
     if name in _MODULES and re.search(rf"\b{name}\s*(?:\.|::)", place.code):
@@ -149,8 +152,8 @@ def unknown(place, nvidia, member, gcc, clang):
         return f"Before a template comes `template <typename {name}>`."
     if re.search(rf"\btemplate\s*<[^>]*\b{name}\b", place.code):
         return f"A template's parameter needs a kind: `template <typename {name}>` or `template <int {name}>`."
-    heads = r"__global__|__device__|^\s*(?:\w+\s+)+\w+\("
-    if re.search(rf"[(,]\s*{name}\s*[,):]", place.code) and re.search(heads, place.code):
+    parameters = [parameter for function in cxx.functions(place.source) for parameter in function.parameters]
+    if any(cxx.written(parameter) == name and parameter[0].line == place.line for parameter in parameters):
         return f"Each parameter needs its type: `float* {name}` or `int {name}`."
     if re.search(rf"(?:^|[;{{(])\s*{name}\s*=[^=]", place.code) and not _declared_elsewhere(place, name):
         return f"A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`."
@@ -172,15 +175,24 @@ def _declared_elsewhere(place, name):
     return ""
 
 
-def similar(place, name):
+def removed(name):
+    """A name from older versions of CUDA."""
+    return f"CUDA 13 has no `{name}` any more: write `{_REMOVED[name]}`."
+
+
+def no_member(place, nvidia, gnu):
+    """A member that a class lacks: what Python calls it is beside the point."""
+    name = nvidia or gnu
+    return removed(name) if name in _REMOVED else similar(place, name, known=())
+
+
+def similar(place, name, known=_KNOWN):
     """A name that is close to another one."""
-    bare = {known.strip("_").lower(): known for known in _KNOWN}
+    bare = {word.strip("_").lower(): word for word in known}
     mine = sorted({token.text for token in tokens(place.source) if token.text.isidentifier()} - {name, *_KNOWN})
-    mine = [word for word in mine if len(word) > 2]
     near = [bare[name.strip("_").lower()]] if name.strip("_").lower() in bare else []
-    near = near or get_close_matches(name, [*_KNOWN, *mine], 2, cutoff=0.65)
-    near = [known for known in near if known != name]
-    return f"Did you mean `{near[0]}`?" if near else ""
+    near = near or get_close_matches(name, [*known, *(word for word in mine if len(word) > 2)], 2, cutoff=0.65)
+    return next((f"Did you mean `{word}`?" for word in near if word != name), "")
 
 
 def same_name(place, **names):
@@ -209,14 +221,17 @@ def host_function(place, name):
         return f"`{base}` is for the host, the code that launches kernels."
     if "swap" in name:
         return "Swap by hand: `float t = a; a = b; b = t;`."
+    if re.search(rf"numeric_limits\s*<[^;]*>\s*::\s*{re.escape(base)}\b", place.code):
+        return "Write `INFINITY`, or `FLT_MAX` of `<cfloat>`, or name the limit by a `constexpr` outside the kernel."
     if base in ("max", "min"):
         return f"CUDA has its own: write `{base}(a, b)` without `std::`."
+    if base in _OF_FLOATS:
+        return f"`{base}` takes floats or doubles, all of one type: write `{base}f`, or `(float)n` for an int `n`."
     return "A kernel can call CUDA's own functions and those that are marked `__device__`."
 
 
-def array_of_host(place, name):
-    """A variable of the host that a kernel uses."""
-    return f"`{name}` is in the host's memory: mark it with `__constant__` or `__device__`, or pass a pointer to it."
+_OF_FLOATS = """acos asin atan atan2 cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
+fmod hypot log log10 log1p log2 lround nextafter pow remainder rint round sin sinh sqrt tan tanh trunc""".split()
 
 
 def part_of_index(place):
@@ -228,6 +243,16 @@ def part_of_index(place):
     return f"`{called[1]}` is a number, not a function: leave out the parentheses." if called else ""
 
 
+def returned(place):
+    """A value that the function returns although its type is another one, or none."""
+    for function in cxx.functions(place.source):
+        if function.line <= place.line <= function.tokens[-1].line:
+            if "__global__" not in function.returns:
+                return f"Line {function.line} declares `{function.signature}`."
+            return "A kernel returns nothing: write the result to memory, `out[i] = ...;`, and leave with `return;`."
+    return ""
+
+
 def launch(place, name, sizes):
     """A launch as compile_kernel's kernels have it, or with `<<`."""
     return f"In C++, a launch is `{name}<<<{sizes.strip()}>>>(...)`." if name in cxx.kernels(place.source) else ""
@@ -237,9 +262,8 @@ def array_size(place):
     """An array, or a template, whose size is known only at run time."""
     if "__shared__" in place.code:
         return ""
-    if re.search(r"\w\s*<\s*\w+\s*>", place.code):
-        return "The compiler must know a template's argument: use a number, a constexpr or a template's parameter."
-    return "The compiler must know the size of an array: use a number, a constexpr or a template's parameter."
+    what = "a template's argument" if re.search(r"\w\s*<\s*\w+\s*>", place.code) else "the size of an array"
+    return f"The compiler must know {what}: use a number, a constexpr or a template's parameter."
 
 
 # ---- pointers and values --------------------------------------------------------------------------------------------
@@ -249,8 +273,10 @@ def member(place, nvidia, gcc, clang, name, member):
     """`x.shape` of a pointer, `y[i].sqrt()` of a number."""
     if "*" in (nvidia or gcc or clang):
         return f"`{name}` is a pointer, the address of an array: it has no `{member}`. Pass the sizes as arguments."
-    called = re.search(rf"\.\s*{member}\s*\(", place.code)
-    return f"A number has no methods: write `{member}f(...)`, as in `sqrtf(x)`." if called else ""
+    if not re.search(rf"\.\s*{member}\s*\(", place.code):
+        return ""
+    instead = f"write `{member}f({name})`" if f"{member}f" in _KNOWN else "a function takes it, as in `sqrtf(x)`"
+    return f"A number has no methods: {instead}."
 
 
 def subscript(place):
@@ -300,10 +326,10 @@ def pointer_or_value(place):
     given, wanted = [*(re.sub(r"\bconst\b|\s|__restrict__", "", kind) for kind in types), "", ""][:2]
     if given.endswith("*") and wanted.endswith("*"):
         if given == wanted:
-            return "That pointer is for reading only: declare the parameter that takes it `const` too."
+            return f"That pointer is for reading only: declare what takes it as `const {wanted}`."
         bases = {"float", "double", "int", "unsignedint", "char", "longlong", "half", "__half"}
         if given[:-1] in bases and wanted[:-1] in bases:
-            return f"The elements are of type `{given[:-1]}`: the pointer must be of type `{given}`."
+            return f"The elements are of type `{given[:-1]}`: make them `{wanted[:-1]}`, or the pointer `{given}`."
         if wanted == "void*":
             return "What is written to must not be `const`: are the arguments in the right order?"
         return f"To read several numbers at once, cast: `reinterpret_cast<{wanted}>(...)`."
@@ -352,8 +378,17 @@ def template_arguments(place):
     for function in cxx.functions(place.source):
         said = re.search(rf"\b{function.name}\b", place.message)
         if function.template and said and re.search(rf"\b{function.name}\s*(?:<<<|\()", place.code):
-            return f"`{function.name}` is a `{function.template}`: name the arguments, as in `{function.name}<16>`."
+            parameters = cxx.at_commas(cxx.tokens(function.template)[2:-1])
+            kinds = [parameter[0].text for parameter in parameters if not any(word.text == "=" for word in parameter)]
+            if {"requires", "enable_if_t"} & set(function.words) or not kinds or not set(kinds) <= _EXAMPLES.keys():
+                return ""  # the types do not meet a condition
+            named = f"{function.name}<{', '.join(_EXAMPLES[kind] for kind in kinds)}>"
+            return f"`{function.name}` is a `{function.template}`: name the arguments, as in `{named}`."
     return ""
+
+
+_EXAMPLES = {"class": "float", "typename": "float", "bool": "true"}
+_EXAMPLES |= dict.fromkeys(("int", "unsigned", "size_t", "long", "short", "char", "const", "auto"), "16")
 
 
 def macro(place):

@@ -33,11 +33,12 @@ _EXPECTED = r"expected|stray|invalid preprocessing|undefined|not declared|does n
 _UNDECLARED = "|".join(
     [
         r'identifier "(?:\w+::)*(?P<nvidia>\w+)" is undefined$',
-        r'no member "(?P<member>\w+)"$',
+        r'^namespace .* has no member "(?P<member>\w+)"$',
         r"^['‘](?P<gcc>\w+)['’] (?:was not declared|does not name a|is not a member of|has not been declared)",
-        r"(?:undeclared identifier|unknown type name|no member named) '(?P<clang>\w+)'",
+        r"(?:undeclared identifier|unknown type name|(?<!has )no member named) '(?P<clang>\w+)'(?! in ')",
     ]
 )
+_NO_MEMBER = r"""^(?!namespace).* has no member "(?P<nvidia>\w+)"$|no member named ['‘](?P<gnu>\w+)"""
 _DEREFERENCED = r"""operand of "\*"|unary ['‘]\*|indirection requires"""
 _NO_CLASS = "|".join(
     [
@@ -49,12 +50,13 @@ _NO_CLASS = "|".join(
 _SUBSCRIPT = r"must have pointer-to-object type|invalid types .* for array subscript|subscripted value is not"
 _READ_ONLY = r"modifiable lvalue|read-only|cannot assign to|is not assignable"
 _INTEGERS_ONLY = r"must have integral or (?:unscoped )?enum|invalid operands"
-_RETURNED = r"return value type|return-statement with a value|should not return"
+_RETURNED = r"return value type|return-statement with a value|should not return|in return$"
 _ARGUMENTS = r"(?:few|many) arguments (?:in|to) (?:function )?call|(?:few|many) arguments to function"
 _TO_POINTER = r"value of type|cannot convert|incompatible with parameter of type|invalid conversion|cannot initialize"
 
 # What Python's statements would be in C++, by the line alone: no C++ has them.
 _PYTHON = [
+    (_ANY, r"[^\x00-\x7f]", advice.character),
     (
         _ANY,
         r"\bfor\s*\(?\s*(?:int |auto )?\s*(?P<variable>\w+)\s+in\s+range\s*\((?P<arguments>[^()]*)\)",
@@ -102,12 +104,16 @@ _PYTHON = [
     ("expected", r"\*\*=", "C++ has no `**=`: write `a = a * a` for a square, `a = powf(a, b)` for any other power."),
     (
         _EXPECTED,
-        r"^\s*(?P<name>\w+)\s*:\s*(?P<type>int|float|bool)\b",
+        r"^\s*(?P<name>\w+)\s*:\s*(?P<type>int|float|bool)\b(?!\s*[\w*&(])",
         "In C++, the type comes before the name: `{type} {name}`.",
     ),
     (_DEREFERENCED, r"\*\*", "C++ has no `**`: write `a * a` for a square, `powf(a, b)` for any other power."),
     (_INTEGERS_ONLY, r"\^", "`^` is the bitwise XOR: write `a * a` for a square, `powf(a, b)` for any other power."),
-    (_EXPECTED, r"=\s*<|=\s*>|<\s*>(?!>)", "C++ compares with `<`, `<=`, `>`, `>=`, `==` and `!=`."),
+    (
+        r"expected (?:an |primary-)?expression",
+        r"=\s*<|=\s*>|<\s*>(?!>)",
+        "C++ compares with `<`, `<=`, `>`, `>=`, `==` and `!=`.",
+    ),
     ("expected|already", r"\bfor\s*\([^;]*(?:,[^;]*){2}\)", "The three parts of a `for` are separated by `;`."),
     (
         "expected",
@@ -121,7 +127,7 @@ _PYTHON = [
     ),
     (_EXPECTED, r"\w\s*\(\s*\w+\s*:\s*\w+", "In C++, the type comes before the name: `float* x, int n`."),
     (r"const char|multi-?character|character constant|expected", "", advice.double_quotes),
-    ("expected|has `<<<` but no", "", advice.division),
+    ("expected|has `<<<` but no", "", missing.division),
     (
         _EXPECTED,
         r"\b(?P<name>torch|at)\s*\.\s*(?P<member>\w+)\s*\(",
@@ -167,11 +173,7 @@ _CUDA = [
     (r"uint3\W* has no member|no member named .* in .*uint3", "", "The parts are `.x`, `.y` and `.z`."),
     (r"uint3|dim3|no operator|operator[+*\-/\[]|apparent call|used as a function", "", advice.part_of_index),
     (r"explicit type is missing", "__global__", "A kernel returns nothing: write `__global__ void`."),
-    (
-        _RETURNED,
-        r"\breturn\b.*;",
-        "A kernel returns nothing: write the result to memory, as in `out[i] = ...;`, and leave with `return;`.",
-    ),
+    (_RETURNED, r"\breturn\b.*;", advice.returned),
     (r'calling a (?:constexpr )?__host__ function\("(?P<name>[^"]*)"\)', "", advice.host_function),
     (
         "a __global__ function call must be configured",
@@ -183,7 +185,11 @@ _CUDA = [
         r"\b(?P<name>\w+)\s*<<<",
         "Mark `{name}` with `__global__`: only kernels are launched.",
     ),
-    (r'identifier "(?P<name>\w+)" is undefined in device code', "", advice.array_of_host),
+    (
+        r'identifier "(?P<name>\w+)" is undefined in device code',
+        "",
+        "`{name}` is in the host's memory: mark it with `__constant__` or `__device__`, or pass a pointer to it.",
+    ),
     (
         "instance|matching function|cannot convert|no match",
         r"\b(?P<name>atomic\w+)\s*\(\s*(?!&)\w+\s*\[",
@@ -226,13 +232,14 @@ _CPP = [
     (
         r'expected a "\{"|expected initializer before|member initializers|expected .*[\'‘]\{[\'’]',
         r"\)\s*:?\s*$",
-        advice.body,
+        missing.body,
     ),
     ("member initializers", "", "After a function's parentheses comes `{{`, not `:`."),
     (r"function-definition is not allowed", "", missing.semicolon),
     (r"operator ->|operand of .->", "->", "`->` is for pointers: write `.`."),
     ("no instance of function template|no matching function", "", advice.template_arguments),
     (_UNDECLARED, "", advice.unknown),
+    (_NO_MEMBER, "", advice.no_member),
     ("no storage class|does not name a type", r"^\s*(?P<name>_\w+)", advice.similar),
     (_NO_CLASS, r"(?P<name>\w+)(?:\[[^\]]*\])?\s*\.\s*(?P<member>\w+)", advice.member),
     (_SUBSCRIPT, "", advice.subscript),

@@ -9,7 +9,9 @@ from utils.cuda.common.lexer import lines_of
 __all__ = [
     "NO_SEMICOLON",
     "Place",
+    "body",
     "brackets",
+    "division",
     "indentation",
     "is_floor_division",
     "line_at_fault",
@@ -92,6 +94,12 @@ def is_floor_division(source, number) -> bool:
     return bool(re.search(r"[;\]{]$", inside)) or inside.count("(") < inside.count(")")
 
 
+def division(place):
+    """`int r = i // w;`: what follows `//` is a comment, so the statement goes on in the next line."""
+    divides = is_floor_division(place.source, place.line)
+    return "`//` begins a comment in C++. Whole numbers are divided by `/`." if divides else ""
+
+
 def semicolon(place):
     """A statement without its end, on the line that `line_at_fault` found."""
     above = [token for token in tokens(place.source) if token.line < place.line]
@@ -102,9 +110,18 @@ def semicolon(place):
     return "" if place.code.rstrip().endswith((";", "{")) else "Put a `;` at the end of this line."
 
 
+def body(place):
+    """A function without its `{`; "" if the line is a declaration without its `;`, with nothing indented below it."""
+    below = next((token for token in tokens(place.source) if token.line > place.line), None)
+    indented = below and indentation(place.source, below.line) > indentation(place.source, place.line)
+    if not indented and not place.code.rstrip().endswith(":"):
+        return ""
+    return "After the parentheses comes `{`, then the body of the function, then `}`."
+
+
 def brackets(place):
-    """The bracket that is missing, or one too many, in the whole source."""
-    opened = []
+    """The bracket that is missing above the message, or one too many, in the whole source."""
+    opened, at_end = [], False
     for token in tokens(place.source):
         top = opened[-1].text if opened else ""
         if token.text in ("(", "[", "{"):
@@ -119,6 +136,9 @@ def brackets(place):
             else:
                 what = "is a `{` missing above it?" if token.text == "}" else "remove it."
                 return f"The `{token.text}` in line {token.line} closes nothing: {what}"
+    else:
+        at_end = True
+    opened = [token for token in opened if token.line <= place.line and (at_end or token.text != "{")]
     if not opened:
         return ""
     line = unclosed_brace(place.source) if opened[-1].text == "{" else opened[-1].line

@@ -15,7 +15,7 @@ def suspects(source) -> dict[int, str]:
     """For each suspicious line, what it does and what to write instead."""
     part = [token for token in cxx.tokens(source) if not token.directive]
     found = {}
-    for find in (*_FINDERS, partial(_empty_bodies, source), partial(_uncalled, source)):
+    for find in (*_FINDERS, *(partial(find, source) for find in _OF_SOURCES)):
         for token, message in find(part):
             found.setdefault(token.line, message)
     return dict(sorted(found.items()))
@@ -98,11 +98,16 @@ def _outermost(part, at) -> bool:
 def _assignments(part):
     """`if (i = n)`"""
     for word, condition in _conditions(part):
-        texts = _operators(condition)
+        signs = {token.start: text for token, text in zip(condition, _operators(condition), strict=True)}
+        flat = _flat(condition)
+        texts = [signs[token.start] for token in flat]
         if "=" in texts and ";" not in texts:
-            left = _flat(condition[: texts.index("=")])
-            declares = any(one.text.isidentifier() and other.text.isidentifier() for one, other in pairwise(left))
-            if left and left[0].text.isidentifier() and not declares and not {"*", "&", "auto"} & set(texts):
+            left = flat[: texts.index("=")]
+            declares = any(
+                other.text.isidentifier() and (one.text.isidentifier() or one.text in ("*", "&", ">"))
+                for one, other in pairwise(left)
+            )
+            if left and left[0].text.isidentifier() and not declares:
                 shown = f"`{word.text} ({cxx.written(condition)})`"
                 yield word, f"{shown} sets `{left[0].text}`, and what it is set to is the condition: `==` compares"
 
@@ -111,9 +116,14 @@ def _chains(part):
     """`0 <= i < n`"""
     for _, condition in _conditions(part):
         for first, texts in _pieces(condition):
-            signs = [text for text in texts if text in _COMPARISONS - {"==", "!="}]
-            if len(signs) > 1 and any(set(signs) <= way for way in _SAME_WAY):
-                one, other = signs[:2]
+            signs = [text for text in texts if text in _COMPARISONS]
+            chains = [
+                pair
+                for way in _SAME_WAY
+                for pair in pairwise(signs)
+                if set(pair) <= way and set(signs) <= way | {"==", "!="}
+            ]
+            for one, other in chains[:1]:
                 meant = f"write `a {one} b && b {other} c`"
                 yield first, f"`a {one} b {other} c` compares 0 or 1, the result of `a {one} b`, with c: {meant}"
 
@@ -123,7 +133,8 @@ def _negations(part):
     for _, condition in _conditions(part):
         for first, texts in _pieces(condition):
             template = {"<", ">"} <= set(texts)
-            if texts[0] in ("not", "!") and _COMPARISONS & set(texts) and not template:
+            negations = [text for text in texts if text in ("not", "!")]  # `!a != !b` is logical XOR
+            if texts[0] in negations and len(negations) == 1 and _COMPARISONS & set(texts) and not template:
                 yield first, f"`{texts[0]}` comes before a comparison in C++: write `!(a < b)` to negate one"
 
 
@@ -152,7 +163,9 @@ def _empty_bodies(source, part):
         else:
             below = after and (k == 0 or part[k - 1].line < token.line < after.line)
             indented = below and indentation(source, after.line) > indentation(source, token.line)
-            meant = indented or after and after.text == "{" or _is_without_effect(part[k + 2 : closes])
+            header = part[k + 2 : closes]
+            meant = indented or after and after.text == "{" or _is_without_effect(header)
+            meant = meant and not _has_effect(header)
         if meant:
             does = "decides nothing" if token.text == "if" else "repeats nothing"
             yield token, f"the `;` after `{token.text} (...)` ends it, so it {does}: remove the `;`"
@@ -163,12 +176,19 @@ def _uncalled(source, part):
     own = {function.name: "..." if function.parameters else "" for function in cxx.functions(source)}
     calls = dict.fromkeys(_WAIT, "") | own
     for k, token in enumerate(part):
-        starts = text_at(part, k - 1) in (";", "{", "}", ")", "else", "do") and text_at(part, k + 1) == ";"
-        if starts and token.text in calls:
+        if token.text in calls and text_at(part, k + 1) == ";" and _starts_statement(part, k):
             yield token, f"`{token.text};` calls nothing: write `{token.text}({calls[token.text]});`"
 
 
 _WAIT = {"__syncthreads", "__syncwarp", "__threadfence", "__threadfence_block", "__threadfence_system"}
+
+
+def _starts_statement(part, at) -> bool:
+    """Whether a statement starts at index `at`: a `)` before it closes the head of another one, and no cast."""
+    if text_at(part, at - 1) == ")":
+        opens = cxx.matching(part, at - 1)
+        return opens is not None and text_at(part, opens - 1) in ("if", "constexpr", "for", "while")
+    return text_at(part, at - 1) in (";", "{", "}", "else", "do")
 
 
 def _ends_do(part, at) -> bool:
@@ -178,6 +198,14 @@ def _ends_do(part, at) -> bool:
         return text_at(part, opens - 1) == "do"
     statement = next((k for k in range(at - 2, -1, -1) if part[k].text in (";", "{", "}")), -1)
     return part[at].text == "while" and text_at(part, statement + 1) == "do"
+
+
+def _has_effect(header) -> bool:
+    """Whether the condition of a `for` or `while` calls a function or sets something, as that of a spin lock does."""
+    ends = [k for k, token in enumerate(header) if token.text == ";"] or [-1, len(header)]
+    texts = _operators(header[ends[0] + 1 : ends[-1]])
+    calls = any(one.isidentifier() and other == "(" for one, other in pairwise(texts))
+    return calls or any(text in ("++", "--") or text.endswith("=") and text not in _COMPARISONS for text in texts)
 
 
 def _is_without_effect(header) -> bool:
@@ -325,9 +353,41 @@ def _tensor_maps(part):
                 )
 
 
+def _references(source, part):
+    """`__global__ void k(float& x)`, which refers to the host's memory"""
+    for kernel in cxx.declared_kernels(source):
+        for parameter in kernel.parameters:
+            if any(token.text == "&" for token in _flat(parameter)):
+                yield (
+                    parameter[0],
+                    f"a GPU cannot reach what `{cxx.written(parameter)}` refers to: take a pointer or a value",
+                )
+
+
+def _copies_of_the_host(source, part):
+    """`k<<<1, 32>>>(table)` of a `__device__` array, or `(&total)`: the address of the host's own copy"""
+    marked = [d for d in cxx.declarations(source) if d.parameters is None and _OF_DEVICE & set(d.words)]
+    names = {name for declaration in marked for name in declaration.names}
+    arrays = {a.text for declaration in marked for a, b in pairwise(declaration.tokens) if b.text == "["}
+    declared = [b.text for a, b in pairwise(part) if a.text.isidentifier() or a.text in ("*", "&", ">")]
+    for launch in (cxx.launch(part, k) for k, token in enumerate(part) if names and token.text == "<<<"):
+        opens = launch.closes + 1
+        closes = None if launch.problem else cxx.matching(part, opens)
+        for argument in cxx.at_commas(part[opens + 1 : closes]) if closes else ():
+            name, by_address = argument[-1].text if argument else "", text_at(argument, len(argument) - 2) == "&"
+            if name in (names if by_address else arrays) and declared.count(name) - by_address <= 1:
+                instead = f"`cudaGetSymbolAddress((void**)&p, {name})` gives the GPU's"
+                yield argument[-1], f"`{name}` in host code has an address of the host's: {instead}"
+
+
+_OF_DEVICE = {"__device__", "__constant__"}
+
+
 def _is_name(part, at):
     return text_at(part, at).isidentifier() and not text_at(part, at).startswith("__")
 
 
 _FINDERS = [_assignments, _chains, _negations, _masks, _indexes, _tuples, _divisions, _powers]
 _FINDERS += [_tensor_maps, _case_ranges]
+# These ask what the source declares.
+_OF_SOURCES = [_empty_bodies, _uncalled, _references, _copies_of_the_host]
