@@ -314,3 +314,32 @@ def test_headers_that_torch_includes_are_there_for_nvcc(new_cache):
         log = verdict.on_extension(source.format(body)).beside(lambda: "", place, print)
         assert ("__host__ function" in log) == rejected and bool(log) == rejected
         assert (place / "warnings.log").exists() != rejected  # that is, nvcc accepts it
+
+
+WARNED = {
+    "written in a host function": """__device__ int n = 3;
+__global__ void k(float* x) { x[0] = n; }
+void run(long p) { n = 4; k<<<1, 1>>>((float*)p); }""",
+    "read in a host function": """__constant__ float c[2] = {1, 2};
+__global__ void k(float* x) { x[0] = c[0]; }
+void run(long p) { k<<<1, 1>>>((float*)p); ((float*)p)[1] = c[1]; }""",
+    "calling a __host__ function": """int there(int v) { return v; }
+__host__ __device__ int f(int t) { return there(t); }
+__global__ void k(float* x) { x[0] = f(3); }
+void run(long p) {}""",
+    "dynamic initialization is not supported": """struct V { float a; __device__ V() : a(3) {} };
+__global__ void k(float* x) { __shared__ V v; x[0] = v.a; }
+void run(long p) {}""",
+}
+
+
+@pytest.mark.parametrize("warning", WARNED)
+def test_what_nvcc_accepts_and_a_gpu_does_not_do_has_its_warning(warning):
+    with pytest.warns(CompileWarning, match=warning):
+        load_cuda(WARNED[warning], "void run(long p);", ["run"])
+
+
+def test_nvcc_is_no_witness_for_a_text_that_it_does_not_see():
+    with pytest.raises(CompileError, match="cpp_src, line 2: 'unknown' was not declared") as raised:
+        load_cuda("void go() {}", "void go();\nvoid run() { unknown(); go(); }", ["run"])
+    assert diagnostics.ACCEPTED not in str(raised.value)

@@ -52,7 +52,7 @@ class CompileWarning(UserWarning):
 # g++ and clang++: cuda_src:7:12: error: message    nvcc and NVRTC: cuda_src(7): error: message
 _DIAGNOSTIC = re.compile(
     r"^(?P<file>[^\s:(][^:(\n]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc_line>\d+)\)): "
-    r"(?:fatal |catastrophic )?error(?: #[\w-]+)?: (?P<message>.*)$",
+    r"(?:fatal |catastrophic )?[Ee]rror(?: #[\w-]+)?: (?P<message>.*)$",
     re.MULTILINE,
 )
 # g++ and clang++: cuda_src:7:12: warning: message [-Wname]    nvcc and NVRTC: cuda_src(7): warning #174-D: message
@@ -73,6 +73,11 @@ _SHOWN = {
     "549",  # variable is used before its value is set
     "940",  # missing return statement at end of non-void function
     "1422",  # multicharacter character literal
+    "20011",  # calling a __host__ function from a __host__ __device__ function is not allowed
+    "20014",  # the same, of a function without a mark
+    "20054",  # dynamic initialization is not supported for a function-scope static __shared__ variable
+    "20091",  # a __device__ variable cannot be directly read in a host function
+    "20092",  # a __device__ variable cannot be directly written in a host function
     "20208",  # 'long double' is treated as 'double' in device code
     "uninitialized",
 }
