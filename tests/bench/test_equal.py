@@ -13,10 +13,6 @@ OTHER = {  # launches whose results differ by more than rounding, and why
     "nsight/append_positive": "its atomics come in any order",
     "verdicts/functions/missing_return/1": "the function returns no value: both warn",
     "verdicts/language/case_range/32": "nvcc takes only the first value of the range: the engine warns",
-    **dict.fromkeys(
-        (f"verdicts/host_functions/cuda_get_device/{n}" for n in (1, 32)),
-        "it fails in a kernel: the number is never set",
-    ),
 }
 
 

@@ -42,9 +42,23 @@ box 0 0: 0 0 0 0 0 5 6 0 0 9 10 0 0 0 0 0 0 17 18 0 0 21 22 0
 complex 25 0 4 -0.2 5
 """
 
+# From an H200.
+DIRECTIONS = """\
+0:
+1: local-host device-host pinned-host symbol-host host-local device-local pinned-local symbol-local
+2: local-host host-local host-device local-device host-pinned local-pinned host-symbol local-symbol
+3: local-host device-host pinned-host symbol-host host-local device-local pinned-local symbol-local \
+host-device local-device host-pinned local-pinned host-symbol local-symbol
+4:
+asynchronous 1
+memset 1 0
+symbols 13 1
+free 0 1 1
+"""
+
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="about the CPU engine")
-@pytest.mark.parametrize(("name", "expected"), [("graphs", GRAPHS), ("host", HOST)])
+@pytest.mark.parametrize(("name", "expected"), [("graphs", GRAPHS), ("host", HOST), ("directions", DIRECTIONS)])
 def test_program(name, expected, capfd):
     code = run.main([str(PROGRAMS / f"{name}.cu")])
     said = capfd.readouterr()

@@ -181,9 +181,23 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
     return cudaSuccess;
 }
 
+// The most with which so many blocks fit on a multiprocessor.
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* kernel, int blocks,
+                                                      int block_threads) {
+    int resident = 0;
+    if (!bytes || blocks <= 0) return answer(cudaErrorInvalidValue);
+    if (auto error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0)) return error;
+    if (resident < blocks) return answer(cudaErrorInvalidValue);
+    const Profile& p = profile;
+    size_t share = p.multiprocessor_shared_bytes / blocks / p.shared_unit * p.shared_unit;
+    *bytes = std::min(share - p.reserved_shared_bytes, dynamic_shared_limit(kernel));
+    return cudaSuccess;
+}
+
 // Of the block sizes with the most threads on a multiprocessor, the largest: whole warps, but for a limit below one.
-cudaError_t cudaOccupancyMaxPotentialBlockSize(int* blocks, int* block_threads, const void* kernel,
-                                               size_t dynamic_bytes, int most_threads) {
+cudaError_t cuda_on_cpu::potential_block_size(int* blocks, int* block_threads, const void* kernel,
+                                              size_t (*dynamic_bytes)(void* data, int threads), void* data,
+                                              int most_threads) {
     if (!blocks || !block_threads || most_threads < 0) return answer(cudaErrorInvalidValue);
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     int most = int(profile.block_threads), warp = int(profile.warp_size), best = 0;
@@ -191,7 +205,7 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int* blocks, int* block_threads, 
     *blocks = *block_threads = 0;
     for (int rounded = (most + warp - 1) / warp * warp; rounded > 0; rounded -= warp) {
         int threads = std::min(rounded, most), resident = 0;
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, dynamic_bytes);
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, dynamic_bytes(data, threads));
         if (resident * threads <= best) continue;
         best = resident * threads;
         *block_threads = threads;

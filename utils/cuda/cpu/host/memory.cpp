@@ -1,5 +1,6 @@
 // What cudaMalloc and the like have allocated, and copies of memory. A copy that would leave an allocation or a tensor
 // is refused.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -136,6 +137,22 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 namespace cuda_on_cpu {
 
+// Whether it is the host's, and only the host's: in a program, where CUDA's functions have given all other memory.
+// A variable at file scope may be the device's.
+static bool only_host(const void* p) {
+    cudaPointerAttributes known;
+    Dl_info variable;
+    return in_program && !cudaPointerGetAttributes(&known, p) && known.type == cudaMemoryTypeUnregistered &&
+           !dladdr(p, &variable);
+}
+
+// As an H200 answers: the kind says what each side must be, and only memory of the host alone contradicts it.
+static bool contradicts(cudaMemcpyKind kind, const void* to, const void* from) {
+    bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    return (to_device && only_host(to)) || (from_device && only_host(from));
+}
+
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                       cudaMemcpyKind kind) {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return answer(cudaErrorInvalidMemcpyDirection);
@@ -145,6 +162,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
         return answer(cudaErrorInvalidPitchValue);
     if (!to || !from || reaches_out(to, to_pitch, width, height) || reaches_out(from, from_pitch, width, height))
         return answer(cudaErrorInvalidValue);
+    if (contradicts(kind, to, from)) return answer(cudaErrorInvalidValue);
     Moving moving;
     for (size_t row = 0; row < height; row++)
         memmove((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width);
@@ -153,7 +171,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
 
 cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t height) {
     if (!width || !height) return cudaSuccess;
-    if (!p || (height > 1 && width > pitch) || reaches_out(p, pitch, width, height))
+    if (!p || only_host(p) || (height > 1 && width > pitch) || reaches_out(p, pitch, width, height))
         return answer(cudaErrorInvalidValue);
     Moving moving;
     for (size_t row = 0; row < height; row++) memset((char*)p + row * pitch, value, width);

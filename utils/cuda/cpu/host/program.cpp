@@ -68,7 +68,7 @@ static void begin_trace() {
 // Called before `main` (build.py). `torch_library` is the path of the library whose BLAS cuBLAS uses.
 extern "C" void cuda_on_cpu_program_begins(const char* torch_library) {
     cuda_on_cpu::torch_library = torch_library;
-    cuda_on_cpu::warns_on_stderr = true;
+    cuda_on_cpu::in_program = true;
     std::set_terminate(cuda_on_cpu::end_with_message);
     cuda_on_cpu::begin_trace();
 }

@@ -25,7 +25,7 @@ namespace cuda_on_cpu {
 static Mutex differences_mutex;
 static std::vector<std::string> differences;  // of the launches since Python last asked: one for each line
 
-bool warns_on_stderr = false;
+bool in_program = false;
 
 // "cuda_src, line 7" for messages.
 static std::string place_of(const Difference& found) {
@@ -50,7 +50,7 @@ void note(const char* kernel, const Difference& found) {
     auto same_line = [&](const std::string& other) { return other.compare(0, place.size(), place) == 0; };
     if (std::any_of(differences.begin(), differences.end(), same_line)) return;
     differences.push_back(place + sentence(kernel, found));
-    if (warns_on_stderr)  // all are kept, so each line is reported once
+    if (in_program)  // all are kept, so each line is reported once
         fprintf(stderr, "%s: warning: %s\n", place_of(found).c_str(), sentence(kernel, found).c_str());
     else
         cuda_on_cpu_differences++;
