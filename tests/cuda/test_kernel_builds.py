@@ -51,10 +51,37 @@ def test_source_or_name_that_is_no_text(backend):
 
 
 def test_a_kernel_that_a_macro_defines(backend):
-    source = "#define KERNEL(name) __global__ void name\nKERNEL(made)(int* out) { out[0] = 7; }"
-    out = torch.zeros(1, dtype=torch.int32, device=backend)
-    compile_kernel(source, "made")[1, 1](out)
-    assert out.item() == 7
+    source = """#define KERNEL(name) __global__ void name
+KERNEL(made)(int* out) { out[0] = 7; }
+#define JOIN(a, b) a##b
+__global__ void JOIN(my, kernel)(int* out) { out[1] = 8; }"""
+    out = torch.zeros(2, dtype=torch.int32, device=backend)
+    for kernel in compile_kernels(source, ["made", "mykernel"]):
+        kernel[1, 1](out)
+    assert out.tolist() == [7, 8]
+
+
+IN_NAMESPACES = """namespace a { __global__ void k(float* x) { x[0] = 1; } }
+namespace b { template <int n> __global__ void k(float* x) { x[1] = n; } }
+namespace b::c { __global__ void k(float* x, int m) { x[2] = m; } }
+__global__ void twice(float* x) {}
+__global__ void twice(int* x) {}
+"""
+
+
+def test_kernels_of_one_name_in_several_namespaces(backend):
+    x = torch.zeros(3, device=backend)
+    first, second, third = compile_kernels(IN_NAMESPACES, ["a::k", "b::k<9>", "b::c::k"])
+    first[1, 1](x)
+    second[1, 1](x)
+    third[1, 1](x, 5)
+    assert x.tolist() == [1, 9, 5]
+    with pytest.raises(ValueError, match="'k' is a template .template <int n>.: name an instance"):
+        compile_kernel(IN_NAMESPACES, "b::k")
+    with pytest.raises(ValueError, match="'k' is no template, so 'a::k<3>' does not exist"):
+        compile_kernel(IN_NAMESPACES, "a::k<3>")
+    with pytest.raises(ValueError, match="the source has 2 kernels 'twice', in lines 4 and 5"):
+        compile_kernel(IN_NAMESPACES, "twice")
 
 
 C_NAMES = (

@@ -38,14 +38,15 @@ def chosen_kernel(source, name, options=()) -> cxx.SourceKernel:
         for text in headers_of(source, options=options).values():
             there = cxx.kernels(text) | there
     if base not in there:
-        if any(token.directive and token.text == "__global__" for token in cxx.tokens(source)):
+        in_macros = any(token.directive and token.text == "__global__" for token in cxx.tokens(source))
+        if in_macros or there.keys() & cxx.macros(source).keys():  # __global__ void CAT(my, kernel)(int* x)
             return cxx.SourceKernel(base, "", [], False, 0)  # a macro may define it: the compiler knows
         near = get_close_matches(base, there, 1, cutoff=0.6)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         if any(function.name == base and function.defined for function in cxx.functions(source)):
             raise ValueError(f"{base!r} is a function but no kernel: only a __global__ function can be launched.{have}")
         raise ValueError(f"the source has no kernel {base!r}.{meant}{have}")
-    kernel = there[base]
+    kernel = _of_that_form(source, name, arguments, there[base])
     if kernel.template and not arguments:
         raise ValueError(
             f"{base!r} is a template ({kernel.template}): name an instance, its arguments in angle brackets, "
@@ -54,6 +55,44 @@ def chosen_kernel(source, name, options=()) -> cxx.SourceKernel:
     if arguments and not kernel.template:
         raise ValueError(f"{base!r} is no template, so {name!r} does not exist: leave out {arguments}")
     return kernel
+
+
+def _of_that_form(source, name, arguments, kernel):
+    """Of the source's kernels with the name of `kernel`, one in the namespaces that `name` has, and a template if
+    `arguments` are given, as far as there is one. Raises ValueError if several overload each other."""
+    __tracebackhide__ = True
+    same = [k for k in cxx.declared_kernels(source) if k.name == kernel.name]
+    if len(same) < 2:
+        return kernel
+    tokens = cxx.tokens(source)
+    spaces = [token.text for token in cxx.tokens(name.partition("<")[0]) if token.text != "::"][:-1]
+    there = [k for k in same if not spaces or _namespaces(tokens, k.tokens[0].start)[-len(spaces) :] == spaces]
+    there = [k for k in there if bool(k.template) == bool(arguments)] or there
+    if not there:
+        return kernel
+    overloads = [k for k in there if k.defined and not k.template]
+    places = {tuple(_namespaces(tokens, k.tokens[0].start)) for k in overloads}
+    branches = any(line[1].text.startswith(("if", "el")) for line in cxx.directives(source) if len(line) > 1)
+    if len(overloads) > len(places) == 1 and not branches:  # of which each may have one
+        lines = " and ".join(str(k.line) for k in overloads)
+        raise ValueError(
+            f"the source has {len(overloads)} kernels {kernel.name!r}, in lines {lines}: give each a name of its own, "
+            "or make them one template, whose instance can be named"
+        )
+    names = [cxx.parameter_name(parameter) for parameter in there[0].parameters]
+    return kernel._replace(template=there[0].template, names=names, line=there[0].line)
+
+
+def _namespaces(tokens, start):
+    """The names of the namespaces around an offset of the source."""
+    found = []
+    for k, token in enumerate(tokens):
+        if token.text == "namespace" and token.start < start:
+            opens = next((j for j in range(k, len(tokens)) if tokens[j].text in ("{", ";", "=")), k)
+            ends = cxx.matching(tokens, opens) if tokens[opens].text == "{" else None
+            if ends is not None and tokens[opens].start < start < tokens[ends].start:
+                found += [word.text for word in tokens[k + 1 : opens] if word.text.isidentifier()]
+    return found
 
 
 # ---- parameters -----------------------------------------------------------------------------------------------------
@@ -240,7 +279,7 @@ def _scalar(where, parameter, arg) -> bytes:
     """The bytes of a value that is passed by value."""
     __tracebackhide__ = True
     kind = parameter.type
-    if kind.endswith("&"):
+    if kind.endswith("&") or "(&" in kind:  # 'float (&) [4]'
         raise TypeError(f"{where} is a reference, and a GPU cannot reach what it refers to: take a pointer or a value")
     if isinstance(arg, torch.Tensor) and kind == _MAP:
         raise TypeError(f"{where} takes a tensor map, but got a tensor: tensor_map(x, box) makes one")

@@ -53,7 +53,7 @@ def fingerprint() -> str:
     """What the library depends on: the engine's C++ files, the table of GPUs, and how a compiler makes it."""
     parts = hashed_files(_HERE, (".h", ".cuh", ".cpp", "barrier", "pipeline", "ptx"))
     compiler = cxx_compiler()
-    flags = [_flags(compiler, name) for name in _parts()]
+    flags = [_flags(compiler, name) for name in ("trace", "others")]
     return hashed(parts, gpus.TABLE.read_text(), flags, _LINK, identity(compiler))
 
 

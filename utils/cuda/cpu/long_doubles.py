@@ -17,7 +17,8 @@ def edits(tokens, declared) -> list[tuple[int, int, str]]:
     spans = []
     for f in declared:
         if f.defined and {"__global__", "__device__"} & set(f.words) and "__host__" not in f.words:
-            first = f.tokens[f.head if "__global__" in f.words else 0]
+            as_written = "__global__" in f.words or '""' in f.words  # operator""_m takes a long double and nothing else
+            first = f.tokens[f.head if as_written else 0]
             spans.append((first.start, f.tokens[-1].end))
     found = []
     for k, token in enumerate(tokens):

@@ -36,7 +36,8 @@ _PARTS = [
         r"cuda/(?!(?:barrier|pipeline|ptx)$)(std/)?\w+",
         "cuda",
         "libcu++ beyond cuda/barrier, cuda/pipeline and cuda/ptx",
-        "use __syncthreads, cooperative groups and atomicAdd",
+        "use std:: for the types and the constexpr functions of cuda::std, and for the rest __syncthreads, "
+        "cooperative groups and atomicAdd",
     ),
     _Missing(
         r"(cuda_texture_types|texture_\w+|cuda_surface_types|surface_\w+)\.h",

@@ -5,9 +5,10 @@ For nvcc such a variable hides the built-in one. Here the built-in ones are macr
 
 from utils.cuda.common import cxx
 
-__all__ = ["renamed"]
+__all__ = ["BUILT_IN", "is_scope", "renamed"]
 
-_BUILT_IN = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+#: Macros in include/cuda_on_cpu/launch.h.
+BUILT_IN = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 _NO_TYPES = {
     "return",
     "case",
@@ -29,7 +30,7 @@ _CLASSES = {"struct", "class", "union"}
 def renamed(source) -> str:
     """The source with `gridDim_` wherever gridDim is a variable, a parameter or a member of its own."""
     tokens = cxx.tokens(source)
-    if not any(token.text in _BUILT_IN for token in tokens):
+    if not any(token.text in BUILT_IN for token in tokens):
         return source
     units = [unit for declaration in cxx.declarations(source) for unit in _units(declaration)]
     members = {name for unit, kind in units if kind == "members" for name in _declared(unit)}
@@ -40,7 +41,7 @@ def renamed(source) -> str:
         since = {name: 0 for name in names} if kind != "function" else _begin(unit, names)
         own |= {token.start for token in unit if token.text in names and token.start >= since[token.text]}
     for k, token in enumerate(tokens):
-        if token.text in _BUILT_IN and cxx.text_at(tokens, k - 1) in (".", "->"):
+        if token.text in BUILT_IN and cxx.text_at(tokens, k - 1) in (".", "->"):
             own.add(token.start)
     own |= _in_macros(source, tokens, host)
     places = [token for token in tokens if token.start in own]
@@ -49,6 +50,11 @@ def renamed(source) -> str:
         pieces += [source[at : token.end], "_"]
         at = token.end
     return "".join(pieces) + source[at:]
+
+
+def is_scope(word) -> bool:
+    """Whether a word before `::` is what has the name behind it."""
+    return word == ">" or word.isidentifier() and word not in _NO_TYPES
 
 
 def _units(declaration):
@@ -74,7 +80,7 @@ def _units(declaration):
 
 def _declared(part) -> set[str]:
     """The built-in names that these tokens declare."""
-    return {token.text for k, token in enumerate(part) if token.text in _BUILT_IN and _is_declared(part, k)}
+    return {token.text for k, token in enumerate(part) if token.text in BUILT_IN and _is_declared(part, k)}
 
 
 def _begin(part, names) -> dict[str, int]:
@@ -121,4 +127,4 @@ def _own_parameters(line):
     if len(line) < 4 or line[1].text != "define" or line[3].text != "(" or line[3].start != line[2].end:
         return set()
     end = cxx.matching(line, 3) or 0
-    return {token.text for token in line[3:end]} & _BUILT_IN
+    return {token.text for token in line[3:end]} & BUILT_IN

@@ -37,6 +37,7 @@ class Shared(NamedTuple):
     end: int
     names: list[str]
     macro: str  # whose body it is in, so that its names may be made of the macro's parameters; otherwise empty
+    jumped: bool = False  # whether a jump may lead over it, so that an expression replaces its names
 
 
 class _Scope:
@@ -69,6 +70,7 @@ class _Reader:
         made = (self._made(k) for k, token in enumerate(self.part) if token.text in self.makers)
         names = [*(shared.names for shared in self.at_start.values()), *made]
         self.tracked = {name for some in names for name in some}
+        self.jumped = {name for shared in declared if shared.jumped for name in shared.names}
         self.in_macros = self._in_macros()
         self.namespaces = {text_at(self.part, k + 1) for k, t in enumerate(self.part) if t.text == "namespace"} | {""}
         self.scopes = [_Scope("file", len(self.part))]
@@ -309,7 +311,7 @@ class _Reader:
             self.replaced.append((token, f"{name}__shared.unplaced"))
         elif within and within.kind == "body":
             within.used[name] = True
-        elif token and (within or self.scopes[at].kind == "file"):
+        elif token and (within or self.scopes[at].kind == "file" or name in self.jumped):
             self.replaced.append((token, _expression(name)))
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from utils.cuda.common import cxx
 from utils.cuda.cpu.shared_uses import Shared, reference
 
-__all__ = ["Unreadable", "is_parameter", "rewrite"]
+__all__ = ["Unreadable", "is_in_switch", "is_member", "is_parameter", "rewrite"]
 
 _ALIGNMENT = ("alignas", "__align__", "__attribute__", "__builtin_align__")
 _CLASSES = {"struct", "union", "class", "enum"}
@@ -25,8 +25,9 @@ class Unreadable(Exception):
     """A `__shared__` declaration that cannot be read; the text says why."""
 
 
-def rewrite(source, tokens, at, inside_function):
-    """The declaration with `__shared__` as token `at`: (first token, end token, C++ text, Shared).
+def rewrite(source, tokens, at, inside_function, jumped=False):
+    """The declaration with `__shared__` as token `at`: (first token, end token, C++ text, Shared). `jumped`: a jump may
+    lead over it, which C++ allows for the type and the static place, and not for the reference.
 
     Raises Unreadable.
     """
@@ -55,15 +56,43 @@ def rewrite(source, tokens, at, inside_function):
         quoted = f"#{name}" if name in parameters else quoted
         holder = "constexpr ::cuda_on_cpu::DynamicShared" if dynamic else "::cuda_on_cpu::SharedOf"
         parts.append(f"static {holder}<{kind}> {place}({quoted})")
-        if inside_function:
+        if inside_function and not jumped:
             parts.append(reference(name, paste))
-        elif dynamic:  # for the files that include this one
+        elif dynamic and not inside_function:  # for the files that include this one
             parts[-1] += f", {name}({quoted})"
     ended = end < len(tokens) and tokens[end].text == ";"
     text = "; ".join(parts) + (";" if ended else "")
     macro = _macro(tokens, at) if directive else ""
     offsets = tokens[first].start, tokens[end + ended - 1].end
-    return first, end + ended, text, Shared(*offsets, names, macro)
+    return first, end + ended, text, Shared(*offsets, names, macro, jumped)
+
+
+def is_in_switch(tokens, at) -> bool:
+    """Whether the declaration is directly in the braces of a `switch`."""
+    k = _braces(tokens, at)
+    opens = cxx.matching(tokens, k - 1) if k > 0 and tokens[k - 1].text == ")" else None
+    return bool(opens) and tokens[opens - 1].text == "switch"
+
+
+def is_member(tokens, at) -> bool:
+    """Whether the `__shared__` is a member's of a class, which nvcc allows and which means nothing (warning 1835)."""
+    opens = _braces(tokens, at)
+    first = next((k + 1 for k in range(opens - 1, -1, -1) if tokens[k].text in (";", "{", "}")), 0)
+    head = [token.text for token in tokens[first:opens]]
+    return (
+        not tokens[at].directive
+        and bool({"struct", "class", "union"} & set(head))
+        and "(" not in head
+        and "=" not in head
+    )
+
+
+def _braces(tokens, at):
+    """The index of the `{` around the token at index `at`; -1 without one."""
+    k = at
+    while k and tokens[k - 1].text != "{":
+        k = (cxx.matching(tokens, k - 1) or 0) if tokens[k - 1].text in (")", "]", "}") else k - 1
+    return k - 1
 
 
 def is_parameter(tokens, at) -> bool:

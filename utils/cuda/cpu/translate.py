@@ -69,7 +69,8 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
             i = _launch(source, tokens, i, edits, plain, bounded)
         elif token.text == "__shared__":
             inside = token.directive or _is_inside(token, in_bodies)
-            i = _shared(source, tokens, i, edits, inside, shared)
+            jumped = _may_be_jumped(tokens, i, in_bodies)
+            i = _shared(source, tokens, i, edits, inside, jumped, shared)
         else:
             _word(tokens, i, edits)
             _untyped(tokens, i, edits, kernel_names)
@@ -165,8 +166,12 @@ def _word(tokens, i, edits):
         if cast:
             edits.append((tokens[i + 2].start, tokens[cast].start, ""))
     elif token.text == "printf":
-        start = tokens[i - 2].start if before == "::" and tokens[i - 2].text == "std" else token.start
-        edits.append((start, token.end, _ON_CPU["printf"]))
+        first = i
+        while tokens[first - 1].text == "::":  # ::printf, ::std::printf
+            first -= 2 if tokens[first - 2].text == "std" else 1
+        edits.append((tokens[first].start, token.end, _ON_CPU["printf"]))
+    elif token.text == "::" and after in own_names.BUILT_IN and not own_names.is_scope(before):  # ::threadIdx
+        edits.append((token.start, token.end, ""))
     elif token.text == "__noinline__" and before != "(":  # a macro of that name would break the standard library
         edits.append((token.start, token.end, "__attribute__((noinline))"))
     elif token.text in _ON_CPU:
@@ -221,13 +226,22 @@ def _launch(source, tokens, i, edits, plain, bounded):
     return launch.closes + 1
 
 
-def _shared(source, tokens, i, edits, inside_function, shared):
+def _may_be_jumped(tokens, i, in_bodies):
+    """Whether a `case` or a `goto` may jump over the declaration at token i."""
+    if tokens[i].directive:
+        return False
+    around = [(start, end) for start, end in in_bodies if start < tokens[i].start < end]
+    gotos = (token for token in tokens if token.text == "goto")
+    return shared_variables.is_in_switch(tokens, i) or any(_is_inside(token, around) for token in gotos)
+
+
+def _shared(source, tokens, i, edits, inside_function, jumped, shared):
     """Rewrite the declaration with `__shared__` as token i; returns the index of the first token after it."""
-    if shared_variables.is_parameter(tokens, i):
+    if shared_variables.is_parameter(tokens, i) or shared_variables.is_member(tokens, i):
         edits.append((tokens[i].start, tokens[i].end, ""))
         return i + 1
     try:
-        first, end, text, declared = shared_variables.rewrite(source, tokens, i, inside_function)
+        first, end, text, declared = shared_variables.rewrite(source, tokens, i, inside_function, jumped)
     except shared_variables.Unreadable as error:
         raise _error(tokens[i], str(error)) from None
     shared.append(declared)

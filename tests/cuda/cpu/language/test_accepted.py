@@ -125,6 +125,36 @@ __global__ void one_value(float* x) {
 
 __global__ void referring(int* x, const int& n) { x[0] = n; }
 
+__global__ void referring_to_array(float (&x)[4]) { x[0] = 1; }
+
+__global__ void jumped(int* x, int m) {
+    switch (m) {
+        case 0:
+            x[0] = 1;
+            __shared__ int one, more[4];
+            one = 4, more[3] = 5;
+            [&] { x[0] = one + sizeof(more); }();
+            x[1] = more[3];
+            break;
+        case 1:
+            one = 9, x[0] = one;
+            if (x[2]) goto end;
+            extern __shared__ int given[];
+            given[0] = 7, x[1] = given[0];
+    }
+end:
+    x[3] = 2;
+}
+
+struct Ignored { __shared__ float values[4]; };
+__device__ constexpr float operator""_half(long double d) { return float(d * 0.5); }
+__global__ void little(int* x, int* end) {
+    x[0] = ::printf("%s, no number: 100%%\n", "a text"), x[1] = printf("two: %*d\n", 5, 7), x[2] = printf("none\n");
+    x[3] = ::threadIdx.x + (::blockDim.x), x[4] = 90.0_half, x[5] = sizeof(Ignored);
+    end[0] = __NVCC_DIAG_PRAGMA_SUPPORT__;
+}
+__global__ void __block_size__((32, 1, 1)) sized() {}
+
 __global__ void own_names(int* x, dim3 gridDim) {
     struct { int blockDim; } settings = {5};
     x[0] = gridDim.x + settings.blockDim;
@@ -152,6 +182,7 @@ void launch_macros(int* x) { macros<<<2>>>(x); }
 def kernel(name):
     names = ["own_lerp", "no_return", "limits", "narrowing", "shared_everywhere", "qualified"]
     names += ["cases", "referring", "own_names", "overloads", "raw_memory", "one_value", "bools"]
+    names += ["jumped", "little", "referring_to_array"]
     return dict(zip(names, compile_kernels(KERNELS, names), strict=True))[name]
 
 
@@ -214,6 +245,22 @@ def test_a_case_may_jump_over_a_variable_with_an_initial_value():
 def test_a_reference_compiles_and_cannot_be_launched():
     with pytest.raises(TypeError, match=r"argument 2 of referring \(const int& n\) is a reference"):
         kernel("referring")[1, 1](torch.zeros(1, dtype=torch.int32), 3)
+    with pytest.raises(TypeError, match=r"argument 1 of referring_to_array \(float \(&\) \[4\] x\) is a reference"):
+        kernel("referring_to_array")[1, 1](torch.zeros(4))
+
+
+@pytest.mark.parametrize(("m", "expected"), [(0, [20, 5, 0, 2]), (1, [9, 7, 0, 2])])
+def test_a_jump_may_lead_over_a_shared_variable(m, expected):
+    x = torch.zeros(4, dtype=torch.int32)
+    kernel("jumped")[1, 1, 4](x, m)
+    assert x.tolist() == expected
+    assert kernel("jumped").trace[1, 1, 4](torch.zeros(4, dtype=torch.int32), m).args[0].tolist() == expected
+
+
+def test_printf_counts_its_arguments_and_other_small_things():
+    x = torch.zeros(7, dtype=torch.int32)
+    kernel("little")[1, 1](x, x[6:])
+    assert x.tolist() == [1, 2, 0, 1, 45, 16, 1]
 
 
 def test_a_kernel_s_own_names_hide_the_built_in_ones():

@@ -193,6 +193,8 @@ vector<int64_t> symbols() {
     cudaMemcpyFromSymbol(&back, highest_seen, 4);
     said.push_back(back == 42);
     said.push_back(cudaMemcpyToSymbol(place, &address, sizeof address));   // a pointer is a variable, too
+    said.push_back(cudaMemcpyToSymbol("coefficient", f, 4));
+    said.push_back(cudaMemcpyToSymbol(&coefficient, f, 4));
     cudaGetLastError();
     return said;
 }
@@ -392,7 +394,12 @@ vector<int64_t> occupancy(int64_t threads, int64_t bytes) {
     int resident = -1, blocks = -1, best = -1;
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, add_one, threads, bytes);
     cudaOccupancyMaxPotentialBlockSize(&blocks, &best, add_one, 0, threads);
-    return {resident, blocks, best};
+    int with_flags = 0, most_blocks = 0, most = 0;
+    size_t available = 0, needs = bytes;
+    cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&with_flags, add_one, threads, bytes, cudaOccupancyDefault);
+    cudaOccupancyAvailableDynamicSMemPerBlock(&available, add_one, resident, threads);
+    cudaOccupancyMaxPotentialBlockSizeVariableSMem(&most_blocks, &most, add_one, [=](int n) { return needs / 96 * n; });
+    return {resident, blocks, best, with_flags, int64_t(available), most_blocks, most};
 }
 """
 )
@@ -453,7 +460,7 @@ def test_constant_and_device_variables(api, backend):
     expected = sum(c * x**k for k, c in enumerate(coefficients)).float()
     torch.testing.assert_close(out.cpu(), expected)
     assert highest[0] == out[-1].item() and highest[1] == coefficients[3]
-    assert api.symbols() == [INVALID_VALUE, INVALID_VALUE, INVALID_VALUE, 0, 16, 0, 0, 1, 0]
+    assert api.symbols() == [INVALID_VALUE, INVALID_VALUE, INVALID_VALUE, 0, 16, 0, 0, 1, 0, 13, 13]
 
 
 def test_events_measure_time(api):
@@ -544,13 +551,16 @@ def test_more_shared_memory_must_be_asked_for(api, backend):
 
 
 def test_occupancy(api, engine):
-    resident, blocks, best = api.occupancy(256, 0)
+    resident, blocks, best, with_flags, available, most_blocks, most = api.occupancy(256, 0)
+    assert with_flags == resident and available > 0 and most_blocks > 0 and most % 32 == 0
     assert resident > 0 and blocks > 0 and 0 < best <= 256 and best % 32 == 0
-    assert engine.occupancy(1024, 0) == [2, 16, 1024]
-    assert engine.occupancy(256, 0) == [8, 64, 256]
-    assert engine.occupancy(32, 0) == [32, 256, 32]
+    assert engine.occupancy(1024, 0)[:3] == [2, 16, 1024]
+    assert engine.occupancy(256, 0)[:3] == [8, 64, 256]
+    assert engine.occupancy(32, 0)[:3] == [32, 256, 32]
     # 228 KB hold five times 40 + 1 KB. Blocks of 64 fill the 2048 threads, blocks of 96 do not.
-    assert engine.occupancy(96, 40 * 1024) == [5, 256, 64]
+    assert engine.occupancy(96, 40 * 1024)[:4] == [5, 256, 64, 5]
+    assert engine.occupancy(256, 0)[4:] == [228 * 128 - 1024, 16, 1024]  # 1 KB is the system's
+    assert engine.occupancy(96, 40 * 1024)[5:] == [64, 64]  # with 426 bytes for each thread
     assert engine.occupancy(2000, 0)[0] == 0
 
 

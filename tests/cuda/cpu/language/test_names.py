@@ -4,7 +4,9 @@ import re
 import subprocess
 
 import pytest
+import torch
 
+from utils import compile_kernel
 from utils.cuda.common import cxx
 from utils.cuda.common.toolchain import cuda_home
 from utils.cuda.cpu.placed import INCLUDE
@@ -49,6 +51,7 @@ def test_every_device_function_of_nvidias_headers_exists_or_has_a_reason_not_to(
     names = sorted(declared())
     assert len(names) > 800
     includes = ["cuda_runtime", "cuda_fp16", "cuda_bf16", "cuda_fp8", "cuda_pipeline"]
+    includes += ["vector_functions", "cuda_occupancy", "crt/host_defines", "math_functions"]
     uses = [f"#include <{header}.h>" for header in includes] + ["namespace check {"]
     uses += ["#line 1", *(f"using ::{name};" for name in names), "}"]
     source = tmp_path / "names.cpp"
@@ -79,3 +82,31 @@ def test_sources_can_ask_whether_a_header_of_nvidias_was_included():
     # samples of NVIDIA's ask for these two, which are in headers that those headers include
     assert "#define __DRIVER_TYPES_H__" in (INCLUDE / "cuda_runtime.h").read_text()
     assert "#define CUBLAS_API_H_" in (INCLUDE / "cublas_v2.h").read_text()
+
+
+HEADERS_ALONE = """
+driver_types.h builtin_types.h device_types.h vector_functions.hpp sm_20_intrinsics.h sm_30_intrinsics.h
+device_atomic_functions.h cuda_device_runtime_api.h math_functions.h host_defines.h crt/host_defines.h cuda_occupancy.h
+device_double_functions.h cuda_pipeline_helpers.h nv/target cuda_fp16.h cuda_bf16.h""".split()
+USES = r"""
+__host__ __device__ int side() { NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return 1;), (return 2;)) }
+__global__ void k(float* x) {
+    x[0] = side();
+    NV_IF_TARGET(NV_PROVIDES_SM_80, (x[1] = 8; x[2] = 80;))
+    NV_IF_TARGET(NV_IS_HOST, (x[3] = 9;), (x[3] = 3;))
+    x[4] = __half2float(CUDART_ONE_FP16) + __half2float(CUDART_MAX_NORMAL_FP16) + __half2float(CUDART_ZERO_FP16);
+    x[5] = __half2float(CUDART_INF_FP16), x[6] = __half2float(CUDART_MIN_DENORM_FP16);
+    x[7] = __bfloat162float(CUDART_ONE_BF16) + __bfloat162float(CUDART_ZERO_BF16);
+    x[8] = __bfloat162float(CUDART_MAX_NORMAL_BF16), x[9] = __bfloat162float(CUDART_INF_BF16);
+    x[10] = isnan(__half2float(CUDART_NAN_FP16)) + isnan(__bfloat162float(CUDART_NAN_BF16));
+    x[11] = 1 / __half2float(CUDART_NEG_ZERO_FP16) + 1 / __bfloat162float(CUDART_NEG_ZERO_BF16);
+}
+"""
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_headers_and_constants_of_nvidias():
+    x = torch.zeros(12)
+    compile_kernel("".join(f"#include <{header}>\n" for header in HEADERS_ALONE) + USES, "k")[1, 1](x)
+    inf, most = float("inf"), torch.finfo(torch.bfloat16).max
+    assert x.tolist() == [1, 8, 80, 3, 65505, inf, 2**-24, 1, most, inf, 2, -inf]

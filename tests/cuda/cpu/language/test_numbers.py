@@ -116,6 +116,47 @@ for _bits, _end in ((16, "2"), (8, "4")):
         }
 
 
+def dpx(end, bits, is_signed):
+    """DPX with numbers of a type, the third of which is 5."""
+    third = sum(5 << k for k in range(0, 32, bits))
+
+    def each(function):
+        return in_parts(bits, is_signed, function)
+
+    def total(p, q):
+        return signed(p + q, bits) if is_signed else (p + q) & (1 << bits) - 1
+
+    def chosen(choose, is_first):
+        by_part = list(enumerate(range(0, 32, bits)))
+        flags = in_parts(bits, is_signed, is_first)
+        return lambda x, y: each(choose)(x, y) ^ sum((flags(x, y) >> at & 1) << k for k, at in by_part)
+
+    found = {
+        f"__vimax3_{end}(x, y, {third})": each(lambda p, q: max(p, q, 5)),
+        f"__vimin3_{end}(x, y, {third})": each(lambda p, q: min(p, q, 5)),
+        f"__viaddmax_{end}(x, y, {third})": each(lambda p, q: max(total(p, q), 5)),
+        f"__viaddmin_{end}(x, y, {third})": each(lambda p, q: min(total(p, q), 5)),
+    }
+    if is_signed:
+        found |= {
+            f"__vimax_{end}_relu(x, y)": each(lambda p, q: max(p, q, 0)),
+            f"__vimin_{end}_relu(x, y)": each(lambda p, q: max(min(p, q), 0)),
+            f"__vimin3_{end}_relu(x, y, {third})": each(lambda p, q: max(min(p, q, 5), 0)),
+            f"__vimax3_{end}_relu(x, y, {third})": each(lambda p, q: max(p, q, 5)),
+            f"__viaddmin_{end}_relu(x, y, {third})": each(lambda p, q: max(min(total(p, q), 5), 0)),
+            f"__viaddmax_{end}_relu(x, y, {third})": each(lambda p, q: max(total(p, q), 5)),
+        }
+    flags, bits_of_flags = ("&low", "low") if bits == 32 else ("&high, &low", "(2u * high + low)")
+    for name, choose, is_first in (("max", max, lambda p, q: p >= q), ("min", min, lambda p, q: p <= q)):
+        code = f"[&] {{ bool high, low; auto r = __vib{name}_{end}(x, y, {flags}); return r ^ {bits_of_flags}; }}()"
+        found[code] = chosen(choose, is_first)
+    return found
+
+
+for _end, _bits, _signed in (("s32", 32, True), ("u32", 32, False), ("s16x2", 16, True), ("u16x2", 16, False)):
+    INTEGERS |= dpx(_end, _bits, _signed)
+
+
 def integer_source():
     rows = "".join(f"    out[{k} * n + i] = {code};\n" for k, code in enumerate(INTEGERS))
     head = "__global__ void integers(const unsigned* a, const unsigned* b, unsigned* out, int n) {\n"

@@ -8,6 +8,7 @@ _SMALL = "f16|f16x2|bf16|bf16x2"
 _PACKED = "f16|f16x2"
 _BFLOATS = "bf16|bf16x2"
 _R = "r=rn|rz|rm|rp"
+_VABSDIFF = "vabsdiff t=s32|u32 ta=s32|u32 tb=s32|u32"
 
 
 def _carry(use):
@@ -45,6 +46,8 @@ ROWS = [
     ("mul24 half=lo|hi t=s32|u32", "mul24_{half}<{t}>", "t t t"),
     ("mad24 half=lo|hi t=s32|u32", "mad24_{half}<{t}>", "t t t t"),
     (f"sad t={INTEGERS}", "sad<{t}>", "t t t t"),
+    (f"{_VABSDIFF} sat?", "vabsdiff<{t}, {ta}, {tb}, {sat}>", "t ta tb"),
+    (f"{_VABSDIFF} sat? op=add|min|max", "vabsdiff_{op}<{t}, {ta}, {tb}, {sat}>", "t ta tb t"),
     (f"div t={INTEGERS}", "div<{t}>", "t t t"),
     (f"rem t={INTEGERS}", "rem<{t}>", "t t t"),
     ("abs t=s16|s32|s64", "abs<{t}>", "t t"),

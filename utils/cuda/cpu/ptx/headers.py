@@ -14,5 +14,7 @@ def has_statements(source) -> bool:
 
 
 def last_headers(texts) -> list[str]:
-    """The headers that come behind all others before these texts; one of them only if any has inline PTX."""
-    return ["cuda_on_cpu/as_nvcc.h", *(["cuda_on_cpu/ptx.h"] if any(map(has_statements, texts)) else [])]
+    """The headers that come behind all others before these texts; two of them only if a text needs them, as they take
+    long to compile: for the functions of DPX, and for inline PTX."""
+    dpx = ["cuda_on_cpu/dpx.h"] if any("__vi" in text for text in texts) else []
+    return [*dpx, "cuda_on_cpu/as_nvcc.h", *(["cuda_on_cpu/ptx.h"] if any(map(has_statements, texts)) else [])]

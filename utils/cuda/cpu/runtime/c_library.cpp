@@ -2,6 +2,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 
 #include "profile.h"
@@ -23,6 +24,20 @@ void failed_assertion(const char* condition, const char* file, int line) {
 
 void trap() { fail(trapped); }
 
+// How many arguments a format takes: what printf returns in a kernel ("CUDA C++ Programming Guide", Formatted Output).
+static int count_arguments(const char* format) {
+    int count = 0;
+    while ((format = strchr(format, '%')) && *++format) {
+        if (*format == '%') {
+            format++;
+            continue;
+        }
+        const char* end = format + strspn(format, "-+ #0123456789.*");
+        for (count++; format < end; format++) count += *format == '*';  // a width or a precision
+    }
+    return count;
+}
+
 int formatted_print(const char* format, ...) {
     va_list args, again;
     va_start(args, format);
@@ -42,14 +57,15 @@ int formatted_print(const char* format, ...) {
     }
     va_end(args);
     va_end(again);
-    return length;
+    return here ? count_arguments(format) : length;
 }
 
-long long device_clock() {
+long long nanoseconds() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<long long>((now.tv_sec * __int128(1'000'000'000) + now.tv_nsec) * profile.clock_khz / 1'000'000);
+    return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
 }
+long long device_clock() { return static_cast<long long>(__int128(nanoseconds()) * profile.clock_khz / 1'000'000); }
 
 }  // namespace cuda_on_cpu
 

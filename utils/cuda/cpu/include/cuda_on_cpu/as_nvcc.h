@@ -3,6 +3,7 @@
 #pragma once
 
 #define __NVCC__ 1
+#define __NVCC_DIAG_PRAGMA_SUPPORT__ 1
 #define __CUDACC__ 1
 #define __CUDACC_VER_MAJOR__ (CUDART_VERSION / 1000)
 #define __CUDACC_VER_MINOR__ (CUDART_VERSION % 1000 / 10)

@@ -47,8 +47,12 @@ const char* launch_kernel(void (*type)(A...), const char* name, Bounds bounds, c
     Launch launch({grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, bytes);
     launch.cooperative = cooperative;
     launch.any_shared_bytes = true;
-    auto run = [&] { call<kernel>(type, name, bounds, launch, args, std::index_sequence_for<A...>()); };
-    return guarded([](void* data) { (*static_cast<decltype(run)*>(data))(); }, &run);
+    if constexpr ((std::is_array_v<std::remove_reference_t<A>> || ...)) {
+        return "a reference is no argument of a launch";  // nor of any, as utils/cuda/common/arguments.py says before
+    } else {
+        auto run = [&] { call<kernel>(type, name, bounds, launch, args, std::index_sequence_for<A...>()); };
+        return guarded([](void* data) { (*static_cast<decltype(run)*>(data))(); }, &run);
+    }
 }
 
 }  // namespace cuda_on_cpu

@@ -214,6 +214,7 @@ void nap();  // the same for __nanosleep, between two questions
 bool carry();  // PTX: the thread's condition code register
 void set_carry(bool carry);
 size_t dynamic_shared_bytes();
+long long nanoseconds();   // of a clock that starts anywhere: PTX's %globaltimer
 long long device_clock();  // ticks of the multiprocessors' clock (runtime/profile.h): what clock() and clock64() give
 
 // Reports to a trace, if there is one, an access that the compiler's hooks do not see: atomics, asynchronous copies.

@@ -17,6 +17,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
+#define __block_size__(...)
 #define __maxnreg__(n)
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __align__(n)

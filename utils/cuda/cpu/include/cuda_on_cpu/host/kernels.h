@@ -70,8 +70,14 @@ cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config);
 cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int block_threads,
                                                           size_t dynamic_bytes);
-cudaError_t cudaOccupancyMaxPotentialBlockSize(int* blocks, int* block_threads, const void* kernel,
-                                               size_t dynamic_bytes, int most_threads);
+constexpr unsigned int cudaOccupancyDefault = 0, cudaOccupancyDisableCachingOverride = 1;
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* kernel, int blocks, int block_threads);
+
+namespace cuda_on_cpu {
+// `dynamic_bytes(data, threads)` is what a block of so many threads needs.
+cudaError_t potential_block_size(int* blocks, int* block_threads, const void* kernel,
+                                 size_t (*dynamic_bytes)(void* data, int threads), void* data, int most_threads);
+}  // namespace cuda_on_cpu
 
 template <class... A>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(A...), cudaFuncAttribute attribute, int value) {
@@ -94,10 +100,30 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*ke
                                                           size_t dynamic_bytes) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void*)kernel, block_threads, dynamic_bytes);
 }
+template <class Kernel>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, Kernel kernel, int block_threads,
+                                                                   size_t dynamic_bytes, unsigned int flags) {
+    if (flags > cudaOccupancyDisableCachingOverride) return cuda_on_cpu::answer(cudaErrorInvalidValue);
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, block_threads, dynamic_bytes);
+}
 template <class... A>
-cudaError_t cudaOccupancyMaxPotentialBlockSize(int* blocks, int* block_threads, void (*kernel)(A...),
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, void (*kernel)(A...), int blocks,
+                                                      int block_threads) {
+    return cudaOccupancyAvailableDynamicSMemPerBlock(bytes, (const void*)kernel, blocks, block_threads);
+}
+template <class Bytes, class Kernel>
+cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* blocks, int* block_threads, Kernel kernel,
+                                                           Bytes dynamic_bytes, int most_threads = 0) {
+    return cuda_on_cpu::potential_block_size(
+        blocks, block_threads, (const void*)kernel,
+        [](void* bytes, int threads) -> size_t { return (*static_cast<Bytes*>(bytes))(threads); }, &dynamic_bytes,
+        most_threads);
+}
+template <class Kernel>
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int* blocks, int* block_threads, Kernel kernel,
                                                size_t dynamic_bytes = 0, int most_threads = 0) {
-    return cudaOccupancyMaxPotentialBlockSize(blocks, block_threads, (const void*)kernel, dynamic_bytes, most_threads);
+    return cudaOccupancyMaxPotentialBlockSizeVariableSMem(
+        blocks, block_threads, kernel, [=](int) { return dynamic_bytes; }, most_threads);
 }
 
 namespace cuda_on_cpu {

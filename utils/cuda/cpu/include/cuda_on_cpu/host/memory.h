@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "../errors.h"
 #include "../types.h"
@@ -150,9 +151,19 @@ cudaError_t cudaGetSymbolSize(size_t* bytes, const T&) {
     *bytes = sizeof(T);
     return cudaSuccess;
 }
+namespace cuda_on_cpu {
+// A variable's name, "tile", was a symbol before CUDA 5.
 template <class T>
-cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
+constexpr bool is_string = std::is_same_v<T, const char[sizeof(T)]>;
+}  // namespace cuda_on_cpu
+inline cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t = 0,
+                                      cudaMemcpyKind = cudaMemcpyDefault) {
+    return cuda_on_cpu::answer(cudaErrorInvalidSymbol);  // an address is none
+}
+template <class T>
+cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, size_t bytes, size_t offset = 0,
                                cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+    if (cuda_on_cpu::is_string<T>) return cuda_on_cpu::answer(cudaErrorInvalidSymbol);
     if (offset > sizeof(T) || bytes > sizeof(T) - offset) return cuda_on_cpu::answer(cudaErrorInvalidValue);
     return cudaMemcpy((char*)&symbol + offset, from, bytes, kind);
 }

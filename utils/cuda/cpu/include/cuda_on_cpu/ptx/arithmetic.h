@@ -64,6 +64,20 @@ __forceinline__ Bits<T> max(Bits<T> a, Bits<T> b) { return (T)a < (T)b ? b : a; 
 inline uint32_t max_relu(uint32_t a, uint32_t b) { return max<int32_t>(0, max<int32_t>(a, b)); }
 inline uint32_t min_relu(uint32_t a, uint32_t b) { return max<int32_t>(0, min<int32_t>(a, b)); }
 
+// |a - b| of numbers of different types, then .add, .min or .max ("PTX ISA", Scalar Video Instructions).
+template <class T, class A, class B, bool sat>
+uint32_t vabsdiff(uint32_t a, uint32_t b) {
+    const int64_t difference = (int64_t)(A)a - (int64_t)(B)b, size = difference < 0 ? -difference : difference;
+    constexpr int64_t most = std::is_signed_v<T> ? INT32_MAX : UINT32_MAX;
+    return sat && size > most ? most : size;
+}
+template <class T, class A, class B, bool sat>
+uint32_t vabsdiff_add(uint32_t a, uint32_t b, uint32_t c) { return add<T>(vabsdiff<T, A, B, sat>(a, b), c); }
+template <class T, class A, class B, bool sat>
+uint32_t vabsdiff_min(uint32_t a, uint32_t b, uint32_t c) { return min<T>(vabsdiff<T, A, B, sat>(a, b), c); }
+template <class T, class A, class B, bool sat>
+uint32_t vabsdiff_max(uint32_t a, uint32_t b, uint32_t c) { return max<T>(vabsdiff<T, A, B, sat>(a, b), c); }
+
 template <class T> int64_t byte_of(uint32_t x, int k) { return std::is_signed_v<T> ? (int8_t)(x >> 8 * k) : (uint8_t)(x >> 8 * k); }
 template <class T> int64_t word_of(uint32_t x, int k) { return std::is_signed_v<T> ? (int16_t)(x >> 16 * k) : (uint16_t)(x >> 16 * k); }
 template <class A, class B>
