@@ -4,15 +4,18 @@ import pytest
 import torch
 
 import kernels
+import utils.cuda.compile
+import utils.cuda.kernel
 from bench import operations, tables
-from tests.bench.setting import GPU, TINY, on_a_gpu
+from tests.bench.setting import ASKING, GPU, TINY, on_a_gpu
 from utils.lesson import figures
 
 
 @pytest.fixture
 def on_the_engine(monkeypatch, tmp_path):
     """The CPU engine even where there is a GPU, tiny sizes, and a folder of the test's own for what is written."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for module in (*ASKING, utils.cuda.compile, utils.cuda.kernel):
+        monkeypatch.setattr(module, "device", lambda: torch.device("cpu"))
     monkeypatch.setattr(kernels, "load", kernels.load.__wrapped__)  # it remembers modules of the other device
     monkeypatch.setattr(tables, "ROOT", tmp_path)
     monkeypatch.setattr(figures, "FOLDER", tmp_path / "bench" / "recorded")

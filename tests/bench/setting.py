@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from bench import __main__, fused, measuring, operation, operations, reduce, rows
+from bench import __main__, fused, measuring, norms, operation, operations, reduce, rows
 from utils.lesson import figures, timing
 
 TINY = {"bandwidth": 37, "matmul": 20, "narrow": 33, "reduce": 2**14, "histogram": 2**9, "rows": (5, 37), "fused": 5}
@@ -23,9 +23,13 @@ def made_up(name, seconds, samples=30, **counts):
     return {"name": name, "seconds": seconds, "quartiles": [seconds, 2 * seconds], "samples": samples} | counts
 
 
+#: The modules of the benchmark that ask which device there is.
+ASKING = (__main__, figures, fused, measuring, norms, operation, operations, reduce, rows, timing)
+
+
 def on_a_gpu(monkeypatch, **properties):
     """Let the benchmark believe that there is a GPU; its tensors stay on the CPU."""
-    for module in (operation, operations, fused, reduce, rows, measuring, timing, figures, __main__):
+    for module in ASKING:
         monkeypatch.setattr(module, "device", lambda: SimpleNamespace(type="cuda"))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**properties))
 

@@ -10,7 +10,7 @@ import torch
 from utils import load_cuda
 from utils.cuda.common.diagnostics import CompileError
 from utils.cuda.common.toolchain import cache_folder, is_clang
-from utils.cuda.cpu import build, precompiled
+from utils.cuda.cpu import library, precompiled
 from utils.ground.errors import ToolchainError
 from utils.ground.system import cxx_compiler
 
@@ -26,7 +26,7 @@ DECLARED = "torch::Tensor twice(torch::Tensor x);"
 @pytest.fixture
 def compiled(fresh, monkeypatch):
     """Builds an extension, which must work; the command that compiled its binding."""
-    commands, run = [], build.run
+    commands, run = [], library.run
 
     def noted(batch, *more):
         commands.extend(batch)
@@ -38,7 +38,7 @@ def compiled(fresh, monkeypatch):
         (command,) = (each for each in commands if any(word.endswith("main.cpp") for word in each))
         return command
 
-    monkeypatch.setattr(build, "run", noted)
+    monkeypatch.setattr(library, "run", noted)
     return binding
 
 
@@ -70,12 +70,12 @@ def test_what_cannot_be_prepared_is_done_without(compiled, monkeypatch, error):
 
 
 def test_a_compiler_that_finds_no_room_for_them_in_its_memory_does_without(compiled, monkeypatch):
-    run = build.run
+    run = library.run
 
     def run_or_fail(commands, *more):
         if any("-include" in command for command in commands):
             return "binding.h:1: sorry, unimplemented: PCH allocation failure"
         return run(commands, *more)
 
-    monkeypatch.setattr(build, "run", run_or_fail)
+    monkeypatch.setattr(library, "run", run_or_fail)
     assert "-include" not in compiled()

@@ -285,8 +285,8 @@ def address(source, name) -> str:
 def _parameter_type(parameter):
     """'float (*)[16]' of `float (*rows)[16] = nullptr`."""
     ends = next((k for k, token in enumerate(parameter) if token.text == "="), len(parameter))
-    named = parameter_name(parameter)
-    return written([token for token in parameter[:ends] if token.text != named]).strip()
+    no_type = (parameter_name(parameter), "__shared__")  # which means nothing there, as nvcc warns
+    return written([token for token in parameter[:ends] if token.text not in no_type]).strip()
 
 
 class Launch(NamedTuple):

@@ -249,6 +249,12 @@ def test_a_reference_compiles_and_cannot_be_launched():
         kernel("referring_to_array")[1, 1](torch.zeros(4))
 
 
+def test_shared_on_a_parameter_means_nothing():
+    x = torch.zeros(1)
+    compile_kernel("__global__ void k(float* x, __shared__ float* s) { *s = 1; }", "k")[1, 1](torch.zeros(1), x)
+    assert x.item() == 1
+
+
 @pytest.mark.parametrize(("m", "expected"), [(0, [20, 5, 0, 2]), (1, [9, 7, 0, 2])])
 def test_a_jump_may_lead_over_a_shared_variable(m, expected):
     x = torch.zeros(4, dtype=torch.int32)

@@ -190,7 +190,7 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
     if (resident < blocks) return answer(cudaErrorInvalidValue);
     const Profile& p = profile;
     size_t share = p.multiprocessor_shared_bytes / blocks / p.shared_unit * p.shared_unit;
-    *bytes = std::min(share - p.reserved_shared_bytes, dynamic_shared_limit(kernel));
+    *bytes = std::min(share, dynamic_shared_limit(kernel));  // as an H200: the system's part is not taken off
     return cudaSuccess;
 }
 
