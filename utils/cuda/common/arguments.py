@@ -72,8 +72,10 @@ def _of_that_form(source, name, arguments, kernel):
         return kernel
     overloads = [k for k in there if k.defined and not k.template]
     places = {tuple(_namespaces(tokens, k.tokens[0].start)) for k in overloads}
+    types = {tuple(map(cxx.parameter_type, k.parameters)) for k in overloads}
     branches = any(line[1].text.startswith(("if", "el")) for line in cxx.directives(source) if len(line) > 1)
-    if len(overloads) > len(places) == 1 and not branches:  # of which each may have one
+    # Each branch may have one. Two of the same types are a mistake that a compiler explains.
+    if len(overloads) == len(types) > len(places) == 1 and not branches:
         lines = " and ".join(str(k.line) for k in overloads)
         raise ValueError(
             f"the source has {len(overloads)} kernels {kernel.name!r}, in lines {lines}: give each a name of its own, "

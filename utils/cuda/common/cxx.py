@@ -33,6 +33,7 @@ __all__ = ["Macro", "Token", "at_commas", "code", "directives", "included", "mac
 __all__ += ["unmatched", "written", "Declaration", "declarations", "declared_at", "declared_kernels", "functions"]
 __all__ += [
     "parameter_name",
+    "parameter_type",
     "Launch",
     "SourceKernel",
     "address",
@@ -278,11 +279,11 @@ def address(source, name) -> str:
     which is meant.
     """
     declared = [kernel.parameters for kernel in declared_kernels(source) if kernel.name == name and not kernel.template]
-    types = {", ".join(map(_parameter_type, parameters)) for parameters in declared}
+    types = {", ".join(map(parameter_type, parameters)) for parameters in declared}
     return f"static_cast<void (*)({types.pop()})>(&{name})" if len(types) == 1 else f"&{name}"
 
 
-def _parameter_type(parameter):
+def parameter_type(parameter):
     """'float (*)[16]' of `float (*rows)[16] = nullptr`."""
     ends = next((k for k, token in enumerate(parameter) if token.text == "="), len(parameter))
     no_type = (parameter_name(parameter), "__shared__")  # which means nothing there, as nvcc warns
