@@ -73,11 +73,6 @@ def test_threads_of_one_warp_in_a_branch_wait_for_their_warp():
     assert "Within the `if` of line 4, `__syncwarp();` instead" in hint(race(5, 5, one_warp=True), in_one_line)
 
 
-def test_a_loop_over_the_warps_rows_lacks_both_barriers():
-    expected = "Put `__syncwarp();` between lines 5 and 7, and at the end of the loop of line 4: both threads are of"
-    assert hint(race(5, 7, one_warp=True), WARPS.replace("__syncwarp();", "")).startswith(expected)
-
-
 def test_if_any_two_threads_are_of_two_warps_the_block_has_to_wait():
     source = BRANCH.replace("t / 32 == 0", "t < 64").replace("row[31 - t]", "row[(t + 1) % 64]").replace("[32]", "[64]")
     assert traced_race(source, 96).hint.startswith("End the `if` of line 4 after line 5")

@@ -204,9 +204,8 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
     loop = loop_around(source, first, last) if first != last else None
     if loop:
         reach += f". Put another at the end of the loop of line {loop.line}"
-    divergent = [branch for branch in branches(source) if branch.divergent]
-    around = [branch for branch in divergent if branch.word in ("if", "else")]
-    both = [b for b in (divergent if one_warp else around) if b.first <= first and last <= b.last]
+    around = [branch for branch in branches(source) if branch.word in ("if", "else") and branch.divergent]
+    both = [b for b in around if b.first <= first and last <= b.last]
     if both:
         name = f"the `{both[-1].word}` of line {both[-1].line}"
         if one_warp:
