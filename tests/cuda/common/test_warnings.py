@@ -210,10 +210,11 @@ def test_a_tensor_map_that_each_thread_has_a_copy_of_is_suspicious():
 
 def test_what_only_the_host_can_reach():
     device = "__device__ float table[4], total;\n__constant__ int sizes[2];\n__global__ void k(const void* p);\n"
-    address = "has an address of the host's: `cudaGetSymbolAddress((void**)&p, {})` gives the GPU's"
+    gives = "`cudaGetSymbolAddress((void**)&p, {0})` gives the GPU's address"
+    message = f"in host code, `{{0}}` is a copy of the host's own: {gives}"
     for given, name in (("table", "table"), ("(float*)table", "table"), ("&total", "total"), ("sizes", "sizes")):
         found = suspects(f"{device}void go() {{\n    k<<<1, 1>>>({given});\n}}\n")
-        assert found == {5: f"`{name}` in host code {address.format(name)}"}, given
+        assert found == {5: message.format(name)}, given
     for fine in ("k<<<1, 1>>>(p);", "float* table; k<<<1, 1>>>(table);", "cudaMemcpyToSymbol(table, p, 16);"):
         assert not suspects(f"{device}void go(float* p) {{\n    {fine}\n}}\n"), fine
     found = suspects("template <class T> __global__ void k(float* y, const T& x) {}\n")

@@ -376,8 +376,8 @@ def _copies_of_the_host(source, part):
         for argument in cxx.at_commas(part[opens + 1 : closes]) if closes else ():
             name, by_address = argument[-1].text if argument else "", text_at(argument, len(argument) - 2) == "&"
             if name in (names if by_address else arrays) and declared.count(name) - by_address <= 1:
-                instead = f"`cudaGetSymbolAddress((void**)&p, {name})` gives the GPU's"
-                yield argument[-1], f"`{name}` in host code has an address of the host's: {instead}"
+                instead = f"`cudaGetSymbolAddress((void**)&p, {name})` gives the GPU's address"
+                yield argument[-1], f"in host code, `{name}` is a copy of the host's own: {instead}"
 
 
 _OF_DEVICE = {"__device__", "__constant__"}

@@ -86,7 +86,7 @@ def test_sources_can_ask_whether_a_header_of_nvidias_was_included():
 
 HEADERS_ALONE = """
 driver_types.h builtin_types.h device_types.h vector_functions.hpp sm_20_intrinsics.h sm_30_intrinsics.h
-device_atomic_functions.h cuda_device_runtime_api.h math_functions.h host_defines.h crt/host_defines.h cuda_occupancy.h
+device_atomic_functions.h cuda_device_runtime_api.h math_functions.h host_defines.h crt/host_defines.h
 device_double_functions.h cuda_pipeline_helpers.h nv/target cuda_fp16.h cuda_bf16.h""".split()
 USES = r"""
 __host__ __device__ int side() { NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return 1;), (return 2;)) }

@@ -209,7 +209,7 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
     if both:
         name = f"the `{both[-1].word}` of line {both[-1].line}"
         if one_warp:
-            why = "both threads are of one warp, and all lanes of its mask must come there"
+            why = "both threads are of one warp, and every lane of its mask must reach it"
             if first == last:
                 return f"Within {name}, `__syncwarp();` instead: {why}."
             also = f", and at the end of the loop of line {loop.line}" if loop else ""

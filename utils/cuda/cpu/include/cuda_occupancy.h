@@ -1,6 +1,0 @@
-// Stands in for CUDA's header of this name when a source is compiled for the CPU.
-#pragma once
-
-#define __cuda_occupancy_h__  // by which sources ask whether this header was included
-
-#include "cuda_runtime.h"
