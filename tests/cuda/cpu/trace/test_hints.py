@@ -64,7 +64,9 @@ def test_a_syncwarp_in_a_loop_needs_another_at_its_end():
 
 
 def test_threads_of_one_warp_in_a_branch_wait_for_their_warp():
-    one_warp = "Put `__syncwarp();` between lines 5 and 6: both threads are of one warp, and all lanes of its mask must"
+    one_warp = (
+        "Put `__syncwarp();` between lines 5 and 6: both threads are of one warp, and every lane of its mask must"
+    )
     assert hint(race(5, 6, one_warp=True), BRANCH).startswith(one_warp)
     assert hint(race(5, 6), BRANCH).startswith("End the `if` of line 4 after line 5, put `__syncthreads();` there")
     found = traced_race(BRANCH, 64)
