@@ -233,6 +233,43 @@ def test_an_interruption_of_a_launch_elsewhere_is_no_silence_and_no_loop_without
     assert told["host in a thread"] == {"raised": "KeyboardInterrupt", "found": interrupted, "works": True}
 
 
+ONCE = r"""
+import subprocess, sys
+announced, flag = compile_kernel(SOURCE, "announced"), torch.zeros(2, dtype=torch.int32)
+def end_and_interrupt():  # at the same time
+    while not flag[1]:
+        pass
+    flag[0] = 1
+    os.kill(os.getpid(), signal.SIGINT)
+def interruptions():
+    count, thread = 0, threading.Thread(target=end_and_interrupt)
+    flag.zero_()
+    try:
+        try:
+            thread.start()
+            announced[100, 64](flag)
+            thread.join()
+        except KeyboardInterrupt:
+            count += 1
+        thread.join()
+        works()
+    except KeyboardInterrupt:
+        count += 1
+    return count
+works()
+others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+try:
+    tell("once", counts=[interruptions() for _ in range(80)])
+finally:
+    for other in others:
+        other.kill()
+"""
+
+
+def test_one_interruption_is_one_also_where_a_kernel_ends_at_that_moment():
+    assert cases(ONCE).get("once") == {"counts": [1] * 80}
+
+
 # ---- what the launching thread has set ------------------------------------------------------------------------------
 
 SETTINGS = r'''

@@ -20,6 +20,7 @@ static Mutex handlers_mutex;
 static int launches_under_way = 0;
 static struct sigaction before_fault[faults], before_interrupt, before_look;
 static std::atomic<Worker*> at_work[1024];
+static std::atomic<int> passing_on{0};  // threads that hand an interruption to the workers
 
 // What the access that faulted does, where the processor reports it.
 static const char* verb(const void* context) {
@@ -113,8 +114,16 @@ static void on_fault(int signal, siginfo_t* info, void* context) {
         if (fault_signals[i] == signal) sigaction(signal, &before_fault[i], nullptr);
 }
 
-// Python's own handler notes the interruption, and raises KeyboardInterrupt when the launch has returned.
+// A trace is in the middle of its own work at most times; it looks at `interrupted` by itself.
+static void leave_interrupted(const void* context) {
+    if (here && block().worker->in_kernel && (!block().worker->trace || in_learners_code(context)))
+        leave_block(*block().worker);
+}
+
+// Python's own handler notes the interruption, and raises KeyboardInterrupt when the launch has returned. The workers hear
+// of it by another signal: a SIGINT that reaches one too late would be a second interruption.
 static void on_interrupt(int signal, siginfo_t* info, void* context) {
+    passing_on++;
     if (!interrupted.exchange(true)) {
         if (before_interrupt.sa_flags & SA_SIGINFO)
             before_interrupt.sa_sigaction(signal, info, context);
@@ -122,17 +131,18 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
             before_interrupt.sa_handler(signal);
         for (auto& slot : at_work) {
             Worker* other = slot.load();
-            if (other && !pthread_equal(other->cpu_thread, pthread_self())) pthread_kill(other->cpu_thread, SIGINT);
+            if (other && !pthread_equal(other->cpu_thread, pthread_self())) pthread_kill(other->cpu_thread, look_signal);
         }
     }
-    // A trace is in the middle of its own work at most times; it looks at `interrupted` by itself.
-    if (here && block().worker->in_kernel && (!block().worker->trace || in_learners_code(context)))
-        leave_block(*block().worker);
+    passing_on--;
+    leave_interrupted(context);
     if (is_host_code(place_of_code(context))) leave_host_call("");
 }
 
-// The trace has heard nothing from the kernel for a while (see Watch). It has its own words for this fault.
+// Another thread was interrupted, or the trace has heard nothing from the kernel for a while (see Watch); it has its own
+// words for that fault.
 static void on_look(int, siginfo_t*, void* context) {
+    if (interrupted) return leave_interrupted(context);
     if (!here || !block().worker->in_kernel || !block().worker->trace || !in_learners_code(context)) return;
     Worker& w = *block().worker;
     w.fault = endless;
@@ -195,6 +205,15 @@ Handlers::Handlers() {
     if (handled) sigaction(SIGINT, &ours, nullptr);
 }
 
+// The system may give an interruption to a thread that does not work for the launch. What it passes on must arrive before
+// the next launch, which would take it for a sign of its own Watch. A call of the system delivers what is due.
+static void await_interrupts() {
+    for (bool again = true; again;) {
+        again = passing_on;
+        sched_yield();
+    }
+}
+
 static void put_back_handlers() {
     for (int i = 0; i < faults; i++) sigaction(fault_signals[i], &before_fault[i], nullptr);
     sigaction(look_signal, &before_look, nullptr);
@@ -203,12 +222,15 @@ static void put_back_handlers() {
 
 Handlers::~Handlers() {
     std::lock_guard lock(handlers_mutex);
-    if (--launches_under_way == 0) put_back_handlers();
+    if (--launches_under_way) return;
+    await_interrupts();
+    put_back_handlers();
 }
 
 void forget_launches() {
     if (std::exchange(launches_under_way, 0)) put_back_handlers();
     for (auto& slot : at_work) slot = nullptr;
+    passing_on = 0;
 }
 
 SignalStack::SignalStack(char* memory) {

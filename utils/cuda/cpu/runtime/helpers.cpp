@@ -1,9 +1,6 @@
 // Threads of the CPU that help with launches. Each then waits for the next launch: to begin one takes 100 µs, as long as
 // a small launch.
-#include <unistd.h>
-
 #include <algorithm>
-#include <ctime>
 #include <deque>
 
 #include "../guard/space.h"
@@ -33,17 +30,6 @@ static const sigset_t& every_signal() {
     return all;
 }
 
-// An interruption of the launch before may have been passed on to this thread just when its work was done. What was sent
-// to the process is another thread's, which has not taken it yet: it is sent again.
-static void discard_interrupts() {
-    const timespec none{};
-    siginfo_t taken;
-    sigset_t interrupts;
-    sigemptyset(&interrupts);
-    sigaddset(&interrupts, SIGINT);
-    if (sigtimedwait(&interrupts, &taken, &none) == SIGINT && taken.si_code != SI_TKILL) kill(getpid(), SIGINT);
-}
-
 void Helpers::Room::serve() {
     std::unique_lock lock(mutex);
     for (;;) {
@@ -53,7 +39,6 @@ void Helpers::Room::serve() {
         calls.pop_front();
         launch->at_work++;
         lock.unlock();
-        discard_interrupts();
         fesetenv(&launch->arithmetic);
         pthread_sigmask(SIG_SETMASK, &launch->signals, nullptr);
         launch->work(number);

@@ -288,7 +288,7 @@ struct SignalStack {  // a signal that comes because a stack has overflowed need
     explicit SignalStack(char* memory);
     ~SignalStack();
 };
-constexpr int look_signal = SIGURG;  // harmless to programs that do not use it
+constexpr int look_signal = SIGURG;  // to a worker; harmless to programs that do not use it
 class Watch {  // over the kernel that this CPU thread traces: sends `look_signal` if it loops without a sign of life
 public:
     explicit Watch(const Trace& trace);
