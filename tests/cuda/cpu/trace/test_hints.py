@@ -75,6 +75,50 @@ def test_threads_of_one_warp_in_a_branch_wait_for_their_warp():
     assert "Within the `if` of line 4, `__syncwarp();` instead" in hint(race(5, 5, one_warp=True), in_one_line)
 
 
+def test_a_loop_over_the_warps_rows_lacks_both_barriers():
+    expected = "Put `__syncwarp();` between lines 5 and 7, and at the end of the loop of line 4: both threads are of"
+    assert hint(race(5, 7, one_warp=True), WARPS.replace("__syncwarp();", "")).startswith(expected)
+
+
+def test_a_loop_that_threads_run_unequally_often_has_to_become_even():
+    source = WARPS.replace("__syncwarp();", "").replace("(lane + 1) % 32", "0").replace("[warp][0]", "[0][0]")
+    expected = (
+        "Put `__syncthreads();` between lines 5 and 7 and at the end of the loop of line 4, and let that run equally "
+        "often in all threads: every thread must reach it."
+    )
+    assert hint(race(5, 7), source) == expected
+    assert traced_race(source, 128).hint == expected
+
+
+TILES = """\
+__global__ void k(const float* x, float* out, int n) {
+    __shared__ float row[64];
+    int t = threadIdx.x, width = blockDim.x;
+    for (int start = 0; start < n; start += width) {
+        row[t] = x[start + t];
+        out[start + t] = row[width - 1 - t];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("width", ["blockDim.x", "blockDim.x, all = threadIdx.x"])
+def test_a_loop_over_tiles_is_even(width):
+    found = traced_race(TILES.replace("blockDim.x", width), 64)
+    assert found.hint == "Put `__syncthreads();` between lines 5 and 6; in a loop, also one at its end."
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_race_between_blocks_too_is_not_mended_by_a_barrier(blocks):
+    source = "__global__ void k(float* x) {\n    x[0] = x[0] + 1;\n}"
+    (found,) = Tracer(source, "k")[blocks, 64](torch.zeros(1)).problems
+    assert found.message.startswith("threads (1,0,0) and (0,0,0) of block (0,0,0) both touch x[0] in line 2")
+    expected = "Threads of different blocks do this, too, and no barrier orders those. Use an atomic such as"
+    if blocks == 1:
+        expected = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
+    assert found.hint.startswith(expected)
+
+
 def test_if_any_two_threads_are_of_two_warps_the_block_has_to_wait():
     source = BRANCH.replace("t / 32 == 0", "t < 64").replace("row[31 - t]", "row[(t + 1) % 64]").replace("[32]", "[64]")
     assert traced_race(source, 96).hint.startswith("End the `if` of line 4 after line 5")

@@ -274,9 +274,10 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     const Site& other = requests.sites[before.site];
     p.under_way = under_way;
     p.copied = is_copy(other.copy) && other.op == Op::store;
-    p.one_warp = before.block == b.number && before.thread / 32 == b.running->number / 32;
+    p.one_block = before.block == b.number;
+    p.one_warp = p.one_block && before.thread / 32 == b.running->number / 32;
     p.in_step = is_volatile && other.is_volatile && p.one_warp;
-    const bool one_warp = p.one_warp;
+    const bool one_block = p.one_block, one_warp = p.one_warp;
     p.kind = "race";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
@@ -285,6 +286,7 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     p.has_other = true;
     place_in(p, region, a);
     Problem& noted = add(std::move(p));
+    noted.one_block &= one_block;
     noted.one_warp &= one_warp;
 }
 

@@ -61,8 +61,8 @@ def problems_of(records) -> list[Problem]:
             if not (other.left or record.stuck):
                 continue  # one barrier in the source, which the compiler has duplicated
         together.setdefault((record.kind, record.region, frozenset([record.where, other.where])), []).append(record)
-    # A race is between the threads of one warp if no record of it says otherwise.
-    firsts = [min(same, key=lambda record: record.one_warp) for same in together.values()]
+    # A race is between the threads of one block, or of one warp, if no record of it says otherwise.
+    firsts = [min(same, key=lambda record: (record.one_block, record.one_warp)) for same in together.values()]
     counts = [sum(record.count for record in same) for same in together.values()]
     return [_problem(replace(first, count=count)) for first, count in zip(firsts, counts, strict=True)]
 

@@ -43,9 +43,11 @@ def about_race(p):
             hint = "Use an atomic such as `atomicAdd`, or put `cluster.sync();` between the two."
     elif missing := _missing_coordinate(p):
         hint = missing
-    elif not same_block:
+    elif not p.one_block and p.space == "global":
         hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
-        if "load" in ops and not one_line:
+        if same_block:
+            hint = f"Threads of different blocks do this, too, and no barrier orders those. {hint}"
+        elif "load" in ops and not one_line:
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
     elif ops == ["store", "store"]:
         hint = "Let one thread write it, or use an atomic such as `atomicAdd`."

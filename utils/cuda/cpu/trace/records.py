@@ -75,7 +75,8 @@ class Record(Side):
     stuck: bool = False  # no thread of the block could continue
     under_way: bool = False  # an asynchronous copy was in flight
     copied: bool = False  # a completed asynchronous copy has written there
-    one_warp: bool = False  # whatever two threads race at these places, they are of one warp
+    one_block: bool = False  # whatever two threads race at these places, they are of one block
+    one_warp: bool = False  # and of one warp
     in_step: bool = False  # both accesses of a race are volatile, and by one warp
     unset: bool = False  # the value is that of a variable which was never set
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups

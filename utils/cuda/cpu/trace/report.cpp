@@ -100,6 +100,7 @@ std::string Trace::json() const {
         if (p.stuck) out += ",\"stuck\":true";
         if (p.under_way) out += ",\"under_way\":true";
         if (p.copied) out += ",\"copied\":true";
+        if (p.one_block) out += ",\"one_block\":true";
         if (p.one_warp) out += ",\"one_warp\":true";
         if (p.in_step) out += ",\"in_step\":true";
         if (p.unset) out += ",\"unset\":true";

@@ -181,10 +181,15 @@ def _statement_ends(part, k):
         return _statement_ends(part, ends + 1) if alternative else ends
     if part[k].text == "{":
         return (cxx.matching(part, k) or len(part) - 1) + 1
-    while k < len(part) and part[k].text != ";":
+    return _expression_ends(part, k, ";") + 1
+
+
+def _expression_ends(part, k, ends):
+    """The index of the first token that is one of `ends`, from index `k` on and outside the brackets that open there."""
+    while k < len(part) and part[k].text not in ends:
         closes = cxx.matching(part, k) if part[k].text in ("(", "[", "{") else None
         k = k + 1 if closes is None else closes + 1
-    return k + 1
+    return k
 
 
 def _differs(source, line, condition):
@@ -204,8 +209,9 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
     loop = loop_around(source, first, last) if first != last else None
     if loop:
         reach += f". Put another at the end of the loop of line {loop.line}"
-    around = [branch for branch in branches(source) if branch.word in ("if", "else") and branch.divergent]
-    both = [b for b in around if b.first <= first and last <= b.last]
+    divergent = [branch for branch in branches(source) if branch.divergent]
+    around = [branch for branch in divergent if branch.word in ("if", "else")]
+    both = [b for b in (divergent if one_warp else around) if b.first <= first and last <= b.last]
     if both:
         name = f"the `{both[-1].word}` of line {both[-1].line}"
         if one_warp:
@@ -218,6 +224,12 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
             return f"{put} outside {name}: {reach}."
         return (
             f"End {name} after line {first}, put `__syncthreads();` there, and open it again for line {last}: {reach}."
+        )
+    uneven = [b for b in divergent if b.word in _LOOPS and b.first <= first and last <= b.last]
+    if uneven and first != last:
+        return (
+            f"{put} between lines {first} and {last} and at the end of the loop of line {uneven[-1].line}, and let that "
+            "run equally often in all threads: every thread must reach it."
         )
     left, right = ([b for b in around if b.first <= line <= b.last] for line in (first, last))
     if left and right and _PARTED.search(source):
@@ -323,8 +335,7 @@ def _reached(source, line, expression) -> set[str]:
         texts = cxx.text_at(body, k - 1), cxx.text_at(body, k + 1)
         if token.text == "=" and texts[1] != "=" and texts[0] not in ("=", "!", "<", ">"):
             name = cxx.text_at(body, k - 2) if texts[0] in tuple("+-*/%&|^") else texts[0]
-            ends = next((e for e in range(k, len(body)) if body[e].text == ";"), len(body))
-            given.setdefault(name, []).append(body[k + 1 : ends])
+            given.setdefault(name, []).append(body[k + 1 : _expression_ends(body, k + 1, (*";,)]}",))])
     found, seen, todo = set(), set(), [list(expression)]
     while todo:
         part = todo.pop()

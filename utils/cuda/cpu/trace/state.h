@@ -83,7 +83,8 @@ struct Problem {
     bool stuck = false;      // no thread of the block could go on
     bool under_way = false;  // an asynchronous copy was
     bool copied = false;     // by one that has finished
-    bool one_warp = false;   // whatever two threads race at these places, they are of one warp
+    bool one_block = false;  // whatever two threads race at these places, they are of one block
+    bool one_warp = false;   // and of one warp
     bool in_step = false;    // both accesses are volatile and by one warp
     bool unset = false;      // the value is of a variable that has none
     bool certain = false;    // whatever the type of the value (unset.cpp)
