@@ -19,6 +19,7 @@ from utils import CompileError, load_cuda
 from utils.cuda.common import toolchain
 from utils.cuda.common.extension import run
 from utils.cuda.cpu.build import Builder
+from utils.cuda.cpu.translate import translate
 from utils.ground.errors import ToolchainError
 
 CPP = "torch::Tensor twice(torch::Tensor x);"
@@ -238,6 +239,20 @@ def test_source_that_is_no_text(on_cpu):
 def test_the_two_texts_in_the_wrong_order(on_cpu):
     with pytest.raises(CompileError, match="`__global__` belongs in cuda_src"):
         load_cuda(CPP, CUDA, ["twice"])
+
+
+def test_built_in_variables_in_a_function_of_the_host(on_cpu):
+    of_host = CUDA.replace(
+        "torch::Tensor twice(torch::Tensor x) {", "torch::Tensor twice(torch::Tensor x) {\n    {use}"
+    )
+    line = next(k for k, text in enumerate(of_host.splitlines(), 1) if "{use}" in text)
+    with pytest.raises(CompileError, match="`threadIdx` exists in device code only, but `twice` is") as raised:
+        load_cuda(of_host.replace("{use}", "int n = threadIdx.x;"), CPP, ["twice"])
+    assert raised.value.line == line
+    for use in ("int threadIdx = 1; threadIdx++;", "auto f = [] __device__ () { return blockIdx.x; };"):
+        assert translate(of_host.replace("{use}", use))
+    by_macro = "#define ON_GPU __device__\nON_GPU int index() { return threadIdx.x; }\n"
+    assert translate(of_host.replace("{use}", "").replace("__global__", f"{by_macro}__global__", 1))
 
 
 def test_function_that_is_not_there(on_cpu):

@@ -54,6 +54,8 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     declared = cxx.declarations(source)
     in_kernels, in_bodies = _bodies(marked), _bodies(declared)
     _check_calls(tokens, marked, declared)
+    if host:
+        _check_host(source, declared)
     edits = []  # (start, end, replacement), none inside another
     shared = []  # the declarations of shared variables
     plain, kernel_names = _non_kernel_functions(source, marked), {kernel.name for kernel in marked}
@@ -131,6 +133,24 @@ def _check_calls(tokens, marked, declared):
         if after < len(tokens) and tokens[after].text == "(":
             name = token.text
             raise _error(token, f"{name} is a kernel and not a function: launch it, {name}<<<blocks, threads>>>(...)")
+
+
+def _check_host(source, declared):
+    """CUDA's built-in variables have no place in host code: nvcc compiles it, and what it made cannot be loaded.
+
+    A function whose mark may be behind a macro passes.
+    """
+    macros = {line[2].text for line in cxx.directives(source) if cxx.text_at(line, 1) == "define"}
+    for function in declared:
+        words = {token.text for token in function.tokens} if function.parameters is not None else set()
+        if not function.defined or words & {"__device__", "__global__", "constexpr"}:
+            continue
+        if any(word in macros or word.isupper() for word in function.returns.split()):
+            continue
+        for token in function.tokens[function.head :]:
+            if token.text in own_names.BUILT_IN:
+                where = f"but `{function.name}` is a function of the host: mark it __device__, or read it in a kernel"
+                raise _error(token, f"`{token.text}` exists in device code only, {where}")
 
 
 def _bodies(declarations):

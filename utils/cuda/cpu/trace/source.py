@@ -185,7 +185,7 @@ def _statement_ends(part, k):
 
 
 def _expression_ends(part, k, ends):
-    """The index of the first token that is one of `ends`, from index `k` on and outside the brackets that open there."""
+    """The index of the first token from index `k` on that is one of `ends`, outside the brackets that open there."""
     while k < len(part) and part[k].text not in ends:
         closes = cxx.matching(part, k) if part[k].text in ("(", "[", "{") else None
         k = k + 1 if closes is None else closes + 1
@@ -228,8 +228,8 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
     uneven = [b for b in divergent if b.word in _LOOPS and b.first <= first and last <= b.last]
     if uneven and first != last:
         return (
-            f"{put} between lines {first} and {last} and at the end of the loop of line {uneven[-1].line}, and let that "
-            "run equally often in all threads: every thread must reach it."
+            f"{put} between lines {first} and {last} and at the end of the loop of line {uneven[-1].line}, and let "
+            "that run equally often in all threads: every thread must reach it."
         )
     left, right = ([b for b in around if b.first <= line <= b.last] for line in (first, last))
     if left and right and _PARTED.search(source):
