@@ -90,6 +90,17 @@ def test_a_loop_that_threads_run_unequally_often_has_to_become_even():
     assert traced_race(source, 128).hint == expected
 
 
+def test_a_race_between_arguments_that_are_one_tensor_names_them():
+    source = "__global__ void k(const float* x, float* out) {\n    out[threadIdx.x] = x[threadIdx.x + 1];\n}"
+    x = torch.zeros(128)
+    (found,) = Tracer(source, "k")[1, 64](x, x).problems
+    expected = (
+        "`x` and `out` are one tensor in this launch: pass two, unless the kernel is to work in place. If all add"
+    )
+    assert found.hint.startswith(expected)
+    assert Tracer(source, "k")[1, 64](x, x.clone()).ok
+
+
 TILES = """\
 __global__ void k(const float* x, float* out, int n) {
     __shared__ float row[64];

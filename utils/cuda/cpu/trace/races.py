@@ -61,6 +61,9 @@ def about_race(p):
     else:
         first, last = sorted((p.line, other.line))
         hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
+    if len(p.same_tensor) > 1 and "load" in ops:
+        names = " and ".join(f"`{name}`" for name in p.same_tensor)
+        hint = f"{names} are one tensor in this launch: pass two, unless the kernel is to work in place. {hint}"
     return f"{who} {what}, {why}", hint
 
 

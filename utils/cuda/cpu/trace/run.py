@@ -96,6 +96,10 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
 
     types = {parameter.name: parameter.text for parameter in wanted}
     report["problems"] = without_doubts(plausible(found, lambda name: holds_floats(types.get(name, ""))), same_again)
+    places = {i: (tensor.data_ptr(), tensor.nbytes) for i, tensor in tensors.items()}
+    for problem in report["problems"]:
+        first = next((i for i in tensors if wanted[i].name == problem["region"]), None)
+        problem["same_tensor"] = [wanted[i].name for i in tensors if first is not None and places[i] == places[first]]
     report["tensors"] = {wanted[i].name: (tensor.shape, tensor.element_size()) for i, tensor in tensors.items()}
     after = [copies[i].to(tensors[i].device) if i in copies else arg for i, arg in enumerate(args)]
     place = compiled.path, load_address(compiled.library.cuda_on_cpu_launch_0)
