@@ -240,6 +240,17 @@ def test_tensors_on_another_device(backend):
         compile_kernel(SOURCE, "scale")[1, 8](x, elsewhere, 8)
 
 
+def test_tensors_without_memory_are_refused():
+    kernel = compile_kernel(SOURCE, "scale")
+    nested = torch.nested.nested_tensor([torch.ones(8)])
+    for x, kind in ((torch.ones(8, device="meta"), "a meta tensor"), (nested, "a nested tensor")):
+        with pytest.raises(TypeError, match=rf"argument 1 of scale \(const float\* x\) is {kind}, which has no memory"):
+            kernel.trace[1, 8](x, torch.ones(8), 8)
+    inside = "argument 1 .* is a tensor within torch.vmap or torch.func"
+    with pytest.raises(TypeError, match=inside):
+        torch.vmap(lambda x: kernel.trace[1, 8](x, torch.ones(8), 8))(torch.ones(2, 8))
+
+
 def test_a_lazily_conjugated_tensor_is_refused(backend):
     z = torch.ones(3, dtype=torch.complex64, device=backend)
     kernel = compile_kernel("__global__ void k(float2* z) {}", "k")
@@ -340,6 +351,8 @@ def test_outputs_must_be_written_and_must_be_arguments(backend):
         ValueError, match=r"outputs\[0\] \(shape \(3,\)\) is not one of the arguments \(const float\* x, float"
     ):
         kernel.trace[1, 128](x, out, 99, outputs=[torch.zeros(3, device=backend)])
+    with pytest.raises(TypeError, match="outputs takes tensors that are among the arguments, but got 5"):
+        kernel.trace[1, 128](x, out, 99, outputs=5)
     with pytest.raises(TypeError, match="outputs takes tensors"):
         kernel.trace[1, 128](x, out, 99, outputs=[1])
 

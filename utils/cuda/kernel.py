@@ -84,6 +84,7 @@ class Kernel:
                 failures.launched(self.name, args, (blocks, threads, shared_bytes), self.parameters)
             self._module.launch(blocks, threads, shared_bytes, self.cooperative, p.pointers, p.device)
 
+        run.__qualname__ = f"{self.name}[...]"
         return run
 
     @property
@@ -167,12 +168,15 @@ class Tracer:
         from utils.cuda.cpu.profile import behaving_like
         from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, trace
 
-        def run(*args, outputs=(), order="forward", gpu=None, max_problems=MAX_PROBLEMS, max_steps=MAX_STEPS):
+        def trace_of_kernel(
+            *args, outputs=(), order="forward", gpu=None, max_problems=MAX_PROBLEMS, max_steps=MAX_STEPS
+        ):
             __tracebackhide__ = True
             with behaving_like(gpu):
                 return trace(self, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps)
 
-        return run
+        trace_of_kernel.__qualname__ = f"{self.name}.trace[...]"
+        return trace_of_kernel
 
 
 def _launch(launch, name):

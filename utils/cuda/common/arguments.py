@@ -244,6 +244,10 @@ def _check_pointer(where, parameter, arg, device_type):
             f"{where} is on {arg.device}, but the kernel was compiled for {device_type}: "
             f"{name}.to({device_type!r}) makes a copy there"
         )
+    if not _has_memory(arg):
+        kind = "a meta tensor" if arg.is_meta else "a nested tensor" if arg.is_nested else f"a {type(arg).__name__}"
+        kind = "a tensor within torch.vmap or torch.func" if kind == "a Tensor" else kind
+        raise TypeError(f"{where} is {kind}, which has no memory of its own: pass a tensor with values")
     if arg.layout != torch.strided:
         raise ValueError(f"{where} has layout {arg.layout}: {name}.to_dense() makes a copy that a kernel can read")
     if not arg.is_contiguous():
@@ -262,6 +266,14 @@ def _check_pointer(where, parameter, arg, device_type):
             f"{where} is a view that torch conjugates or negates when read: {name}.resolve_conj().resolve_neg() "
             "makes a copy that holds the values"
         )
+
+
+def _has_memory(tensor) -> bool:
+    """Whether a kernel can use it, as far as torch shows: not a meta, fake or nested tensor, or one in `torch.vmap`."""
+    try:
+        return not tensor.is_nested and (tensor.layout != torch.strided or not tensor.nbytes or tensor.data_ptr() != 0)
+    except RuntimeError:
+        return False
 
 
 def _check_map(where, parameter, arg, device_type):

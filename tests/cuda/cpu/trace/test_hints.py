@@ -27,6 +27,65 @@ def traced_race(source, threads):
     return found
 
 
+# ---- indexes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", ["(i - 1) % n", "left"])
+def test_a_remainder_of_a_negative_number(index):
+    source = f"""__global__ void k(const float* x, float* out, int n) {{
+        int i = threadIdx.x, left = (i + n - n - 1) % n;
+        out[i] = x[{index}];
+    }}"""
+    (found,) = Tracer(source, "k")[1, 32](torch.zeros(32), torch.zeros(32), 32).problems
+    assert "reads x[-1]" in found.message
+    assert found.hint.startswith("In C++, unlike in Python, `%` of a negative number is negative: write `(i + n) % n`")
+
+
+def test_a_condition_that_picks_one_thread_is_no_guard():
+    source = (
+        "__global__ void k(float* x, int n) {\n    int i = threadIdx.x;\n    if (i % 32 == 0)\n        x[i] = n;\n}"
+    )
+    (found,) = Tracer(source, "k")[1, 64](torch.zeros(32), 32).problems
+    assert found.hint == "Guard the line, as in `if (i < n)`: only indexes below 32 are inside x."
+    (found,) = Tracer(source.replace("i % 32 == 0", "i <= 32"), "k")[1, 64](torch.zeros(32), 32).problems
+    assert "the `if` of line 3 lets this one through" in found.hint
+
+
+def test_rows_that_do_not_all_begin_at_a_vectors_alignment():
+    source = """__global__ void k(float* out) {
+        __shared__ float tile[8][33];
+        for (int c = 0; c < 33; c++) tile[threadIdx.x][c] = c;
+        float4 v = *(float4*)&tile[threadIdx.x][4];
+        out[threadIdx.x] = v.x;
+    }"""
+    (found,) = Tracer(source, "k")[1, 8](torch.zeros(8)).problems
+    assert found.hint == (
+        "The rows of tile have 132 bytes, so only some begin at a multiple of 16: make their length a multiple of 4 "
+        "elements."
+    )
+
+
+# ---- other barriers --------------------------------------------------------------------------------------------------
+
+
+def test_a_barrier_in_a_loop_of_unequal_rounds():
+    source = """__global__ void k(int* x) {
+        for (int i = 0; i < threadIdx.x; i++)
+            __syncthreads();
+        x[threadIdx.x] = 1;
+    }"""
+    (found,) = Tracer(source, "k")[1, 32](torch.zeros(32).int()).problems
+    assert found.hint == (
+        "Every thread must reach the same `__syncthreads()`: let all of them run the loop of line 2 equally often."
+    )
+
+
+def test_a_whole_number_divided_by_zero():
+    source = "__global__ void k(int* x, int n) {\n    x[threadIdx.x] /= n;\n}"
+    (found,) = Tracer(source, "k")[1, 32](torch.ones(32).int(), 0).problems
+    assert found.hint == "Why is the divisor 0? Guard the line, as in `if (n) ...`."
+
+
 # ---- races ----------------------------------------------------------------------------------------------------------
 
 WARPS = """\
@@ -88,6 +147,53 @@ def test_a_loop_that_threads_run_unequally_often_has_to_become_even():
     )
     assert hint(race(5, 7), source) == expected
     assert traced_race(source, 128).hint == expected
+
+
+BITONIC = """\
+__global__ void k(float* x, float* y, int n) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    for (int j = n / 2; j > 0; j /= 2) {
+        int p = t ^ j;
+        if (p > t) {
+            if (s[t] > s[p]) {
+                float h = s[t];
+                s[t] = s[p];
+                s[p] = h;
+            }
+        }
+    }
+}
+"""
+
+
+def test_a_race_of_a_condition_with_what_depends_on_it():
+    problems = Tracer(BITONIC, "k")[1, 64](torch.rand(64), torch.zeros(64), 64).problems
+    hints = {found.hint for found in problems if found.kind == "race"}
+    behind = "Put `__syncthreads();` behind the `if` of line 8, at the end of the loop of line 6: every thread must"
+    rounds = "Are these two rounds of the loop of line 6? Then put `__syncthreads();` at its end."
+    assert any(found.startswith(behind) for found in hints) and any(found.endswith(rounds) for found in hints)
+    assert all(found.startswith(behind) or found.endswith(rounds) for found in hints)
+
+
+def test_a_counter_needs_an_atomic_in_two_lines_too():
+    source = "__global__ void k(int* x, int* count) {\n    x[*count] = threadIdx.x;\n    *count += 1;\n}"
+    problems = Tracer(source, "k")[1, 64](torch.zeros(64).int(), torch.zeros(1).int()).problems
+    assert next(found.hint for found in problems if {found.line, found.other_line} == {2, 3}).startswith(
+        "Use `atomicAdd`, which reads and adds in one step"
+    )
+
+
+def test_a_race_of_blocks_in_a_cooperative_kernel_lacks_a_barrier_of_the_grid():
+    source = (
+        "#include <cooperative_groups.h>\n__global__ void k(float* x) {\n"
+        "    auto grid = cooperative_groups::this_grid();\n    int i = grid.thread_rank(), n = grid.size();\n"
+        "    x[i] = i;\n    float v = x[n - 1 - i];\n    grid.sync();\n    x[i] = v;\n}"
+    )
+    problems = Tracer(source, "k")[2, 32](torch.zeros(64)).problems
+    assert problems[0].hint.startswith("Put `grid.sync();` between the two")
 
 
 def test_a_race_between_arguments_that_are_one_tensor_names_them():

@@ -343,7 +343,7 @@ def hint_of_a_race(before="", first="s[t] = x[i];", between="", last="out[i] = s
                 "before": 'if (t < 9) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(t)); if (t < 9)',
                 "between": "else",
             },
-            "The threads of lines 5 and 7 have parted, and do not meet at `__syncthreads();`: let those of line 5",
+            "The threads of lines 5 and 7 have parted, and do not meet at `__syncthreads();`: let those that come",
         ),
         (
             {"before": "if (i >= n) return;"},

@@ -47,13 +47,22 @@ def about_race(p):
         hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
         if same_block:
             hint = f"Threads of different blocks do this, too, and no barrier orders those. {hint}"
+        if p.cooperative:
+            hint = "Put `grid.sync();` between the two, where every thread of the grid reaches it; in a loop, also one "
+            hint += "at its end."
         elif "load" in ops and not one_line:
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
     elif ops == ["store", "store"]:
         hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
+        if p.coordinates and other.coordinates:
+            hint = f"Are both meant to have the same index? {hint}"
+        if p.space == "shared" and p.loop:
+            hint += f" Are these two rounds of the loop of line {p.loop.line}? Then put `__syncthreads();` at its end."
     elif one_line or None in (p.line, other.line):
         hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
         hint += f" {p.where_to_wait}" if p.where_to_wait else ""
+    elif p.space == "global" and _updates(p):
+        hint = "Use `atomicAdd`, which reads and adds in one step, and returns what was there before."
     elif p.waits_between and (p.one_warp or p.waits_between != "__syncwarp"):
         hint = _wait_again(p)
     elif p.where_to_wait:
@@ -65,6 +74,12 @@ def about_race(p):
         names = " and ".join(f"`{name}`" for name in p.same_tensor)
         hint = f"{names} are one tensor in this launch: pass two, unless the kernel is to work in place. {hint}"
     return f"{who} {what}, {why}", hint
+
+
+def _updates(p):
+    """Whether the line that writes adds to what is there: `*count += 1;`"""
+    written = next(side for side in (p, p.other) if side.op != "load")
+    return any(sign in written.source for sign in ("+=", "-=", "++", "--"))
 
 
 def _wait_again(p):

@@ -12,9 +12,11 @@ from utils.cuda.cpu.trace.source import (
     coordinates,
     copies_as_group,
     guard,
+    is_cooperative,
     line_of,
     lines_of_asm,
     loop_around,
+    takes_remainder,
     waits_between,
     where_to_wait,
 )
@@ -81,6 +83,8 @@ class Record(Side):
     in_step: bool = False  # both accesses of a race are volatile, and by one warp
     unset: bool = False  # the value is that of a variable which was never set
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
+    remainder: bool = False  # the index is computed with `%`
+    cooperative: bool = False  # the source has a barrier of the whole grid
     recursive: bool = False  # the function that the line is in calls itself
     waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
@@ -193,12 +197,14 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
         if more["line"]:
             more["guard"] = guard(source, more["line"], array)
+            more["remainder"] = takes_remainder(source, more["line"], array)
             more["recursive"] = calls_itself(source, more["line"])
             more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
         if more["line"] and other.line:
             more["coordinates"] = coordinates(source, more["line"], array)
             other = replace(other, coordinates=coordinates(source, other.line, array))
             both = sorted((more["line"], other.line))
+            more["cooperative"] = is_cooperative(source)
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
         return _made(Record, record, other=other, shape=shapes.get(record.get("region"), ()), **more)

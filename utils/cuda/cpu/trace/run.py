@@ -3,6 +3,7 @@
 import contextlib
 import json
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -174,7 +175,8 @@ def _positive(number, name) -> int:
 def _numbers_of(outputs, tensors, wanted) -> set[int]:
     """Which arguments `outputs` means. Raises ValueError for a tensor that is not an argument."""
     __tracebackhide__ = True
-    outputs = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
+    if isinstance(outputs, torch.Tensor) or not isinstance(outputs, Iterable):
+        outputs = [outputs]
     numbers = set()
     for number, output in enumerate(outputs):
         if not isinstance(output, torch.Tensor):

@@ -79,6 +79,8 @@ def _out_of_bounds(p):
         )
     elif p.space == "shared":
         hint = f"Is {region} large enough for this block, and is the index meant for {region}?"
+    elif below and p.remainder:
+        hint = "In C++, unlike in Python, `%` of a negative number is negative: write `(i + n) % n` where i may be -1."
     elif below:
         hint = "Guard the line, as in `if (i > 0)`, or look at how the index is computed: does it overflow?"
     else:
@@ -151,6 +153,9 @@ def _divergent_barrier(p):
     everyone = "All 32 lanes of a warp" if of_warp else "Every thread"
     everyone += " of every block of the cluster" if of_cluster else ""
     hint = f"{everyone} must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
+    if p.guard and p.guard.word in ("for", "while", "do"):
+        loop = f"the loop of line {p.guard.line}"
+        hint = f"{everyone} must reach the same `{barrier}`: let all of them run {loop} equally often."
     if plain and p.text.startswith(("bar.sync", "bar.arrive", "bar.red", "bar.cta")):
         hint = f"All lanes of a warp must reach the same `{barrier}`, and of all warps as many as its count says."
     return f"{thread_of(p)} waits at {barrier}{where}, but {does}", hint
@@ -237,6 +242,10 @@ def _misaligned(p):
     if region is not None and p.element and needs > p.element:
         step = needs // p.element
         hint = f"Begin at an index that is a multiple of {step}, or read and write the elements one by one."
+        row = p.shape[-1] * p.element if len(p.shape) > 1 else needs
+        if row % needs:
+            hint = f"The rows of {region} have {row} bytes, so only some begin at a multiple of {needs}: make their "
+            hint += f"length a multiple of {step} elements."
         if not within:
             hint = f"Is {region} a slice such as `t[1:]`? Pass a `.clone()` of it, or go element by element."
     return f"{thread_of(p)} {does_to(p.op, f'{size} bytes')} {where}: {rule}{at(p)}", hint
@@ -274,6 +283,8 @@ def _ended(p):
     if "pointer that was never set" in p.ended:
         hint = "The pointer has no value on every path to this line: set it where it is declared, or use it only where "
         hint += "it is set."
+    elif "whole number by zero" in p.ended:
+        hint = "Why is the divisor 0? Guard the line, as in `if (n) ...`."
     elif "for its local variables" in p.ended:
         hint = "Does the recursion end?" if p.recursive else "Large arrays belong in shared or global memory."
     elif "where expect_tx says" in p.ended:

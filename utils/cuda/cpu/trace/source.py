@@ -10,8 +10,9 @@ from utils.cuda.common import cxx
 from utils.cuda.cpu.ptx.headers import WORDS
 
 __all__ = ["Branch", "array_dimensions", "array_of_line", "branches", "calls_itself", "coordinates"]
-__all__ += ["copies_as_group", "guard", "kernel_parameter", "line_of", "lines_of_asm", "loop_around", "parameter_type"]
-__all__ += ["reads_memory", "waits_between", "where_to_wait", "without_comment"]
+__all__ += ["copies_as_group", "guard", "is_cooperative", "kernel_parameter", "line_of", "lines_of_asm"]
+__all__ += ["loop_around", "parameter_type", "reads_memory", "takes_remainder", "waits_between", "where_to_wait"]
+__all__ += ["without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -135,6 +136,10 @@ class Branch(NamedTuple):
     returns: bool  # whether the statement leaves the kernel
     condition: Sequence[cxx.Token] = ()  # with its parentheses, except in a `for` with semicolons
 
+    def holds(self, line) -> bool:
+        """Whether its statement has a line. Its condition may be there too, if the whole is one line."""
+        return self.first <= line <= self.last and (line > self.line or self.last == self.line)
+
 
 _LOOPS = ("for", "while", "do")
 
@@ -197,7 +202,8 @@ def _differs(source, line, condition):
     return "?" in reached or any(name.startswith("threadIdx") for name in reached)
 
 
-_PARTED = re.compile(r"\bmbarrier\b|\bbar(?:rier)?\.(?:cta\.)?arrive\b")  # what roles that parted meet at
+# What roles that have parted meet at.
+_PARTED = re.compile(r"\bmbarrier\b|\bbar(?:rier)?\.(?:cta\.)?arrive\b|[.>]arrive\w*\s*\(")
 
 
 def where_to_wait(source, first, last, one_warp=False) -> str:
@@ -209,9 +215,13 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
     loop = loop_around(source, first, last) if first != last else None
     if loop:
         reach += f". Put another at the end of the loop of line {loop.line}"
-    divergent = [branch for branch in branches(source) if branch.divergent]
-    around = [branch for branch in divergent if branch.word in ("if", "else")]
-    both = [b for b in (divergent if one_warp else around) if b.first <= first and last <= b.last]
+    around = [branch for branch in branches(source) if branch.divergent and branch.word in ("if", "else")]
+    inside = [b for b in branches(source) if b.holds(first) and b.holds(last)]
+    both = [b for b in inside if b.divergent and (one_warp or b.word not in _LOOPS)]
+    of_loop = [b for b in both if loop and loop.line < b.line]
+    if of_loop and any(b.line == first and b.holds(last) and not b.holds(first) for b in branches(source)):
+        name = f"the `{of_loop[0].word}` of line {of_loop[0].line}"
+        return f"{put} behind {name}, at the end of the loop of line {loop.line}: every thread must reach it."
     if both:
         name = f"the `{both[-1].word}` of line {both[-1].line}"
         if one_warp:
@@ -225,17 +235,18 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
         return (
             f"End {name} after line {first}, put `__syncthreads();` there, and open it again for line {last}: {reach}."
         )
-    uneven = [b for b in divergent if b.word in _LOOPS and b.first <= first and last <= b.last]
+    uneven = [b for b in inside if b.divergent and b.word in _LOOPS]
     if uneven and first != last:
         return (
             f"{put} between lines {first} and {last} and at the end of the loop of line {uneven[-1].line}, and let "
             "that run equally often in all threads: every thread must reach it."
         )
-    left, right = ([b for b in around if b.first <= line <= b.last] for line in (first, last))
+    left, right = ([b for b in around if b.holds(line)] for line in (first, last))
     if left and right and _PARTED.search(source):
         return (
-            f"The threads of lines {first} and {last} have parted, and do not meet at `__syncthreads();`: let those of "
-            f"line {first} arrive at an mbarrier after it, and those of line {last} wait for that before it."
+            f"The threads of lines {first} and {last} have parted, and do not meet at `__syncthreads();`: let those "
+            "that come first arrive at an mbarrier after it, and the others wait for that before. In a loop, both "
+            "ways: what was read may be overwritten only then."
         )
     if left and right and right[0].word == "else":
         return f"{put} after the whole `if` of line {left[0].line}, and move line {last} behind it: {reach}."
@@ -249,6 +260,11 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
         also = f"; put another at the end of the loop of line {loop.line}" if loop else ""
         return f"{put} between lines {first} and {last}, and {instead}{also}."
     return ""
+
+
+def is_cooperative(source) -> bool:
+    """Whether its kernels have a barrier of the whole grid: `cg::this_grid()`."""
+    return any(token.text == "this_grid" for token in cxx.tokens(source))
 
 
 def loop_around(source, first, last) -> Branch | None:
@@ -271,9 +287,16 @@ def guard(source, line, array=None) -> Branch | None:
     """The innermost condition or loop that `array[...]` in a line depends on; None if it is always reached."""
     if question := _question(source, line, array):
         return Branch("?", question, line, line, divergent=False, returns=False)
-    inside = [b for b in branches(source) if b.first <= line <= b.last]
-    before = [b for b in branches(source) if b.word == "if" and b.returns and b.last < line]
+    may_be = [b for b in branches(source) if not _picks_one(b.condition)]
+    inside = [b for b in may_be if b.holds(line)]
+    before = [b for b in may_be if b.word == "if" and b.returns and b.last < line]
     return (inside or before or [None])[-1]
+
+
+def _picks_one(condition) -> bool:
+    """Whether a condition such as `(lane == 0)` says nothing about a limit."""
+    text = "".join(token.text for token in condition)
+    return "==" in text and not any(sign in text for sign in ("<", ">", "!", "&&", "||"))
 
 
 def _question(source, line, array):
@@ -312,15 +335,25 @@ def coordinates(source, line, array) -> tuple[str, ...]:
 
     Empty if it cannot be read: other functions may be involved, or the array has another name there.
     """
+    found = set().union(*(_reached(source, line, index) for index in _indexes(source, line, array)))
+    return () if "?" in found else tuple(sorted(found))
+
+
+def takes_remainder(source, line, array) -> bool:
+    """Whether the index of `array[...]` in a line is computed with `%`."""
+    parts = [part for index in _indexes(source, line, array) for part in _computed_from(source, line, index)]
+    return any(token.text == "%" for part in parts for token in part)
+
+
+def _indexes(source, line, array):
+    """What is between the brackets of `array[...][...]` in a line."""
     part = [token for token in cxx.tokens(source) if not token.directive]
-    found = set()
     for k, token in enumerate(part):
         at = k + 1
         while token.line == line and token.text == array and cxx.text_at(part, at) == "[":
             closes = cxx.matching(part, at) or len(part)
-            found |= _reached(source, line, part[at + 1 : closes])
+            yield part[at + 1 : closes]
             at = closes + 1
-    return () if "?" in found else tuple(sorted(found))
 
 
 _COORDINATES = ("threadIdx", "blockIdx")
@@ -329,6 +362,18 @@ _CALLS = {"min", "max", "int", "size_t", "if", "for", "while", "sizeof", "unsign
 
 def _reached(source, line, expression) -> set[str]:
     """The coordinates that an expression depends on, through the variables of its function; '?' for other calls."""
+    found = set()
+    for part in _computed_from(source, line, expression):
+        for k, token in enumerate(part):
+            if token.text in _COORDINATES:
+                found.add(f"{token.text}.{cxx.text_at(part, k + 2)}")
+            elif token.text.isidentifier() and cxx.text_at(part, k + 1) == "(" and token.text not in _CALLS:
+                found.add("?")
+    return found
+
+
+def _computed_from(source, line, expression):
+    """An expression, and those that the variables in it get in the function around a line, and so on."""
     body = _function_around(source, line)
     given = {}  # the right sides that a variable gets
     for k, token in enumerate(body):
@@ -336,18 +381,13 @@ def _reached(source, line, expression) -> set[str]:
         if token.text == "=" and texts[1] != "=" and texts[0] not in ("=", "!", "<", ">"):
             name = cxx.text_at(body, k - 2) if texts[0] in tuple("+-*/%&|^") else texts[0]
             given.setdefault(name, []).append(body[k + 1 : _expression_ends(body, k + 1, (*";,)]}",))])
-    found, seen, todo = set(), set(), [list(expression)]
+    seen, todo = set(), [list(expression)]
     while todo:
         part = todo.pop()
-        for k, token in enumerate(part):
-            if token.text in _COORDINATES:
-                found.add(f"{token.text}.{cxx.text_at(part, k + 2)}")
-            elif token.text.isidentifier() and cxx.text_at(part, k + 1) == "(" and token.text not in _CALLS:
-                found.add("?")
-            elif token.text in given and token.text not in seen:
-                seen.add(token.text)
-                todo += given[token.text]
-    return found
+        yield part
+        for name in {token.text for token in part} & given.keys() - seen:
+            seen.add(name)
+            todo += given[name]
 
 
 def _function_around(source, line):
