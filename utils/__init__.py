@@ -17,5 +17,8 @@ __all__ = ["CompileError", "compile_kernel", "device", "load_cuda", "tensor_map"
 
 def __getattr__(name):
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        found = getattr(importlib.import_module(_HOMES[name]), name)
+        if name in ("compile_kernel", "load_cuda"):
+            importlib.import_module("utils.cuda.cpu.guard").guard_tensors()  # those made from now on
+        return found
     raise AttributeError(f"module 'utils' has no attribute {name!r}")

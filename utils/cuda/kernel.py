@@ -1,5 +1,6 @@
 """compile_kernel: one `__global__` function, callable from Python, on a GPU or the CPU, without any host code."""
 
+import functools
 import math
 from operator import index
 
@@ -79,10 +80,13 @@ class Kernel:
 
         def run(*args):
             __tracebackhide__ = True
-            p = packed(self.name, self.parameters, args, self.device, self._module.encoded)
-            if self.device == "cuda":
-                failures.launched(self.name, args, (blocks, threads, shared_bytes), self.parameters)
-            self._module.launch(blocks, threads, shared_bytes, self.cooperative, p.pointers, p.device)
+            pack = functools.partial(packed, self.name, self.parameters, args, self.device, self._module.encoded)
+            p = pack()
+            with self._module.reachable(args) as addresses:
+                p = pack(addresses) if addresses else p
+                if self.device == "cuda":
+                    failures.launched(self.name, args, (blocks, threads, shared_bytes), self.parameters)
+                self._module.launch(blocks, threads, shared_bytes, self.cooperative, p.pointers, p.device)
 
         run.__qualname__ = f"{self.name}[...]"
         return run

@@ -19,7 +19,7 @@ from utils.cuda.common.toolchain import cache_folder, device
 from utils.ground.errors import ToolchainError
 from utils.ground.system import cxx_compiler
 
-__all__ = ["apart", "building", "guard_tensors", "needed"]
+__all__ = ["apart", "building", "can_guard", "guard_tensors", "needed"]
 
 _SOURCES = [Path(__file__).parent / "guard" / name for name in ("guard.cpp", "guard.h", "guarded.h", "space.h")]
 _loaded = None  # the library, once it serves torch
@@ -41,6 +41,8 @@ def guard_tensors(runtime=None) -> bool:
             library = ctypes.CDLL(str(_path()))
             library.cuda_on_cpu_guard.restype = ctypes.c_void_p
             library.cuda_on_cpu_guard_install.restype = ctypes.c_bool
+            library.cuda_on_cpu_guard_holds.restype = ctypes.c_bool
+            library.cuda_on_cpu_guard_holds.argtypes = [ctypes.c_void_p]
             _loaded = library
         if runtime is not None:
             runtime.cuda_on_cpu_set_guard(ctypes.c_void_p(_loaded.cuda_on_cpu_guard()))
@@ -48,6 +50,11 @@ def guard_tensors(runtime=None) -> bool:
     except (OSError, ToolchainError):
         _failed = True
         return False
+
+
+def can_guard(address) -> bool:
+    """Whether tensors are guarded now, but not the one with this address: it was made earlier, or elsewhere."""
+    return _loaded is not None and not _loaded.cuda_on_cpu_guard_holds(address)
 
 
 @contextlib.contextmanager

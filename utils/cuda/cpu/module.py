@@ -7,12 +7,14 @@ import ctypes
 import functools
 
 from utils.cuda.common import cache
+from utils.cuda.common.arguments import tensor_of
 from utils.cuda.common.diagnostics import CompileError, shorten
 from utils.cuda.common.options import problem_of_options
 from utils.cuda.common.preprocessor import included
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu import guard
 from utils.cuda.cpu.build import build_kernels, expected_seconds, kernel_fingerprint, needs
+from utils.cuda.cpu.guarded_copies import guarded_copies
 from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.profile import behave_like_chosen
 
@@ -114,6 +116,11 @@ class Module:
         if error:
             raise RuntimeError(f"CUDA error: invalid argument: {tensor_map!r}")
         return place.raw[at : at + _MAP_BYTES]
+
+    def reachable(self, args):
+        """A context for a launch with these arguments, which have been checked. It gives, by number, the addresses of
+        copies of the tensors that have no guard (guarded_copies.py)."""
+        return guarded_copies({i: tensor for i, arg in enumerate(args) if (tensor := tensor_of(arg)) is not None})
 
     def launch(self, blocks, threads, shared_bytes, cooperative, args, device=None):
         """Run the grid and wait for it. `args` is a ctypes array of pointers to the arguments' values.

@@ -53,6 +53,11 @@ extern "C" const cuda_on_cpu::Guard* cuda_on_cpu_guard() {
     return &guard;
 }
 
+extern "C" bool cuda_on_cpu_guard_holds(const void* address) {
+    cuda_on_cpu::Place found;
+    return cuda_on_cpu::tensors().find(address, found);
+}
+
 // From now on torch's tensors on the CPU are ours; false where torch's allocator has been replaced by another.
 extern "C" bool cuda_on_cpu_guard_install() {
     static auto* ours = new cuda_on_cpu::GuardAllocator;

@@ -58,8 +58,9 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
         if (!region || !region->holds(a, bytes)) {
             t.array_type = nullptr;
             bool harmless = out_of_bounds(b, a, bytes, op, code, region);
-            const bool counts = region && region->space != Space::local;
-            for (size_t at = 0; counts && at < bytes; at += width(*region))  // a GPU makes them too, so they count
+            // A GPU makes them too, so they count; not all that a memset of much more than the tensor would make.
+            const size_t most = region && region->space != Space::local ? region->end - region->begin + 64 : 0;
+            for (size_t at = 0; at < std::min(bytes, most); at += width(*region))
                 keep(b, t, a + at, std::min(width(*region), bytes - at), op, code, *region, copy);
             if (!harmless) stop_thread(b);
             return;
