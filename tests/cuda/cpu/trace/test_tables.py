@@ -5,10 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from tests.cuda.cpu.trace.reports import LANES, SOURCE, problem, site, traced
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.trace import Trace
+from utils.cuda.kernel import Tracer
 
 COLUMNS = ["line", "source", "space", "op", "bytes", "requests", "sectors", "sectors_per_request", "wavefronts"]
 COLUMNS += ["bank_conflicts"]
@@ -104,3 +106,12 @@ def test_html_is_escaped():
 def test_the_words_need_no_matplotlib():
     code = "import sys, utils.cuda.cpu.trace.trace; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["x[i] * 2.0f", "x[i] + x[i + 32] * 1.0f", "(i % 2 ? x[i] : x[i + 32]) * 2.0f"])
+def test_a_conversion_out_of_range_reads_once(text):
+    begin = "__global__ void k(const unsigned char* x, unsigned char* out) {\n    int i = threadIdx.x;\n"
+    source = f"{begin}    out[i] = {text};\n}}"
+    values = [torch.full((64,), value).byte() for value in (20, 200)]
+    within, outside = (Tracer(source, "k")[1, 32](x, torch.zeros(32).byte()).requests for x in values)
+    assert within.equals(outside)

@@ -125,6 +125,7 @@ __attribute__((cold)) void __ubsan_handle_float_cast_overflow(cuda_on_cpu::Ubsan
     using namespace cuda_on_cpu;
     const unsigned int from = data->from->info;
     const UbsanType& to = *data->to;
+    if (tracing) tracing->check_failed();
     if (!wanted() || (from != 32 && from != 64) || to.bits() > 64) return;
     float single;
     double value;
@@ -149,6 +150,7 @@ __attribute__((cold)) void __ubsan_handle_float_cast_overflow(cuda_on_cpu::Ubsan
 __attribute__((cold)) void __ubsan_handle_shift_out_of_bounds(cuda_on_cpu::UbsanShift* data, uintptr_t, uintptr_t by) {
     using namespace cuda_on_cpu;
     const unsigned int bits = data->value->bits();
+    if (tracing) tracing->check_failed();
     if (!wanted() || bits > 64 || data->by->bits() > 64) return;
     const int64_t count = data->by->value(by);
     if (uint32_t(count) < bits) return;

@@ -197,6 +197,10 @@ void Trace::step(const void* code) {
     if (interrupted) leave_block(*b.worker);
     if (t.stored.address && t.stored.op == Op::store) look_at_stored(b, t);  // an atomic takes several steps
     if (t.array_type) tell_array(b, nullptr, 0, 0, Op::load);
+    if (t.reads_again) [[unlikely]] {
+        while (!t.events.empty() && Op(t.events.back().kind & 3) == Op::load) t.events.pop_back();
+        t.reads_again = false;
+    }
     // Threads that step aside for each other share the limit.
     if (++t.steps > max_steps || ++b.traced->steps > 8 * max_steps) {
         Problem p;
@@ -213,6 +217,12 @@ void Trace::step(const void* code) {
     t.at[t.depth] = to;
     t.events.push_back({0, 0, 0, to, 0, uint8_t(unsigned(Op::none) | t.depth << 2)});
     if (t.events.size() >= Requests::most_events) make_room(b, t);
+}
+
+// After its report, in the same basic block, compiled code reads again what the value was computed from: for all that the
+// compiler knows, the report has changed it. A GPU reads once.
+void Trace::check_failed() {
+    if (in_thread()) block().running->traced->reads_again = true;
 }
 
 // How deep in calls a thread is: lanes in a function run before those that have left it.

@@ -108,6 +108,7 @@ struct TracedThread : Requests::Lane {
     uint64_t steps = 0;
     uint32_t map_fence = 0;  // when it last executed one for tensor maps
     unsigned char depth = 1;
+    bool reads_again = false;  // since a check failed: what it had read
     uint16_t at[64] = {};  // the block where it is, by depth of calls
     bool full = false, stopped = false;
     const char* array_type = nullptr;  // an index has left this array; the next access shows which array it is
@@ -248,6 +249,7 @@ public:
     void beat() { __atomic_store_n(&pulse, pulse + 1, __ATOMIC_RELAXED); }
     void call();
     void come_back();
+    void check_failed();
     void outside_array(const char* type, int64_t index, const void* code);
     void misaligned(const void* p, size_t needs, Op op, const void* code);
     void undefined(std::string text, const void* code);
