@@ -246,4 +246,4 @@ def _find_screen():
         shell.events.register("post_execute", _end_what_is_left)  # once: IPython ignores duplicates
     if hasattr(shell, "kernel"):
         return _Output()
-    return _Terminal(sys.stderr) if sys.stderr.isatty() else None
+    return _Terminal(sys.stderr) if sys.stderr and sys.stderr.isatty() else None

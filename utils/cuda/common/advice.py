@@ -79,7 +79,7 @@ _LOOKS_LIKE = dict(zip("“”‘’−–—×÷≤≥≠", ['"', '"', "'", "'"
 
 # ---- names ----------------------------------------------------------------------------------------------------------
 
-_KNOWN = """threadIdx blockIdx blockDim gridDim warpSize __syncthreads __syncwarp __shared__ __global__ __device__
+KNOWN = """threadIdx blockIdx blockDim gridDim warpSize __syncthreads __syncwarp __shared__ __global__ __device__
 __constant__ __host__ __restrict__ __ldg atomicAdd atomicMax atomicMin atomicCAS atomicExch atomicOr atomicAnd float
 double int unsigned char bool void const size_t sqrtf rsqrtf expf logf powf fabsf fmaxf fminf floorf ceilf sinf cosf
 tanhf roundf sqrt float2 float4 int4 dim3 printf __shfl_sync __shfl_down_sync __shfl_xor_sync __ballot_sync __any_sync
@@ -105,6 +105,14 @@ _CALLED = {
     "byte": "`unsigned char`",
     "sum": "a loop, `for (int i = 0; i < n; i++) total += x[i];`",
     "divmod": "`a / b` and `a % b`",
+    "bfloat16": "`__nv_bfloat16`, of `cuda_bf16.h`",
+    "let": "`auto`",
+    "var": "`auto`",
+    "PI": "`3.14159265f`",
+    "get_global_id": "`blockIdx.x * blockDim.x + threadIdx.x`",
+    **dict.fromkeys(
+        ["__global", "__local", "__kernel"], "CUDA's words: `__global__` marks a kernel, a pointer has none"
+    ),
     **dict.fromkeys(["float32", "float32_t", "f32"], "`float`"),
     **dict.fromkeys(["float64", "float64_t", "f64"], "`double`"),
     **dict.fromkeys(["int32", "i32"], "`int`"),
@@ -133,11 +141,15 @@ def unknown(place, nvidia, member, gcc, clang):
     if name in _CONTAINERS and re.search(rf"\bstd::{name}\b|\b{name}\s*<", place.code):
         return _NO_CONTAINERS
     if re.search(rf"\b{name}\s*<<<", place.code):
+        if name in cxx.kernels(place.source):
+            return _declared_elsewhere(place, name)
         return f"The source has no kernel `{name}`. It has: {', '.join(cxx.kernels(place.source)) or 'none'}."
     if name in ("cout", "cerr"):
         return 'A kernel prints with `printf("i = %d\\n", i)`.'
     if name in _CALLED:
         return f"C++ has no `{name}`: write {_CALLED[name]}."
+    if upper := next((t.text for t in tokens(place.source) if t.text != name and t.text.lower() == name.lower()), ""):
+        return f"Upper and lower case differ in C++: did you mean `{upper}`?"
     if name in _REMOVED:
         return removed(name)
     if name in _HEADERS:
@@ -186,10 +198,10 @@ def no_member(place, nvidia, gnu):
     return removed(name) if name in _REMOVED else similar(place, name, known=())
 
 
-def similar(place, name, known=_KNOWN):
+def similar(place, name, known=KNOWN):
     """A name that is close to another one."""
     bare = {word.strip("_").lower(): word for word in known}
-    mine = sorted({token.text for token in tokens(place.source) if token.text.isidentifier()} - {name, *_KNOWN})
+    mine = sorted({token.text for token in tokens(place.source) if token.text.isidentifier()} - {name, *KNOWN})
     near = [bare[name.strip("_").lower()]] if name.strip("_").lower() in bare else []
     near = near or get_close_matches(name, [*known, *(word for word in mine if len(word) > 2)], 2, cutoff=0.65)
     return next((f"Did you mean `{word}`?" for word in near if word != name), "")
@@ -199,6 +211,8 @@ def same_name(place, **names):
     """A function or a kernel of the source that has the name of something in CUDA."""
     name = next(filter(None, names.values()))
     there = [function for function in cxx.functions(place.source) if function.name == name]
+    if len(there) > 1:
+        return f"Line {there[0].line} has a `{name}` already: remove one, or give it another name."
     return f"CUDA has a `{name}` of its own: give yours another name." if there else ""
 
 
@@ -264,113 +278,6 @@ def array_size(place):
         return ""
     what = "a template's argument" if re.search(r"\w\s*<\s*\w+\s*>", place.code) else "the size of an array"
     return f"The compiler must know {what}: use a number, a constexpr or a template's parameter."
-
-
-# ---- pointers and values --------------------------------------------------------------------------------------------
-
-
-def member(place, nvidia, gcc, clang, name, member):
-    """`x.shape` of a pointer, `y[i].sqrt()` of a number."""
-    if "*" in (nvidia or gcc or clang):
-        return f"`{name}` is a pointer, the address of an array: it has no `{member}`. Pass the sizes as arguments."
-    if not re.search(rf"\.\s*{member}\s*\(", place.code):
-        return ""
-    instead = f"write `{member}f({name})`" if f"{member}f" in _KNOWN else "a function takes it, as in `sqrtf(x)`"
-    return f"A number has no methods: {instead}."
-
-
-def subscript(place):
-    """A subscript of something that is not a pointer."""
-    twice = re.search(r"\b(\w+)\s*\[([^\[\]]+)\]\s*\[([^\[\]]+)\]", place.code)
-    if twice:
-        name, row, column = twice.groups()
-        return f"`{name}` is a pointer, with one index: in a matrix of w columns, `{name}[{row} * w + {column}]`."
-    if re.search(r"\[float\]|\[double\]", place.message):
-        return whole_numbers(place)
-    indexed = re.findall(r"\b(\w+)\s*\[", place.code)
-    alone = [name for name in indexed if re.search(rf"\b{_NUMBERS}\s+{name}\s*[,;)=]", cxx.code(place.source))]
-    return f"`{alone[0]}` is one number, not an array: is a `*` missing where it is declared?" if alone else ""
-
-
-def read_only(place):
-    """A write to something that is const, or that is no variable."""
-    target = re.match(r"\s*(?:(?:if|else|for|while)\b\s*(?:\(.*\))?\s*)*\(*\*?(\w+)", place.code)
-    name = target[1] if target else ""
-    if name in ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"):
-        return f"`{name}` can only be read: the launch sets it. Use a variable of your own."
-    if name and re.search(rf"\bconst\b[^;(){{}},]*\b{name}\b", cxx.code(place.source)):
-        return f"`{name}` is declared `const`, for reading only: write to another array, or remove the `const`."
-    return ""
-
-
-def arguments(place):
-    """A call with too few or too many arguments."""
-    if "__syncthreads" in place.code:
-        return "`__syncthreads()` takes no argument."
-    if "<<<" in place.code and len(cxx.at_commas(cxx.tokens(place.code.partition("<<<")[2].partition(">>>")[0]))) > 4:
-        return "A launch takes `<<<blocks, threads, bytes of shared memory, stream>>>`: the last two may be left out."
-    functions = {function.name: function for function in cxx.functions(place.source)}
-    for name in re.findall(r"\b(\w+)\s*(?:<<<.*?>>>\s*)?\(", place.code):
-        if name in functions:
-            return f"Line {functions[name].line} declares `{functions[name].signature}`."
-    return ""
-
-
-def pointer_or_value(place):
-    """A pointer where a number is needed, or the other way round; a pointer to const; a pointer to another type."""
-    if "const char" in place.message:
-        if re.search(r"\bprintf\s*\(", place.code):
-            return 'The first argument of `printf` is a text: `printf("i = %d\\n", i)`.'
-        return "A text is not a number."
-    types = re.findall(r"""["'‘]([^"'’]*)["'’]""", place.message)
-    given, wanted = [*(re.sub(r"\bconst\b|\s|__restrict__", "", kind) for kind in types), "", ""][:2]
-    if given.endswith("*") and wanted.endswith("*"):
-        if given == wanted:
-            return f"That pointer is for reading only: declare what takes it as `const {wanted}`."
-        bases = {"float", "double", "int", "unsignedint", "char", "longlong", "half", "__half"}
-        if given[:-1] in bases and wanted[:-1] in bases:
-            return f"The elements are of type `{given[:-1]}`: make them `{wanted[:-1]}`, or the pointer `{given}`."
-        if wanted == "void*":
-            return "What is written to must not be `const`: are the arguments in the right order?"
-        return f"To read several numbers at once, cast: `reinterpret_cast<{wanted}>(...)`."
-    if given.endswith("*") and wanted:
-        return "A pointer is the address of an array: write `[i]` after it to get an element."
-    if wanted.endswith("*") and given:
-        if re.search(r"^\s*\w+\s*=", place.code):
-            return "A pointer is the address of an array: write `[i]` after it to set an element."
-        return "A pointer is needed here: pass the array itself, or the address of an element, `&x[i]`."
-    return ""
-
-
-_NUMBERS = r"(?:float|double|int|unsigned|long|size_t|half|char)"
-
-
-def pointer_arithmetic(place):
-    """Arithmetic with a whole array."""
-    declared = set(re.findall(r"\*\s*(?:const\s+)?(?:__restrict__\s+)?(\w+)", cxx.code(place.source)))
-    for name in re.findall(r"\b(\w+)\b(?!\s*[\[(])", place.code):
-        if name in declared and not re.search(rf"\*\s*{name}\b\s*[,)]", place.code):
-            return f"`{name}` is a pointer, the address of an array: write `{name}[i]` for an element."
-    return whole_numbers(place)
-
-
-def whole_numbers(place):
-    """A float where only a whole number can be: as an index, in `%`, in `<<`."""
-    for name in re.findall(r"\[\s*(\w+)\s*\]", place.code):
-        if re.search(rf"\b(?:float|double)\s+{name}\b", cxx.code(place.source)):
-            return f"An index is a whole number, but `{name}` is not: write `(int){name}`, which cuts off the fraction."
-    if re.search(r"%", place.code):
-        return "`%` takes whole numbers: for floats there is `fmodf(a, b)`."
-    return "That operator takes whole numbers." if re.search(r"<<(?!<)|>>(?!>)|[&|]", place.code) else ""
-
-
-def vectors(place):
-    """CUDA's small vectors: float4 and the like."""
-    if re.search(r"has (?:no|a) member|no member named", place.message):
-        return "The parts of CUDA's vectors are `.x`, `.y`, `.z` and `.w`."
-    if "operator" in place.message:
-        return "CUDA's vectors have no operators: compute with their parts, `.x`, `.y`, `.z` and `.w`."
-    return "`make_float4(a, b, c, d)` makes a vector; `reinterpret_cast<const float4*>(x)[i]` reads four numbers."
 
 
 def template_arguments(place):

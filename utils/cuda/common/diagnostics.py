@@ -65,13 +65,17 @@ _WARNING = re.compile(
 _SHOWN = {
     "174",  # expression has no effect
     "39",  # division by zero
+    "61",  # integer operation result is out of range
     "63",  # shift count is too large
     "69",  # integer conversion resulted in truncation
     "181",  # argument is incompatible with corresponding format string conversion
+    "224",  # the format string requires additional arguments
+    "225",  # the format string ends before this argument
     "186",  # pointless comparison of unsigned integer with zero
     "187",  # use of "=" where "==" may have been intended
     "549",  # variable is used before its value is set
     "940",  # missing return statement at end of non-void function
+    "1056",  # returning pointer to local variable
     "1422",  # multicharacter character literal
     "1835",  # attribute "__shared__" does not apply here
     "20011",  # calling a __host__ function from a __host__ __device__ function is not allowed

@@ -7,7 +7,7 @@ and of what was found. The first rule that gives words gives the hint.
 
 import re
 
-from utils.cuda.common import advice, missing
+from utils.cuda.common import advice, missing, values
 from utils.cuda.common.missing import Place
 
 __all__ = ["hint"]
@@ -197,10 +197,88 @@ _CUDA = [
     ),
     (r'no instance of overloaded function "atomicMax"', "", "`atomicMax` takes whole numbers only, no floats."),
     (r'no instance of overloaded function "atomicMin"', "", "`atomicMin` takes whole numbers only, no floats."),
+    (r'more than one instance of overloaded function "(?P<name>min|max)"', "", values.two_types),
     (
-        r'more than one instance of overloaded function "(?P<name>min|max)"',
+        r'instance of overloaded function "(?:min|max)".*\([\w ]+ \*,',
+        r"\b(?P<name>min|max)\((?P<array>\w+)",
+        "`{array}` is a pointer, the address of an array: write `{name}({array}[i], ...)`.",
+    ),
+    (r'no instance of overloaded function "(?P<name>atomic\w+)"', "", values.atomic),
+    (
+        r'overloaded function "__(?:shfl|match|reduce)\w*_sync" matches',
+        r"_sync\s*\(\s*(?!0x|mask|FULL|~0|-1|__activemask)\w",
+        "Its first argument is the mask of the lanes that take part: `0xffffffff` for all 32.",
+    ),
+    (
+        r"without '\.sync' is not supported",
+        r"\b(?P<name>__(?:ballot|any|all|shfl\w*))\s*\(",
+        "Write `{name}_sync(0xffffffff, ...)`: its first argument is the mask of the lanes that take part.",
+    ),
+    (
+        r"more than one operator|no operator",
         "",
-        "Both arguments of `{name}` must have one type: write `0.0f` beside a float, `0` beside an int.",
+        values.halves,
+    ),
+    (
+        r'overloaded function "(?P<name>sqrt|exp|log|sin|cos|floor|ceil)" .*\(.*half',
+        "",
+        "For half there is `h{name}`, of `cuda_fp16.h`; or compute with a float, `{name}f(__half2float(x))`.",
+    ),
+    (
+        'name followed by "::" must be a class or namespace|is not a class or namespace|has not been declared',
+        r"\bcg\s*::|\bcooperative_groups\s*::",
+        "Put `#include <cooperative_groups.h>` and `namespace cg = cooperative_groups;` in front.",
+    ),
+    (
+        r'"cooperative_groups" has no member|is not a member of .*cooperative_groups',
+        r"::\s*(?:reduce|plus|less|greater|inclusive_scan|exclusive_scan)\b",
+        "That needs `#include <cooperative_groups/reduce.h>` (for scans, `scan.h`).",
+    ),
+    (
+        'name followed by "::" must be a class or namespace|is not a class or namespace|has not been declared',
+        r"\bwmma\s*::",
+        "Put `#include <mma.h>` and `using namespace nvcuda;` in front.",
+    ),
+    (
+        r'identifier "cuda" is undefined|.cuda. has not been declared',
+        r"cuda\s*\.\s*grid",
+        "C++ has no `cuda.grid`: write `blockIdx.x * blockDim.x + threadIdx.x`.",
+    ),
+    (r'incompatible with previous "(?P<name>\w+)"', r"extern\s+__shared__|\b__shared__", values.shared_of_two_types),
+    (
+        r"no suitable conversion function .*(?:half|bfloat16)",
+        "",
+        "Convert it: `__half2float(x)`, `__float2half(x)`; for bfloat16, `__bfloat162float(x)`.",
+    ),
+    (
+        "cudaMemLocation",
+        r"cudaMem(?:PrefetchAsync|Advise)",
+        "CUDA 13 takes a place: `cudaMemLocation{{cudaMemLocationTypeDevice, device}}`, and for a prefetch 0 flags.",
+    ),
+    (
+        r"user-defined literal|literal operator",
+        r"\b(?P<number>\d+)(?P<name>[a-eg-zA-Z]\w*)",
+        "C++ needs the `*`: `{number} * {name}`.",
+    ),
+    (
+        r"apparent call must have|cannot be used as a function|is not a function",
+        r"\b(?P<name>\w+)\((?P<index>\w+)\)",
+        "An element is `{name}[{index}]`, with brackets. If they are factors, C++ needs the `*` between them.",
+    ),
+    (
+        "expected",
+        r"\)\s*(?P<name>[a-zA-Z_]\w*)\s*\[",
+        values.missing_operator,
+    ),
+    (
+        "modifiable lvalue|invalid array assignment",
+        r"^\s*(?:.*[;{{])?\s*(?P<name>\w+)\s*=",
+        values.whole_array,
+    ),
+    (
+        r"structured binding|expected unqualified-id before",
+        r"\b(?P<kind>float|int|double|char)\s*\[(?P<size>\w*)\]\s*(?P<name>\w+)",
+        "The brackets come after the name: `{kind} {name}[{size}]`.",
     ),
     (
         r'function "(?P<nvidia>\w+)[("].*(?:has already been defined|matches the argument list)|'
@@ -241,17 +319,17 @@ _CPP = [
     (_UNDECLARED, "", advice.unknown),
     (_NO_MEMBER, "", advice.no_member),
     ("no storage class|does not name a type", r"^\s*(?P<name>_\w+)", advice.similar),
-    (_NO_CLASS, r"(?P<name>\w+)(?:\[[^\]]*\])?\s*\.\s*(?P<member>\w+)", advice.member),
-    (_SUBSCRIPT, "", advice.subscript),
-    (_READ_ONLY, "", advice.read_only),
+    (_NO_CLASS, r"(?P<name>\w+)(?:\[[^\]]*\])?\s*\.\s*(?P<member>\w+)", values.member),
+    (_SUBSCRIPT, "", values.subscript),
+    (_READ_ONLY, "", values.read_only),
     (_DEREFERENCED, "", "Only a pointer has a `*` before it: a number is used as it is."),
     ("literal operator", r"\b(?P<number>\d+)f\b", "A float needs a point before its `f`: `{number}.0f`."),
-    (_ARGUMENTS, "", advice.arguments),
-    (_TO_POINTER, "", advice.pointer_or_value),
+    (_ARGUMENTS, "", values.arguments),
+    (_TO_POINTER, "", values.pointer_or_value),
     (
         r"must have integral or|arithmetic or unscoped|invalid operands",
         "",
-        advice.pointer_arithmetic,
+        values.pointer_arithmetic,
     ),
     (r"constant value|variably modified|not a constant", "", advice.array_size),
     (
@@ -265,7 +343,7 @@ _CPP = [
         "Is the name right? `-I FOLDER` names another place to look; a kernel needs no header of CUDA's or torch's.",
     ),
     ("break statement|continue statement", "", "To leave the kernel, write `return;`."),
-    (r"\b(?:float|int|double|char)[234]\b", "", advice.vectors),
+    (r"\b(?:float|int|double|char)[234]\b", "", values.vectors),
     (f"expected|{_RETURNED}", "", missing.brackets),
     (f"{missing.NO_SEMICOLON.pattern}|{_RETURNED}", "", missing.semicolon),
 ]

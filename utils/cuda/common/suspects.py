@@ -116,6 +116,8 @@ def _chains(part):
     """`0 <= i < n`"""
     for _, condition in _conditions(part):
         for first, texts in _pieces(condition):
+            if {"&", "|", "^"} & set(texts):  # they come after comparisons: `a < b & c < d`
+                continue
             signs = [text for text in texts if text in _COMPARISONS]
             chains = [
                 pair
@@ -142,7 +144,7 @@ def _masks(part):
     """`i & 1 == 0`"""
     for _, condition in _conditions(part):
         for first, texts in _pieces(condition):
-            bits = [k for k, text in enumerate(texts) if text in ("&", "|", "^")]
+            bits = [k for k, text in enumerate(texts) if text in ("&", "|", "^") and texts[k - 1 : k] != [")"]]
             equal = [k for k, text in enumerate(texts) if text in ("==", "!=")]
             if bits and equal and bits[0] < equal[0] and not set(texts[: bits[0]]) & _COMPARISONS and bits[0]:
                 sign, test = texts[bits[0]], texts[equal[0]]

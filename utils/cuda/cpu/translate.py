@@ -192,6 +192,8 @@ def _word(tokens, i, edits):
         edits.append((tokens[first].start, token.end, _ON_CPU["printf"]))
     elif token.text == "::" and after in own_names.BUILT_IN and not own_names.is_scope(before):  # ::threadIdx
         edits.append((token.start, token.end, ""))
+    elif token.text == "__inline_hint__":
+        edits.append((token.start, token.end, ""))
     elif token.text == "__noinline__" and before != "(":  # a macro of that name would break the standard library
         edits.append((token.start, token.end, "__attribute__((noinline))"))
     elif token.text in _ON_CPU:

@@ -38,6 +38,11 @@ static int count_arguments(const char* format) {
     return count;
 }
 
+// A NaN that arithmetic makes has its sign bit set on x86, and not on a GPU, whose printf writes `nan`.
+static void without_signs_of_nan(std::string& text, size_t from) {
+    while ((from = text.find("-nan", from)) != std::string::npos) text.erase(from, 1);
+}
+
 int formatted_print(const char* format, ...) {
     va_list args, again;
     va_start(args, format);
@@ -53,6 +58,7 @@ int formatted_print(const char* format, ...) {
         w.printed.resize(before + length + 1);
         vsnprintf(&w.printed[before], length + 1, format, again);
         w.printed.resize(before + length);
+        if (!strstr(format, "-nan")) without_signs_of_nan(w.printed, before);
         enter_kernel(w);
     }
     va_end(args);

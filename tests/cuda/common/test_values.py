@@ -1,0 +1,47 @@
+"""Hints about pointers, numbers and vectors, and about names of other languages: what each mistake is answered with."""
+
+import pytest
+
+from utils import CompileError, compile_kernel
+
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
+KERNEL = "__global__ void k({}) {{\n    int i = threadIdx.x;\n    {}\n}}\n"
+HALF, GROUPS = "#include <cuda_fp16.h>\n", "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+POINT = "struct Point { float a; };\n"
+
+MISTAKES = {
+    "float index": ("", "float* x, float r", "x[2 * r] = 1;", "An index is a whole number, but `r` is not"),
+    "dot": (POINT, "Point* p", "p.a = 1;", "`p` is a pointer to a `Point`: write `p->a`, or `p[i].a`."),
+    "min of array": ("", "int* x", "x[i] = min(x + 60, 255);", "`x` is a pointer, the address of an array: write `"),
+    "min of two types": ("", "int* x", "x[i] = min(x[i] + 60, 255.0);", "Both arguments of `min` must have one type"),
+    "max of halves": (HALF, "half* x", "x[i] = max(x[1], x[2]);", "For these there is `__hmax`"),
+    "half and float": (HALF, "half* x, float f", "x[i] = x[1] * f;", "Both sides need one type: `__half2"),
+    "sqrt of half": (HALF, "half* x", "x[i] = sqrt(x[1]);", "For half there is `hsqrt`"),
+    "bfloat16": ("", "bfloat16* x", "", "C++ has no `bfloat16`: write `__nv_bfloat16`, of `cuda_bf16.h`."),
+    "long long": ("", "long long* x", "atomicAdd(x, 1LL);", "CUDA has it for `unsigned long long`: `atomic"),
+    "bytes": ("", "unsigned char* x", "atomicAdd(x, 1);", "CUDA has no `atomicAdd` for `unsigned char *`: use"),
+    "no factor sign": ("", "float* x, float t", "x[i] = (1 - t) x[1];", "C++ needs the `*` between two factors"),
+    "number and name": ("", "float* x, int r", "x[i] = 2r;", "C++ needs the `*`: `2 * r`."),
+    "parentheses": ("", "float* x", "x[i] = x(i);", "An element is `x[i]`, with brackets."),
+    "case": ("", "float* x, int n", "x[i] = N;", "Upper and lower case differ in C++: did you mean `n`?"),
+    "numba": ("", "float* x", "int j = cuda.grid(1); x[j] = 0;", "C++ has no `cuda.grid`: write `blockIdx"),
+    "no mask": ("", "float* x", "x[i] = __shfl_xor_sync(x[i], 1);", "Its first argument is the mask of the lanes"),
+    "without sync": ("", "unsigned* x", "x[i] = __ballot(x[1]);", "Write `__ballot_sync(0xffffffff, ...)`"),
+    "no alias": ("", "float* x", "auto b = cg::this_thread_block();", "Put `#include <cooperative_groups.h>` and"),
+    "no header": (GROUPS, "float* x", "auto b = cg::this_thread_block(); x[i] = cg::reduce(b, 1, cg::plus<int>());",
+                  "That needs `#include <cooperative_groups/reduce.h>`"),
+    "wmma": ("#include <mma.h>\n", "float* x", "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;", "Put `#incl"),
+    "float3": ("", "float3* x", "x[i] = float3(1, 2, 3);", "`make_float3(...)` makes one."),
+    "arrays": ("", "float* x", "float a[3], b[3]; a = b; x[i] = a[0];", "`a` is an array, which cannot be assig"),
+    "brackets": ("", "float* x", "float[3] a; x[i] = a[0];", "The brackets come after the name: `float a[3]`."),
+    "twice": ("__device__ int one() { return 1; }\n" * 2, "int* x", "x[i] = one();", "Line 1 has a `one` already"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_its_hint(mistake):
+    before, parameters, text, hint = MISTAKES[mistake]
+    with pytest.raises(CompileError) as raised:
+        compile_kernel(before + KERNEL.format(parameters, text), "k")
+    assert (raised.value.hint or "").startswith(hint)

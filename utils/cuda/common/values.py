@@ -1,0 +1,191 @@
+"""What to do about a compile error that is about pointers, numbers or vectors, in the way of advice.py."""
+
+import re
+
+from utils.cuda.common import cxx
+from utils.cuda.common.advice import KNOWN
+
+__all__ = []  # the functions that word a hint
+
+
+def member(place, nvidia, gcc, clang, name, member):
+    """`x.shape` of a pointer, `y[i].sqrt()` of a number."""
+    if "*" in (nvidia or gcc or clang):
+        if kind := _struct_with(place, member):
+            return f"`{name}` is a pointer to a `{kind}`: write `{name}->{member}`, or `{name}[i].{member}`."
+        return f"`{name}` is a pointer, the address of an array: it has no `{member}`. Pass the sizes as arguments."
+    if not re.search(rf"\.\s*{member}\s*\(", place.code):
+        return ""
+    instead = f"write `{member}f({name})`" if f"{member}f" in KNOWN else "a function takes it, as in `sqrtf(x)`"
+    return f"A number has no methods: {instead}."
+
+
+def _struct_with(place, member):
+    """The struct of the source that has a member of this name."""
+    for declaration in cxx.declarations(place.source):
+        texts = [token.text for token in declaration.tokens]
+        if texts[:1] in (["struct"], ["class"]) and member in texts[2:]:
+            return texts[1]
+    return ""
+
+
+def subscript(place):
+    """A subscript of something that is not a pointer."""
+    twice = re.search(r"\b(\w+)\s*\[([^\[\]]+)\]\s*\[([^\[\]]+)\]", place.code)
+    if twice:
+        name, row, column = twice.groups()
+        return f"`{name}` is a pointer, with one index: in a matrix of w columns, `{name}[{row} * w + {column}]`."
+    if re.search(r"\[float\]|\[double\]", place.message):
+        return whole_numbers(place)
+    indexed = re.findall(r"\b(\w+)\s*\[", place.code)
+    alone = [name for name in indexed if re.search(rf"\b{_NUMBERS}\s+{name}\s*[,;)=]", cxx.code(place.source))]
+    return f"`{alone[0]}` is one number, not an array: is a `*` missing where it is declared?" if alone else ""
+
+
+def read_only(place):
+    """A write to something that is const, or that is no variable."""
+    target = re.match(r"\s*(?:(?:if|else|for|while)\b\s*(?:\(.*\))?\s*)*\(*\*?(\w+)", place.code)
+    name = target[1] if target else ""
+    if name in ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"):
+        return f"`{name}` can only be read: the launch sets it. Use a variable of your own."
+    if name and re.search(rf"\bconst\b[^;(){{}},]*\b{name}\b", cxx.code(place.source)):
+        return f"`{name}` is declared `const`, for reading only: write to another array, or remove the `const`."
+    return ""
+
+
+def arguments(place):
+    """A call with too few or too many arguments."""
+    if "__syncthreads" in place.code:
+        return "`__syncthreads()` takes no argument."
+    if "<<<" in place.code and len(cxx.at_commas(cxx.tokens(place.code.partition("<<<")[2].partition(">>>")[0]))) > 4:
+        return "A launch takes `<<<blocks, threads, bytes of shared memory, stream>>>`: the last two may be left out."
+    functions = {function.name: function for function in cxx.functions(place.source)}
+    for name in re.findall(r"\b(\w+)\s*(?:<<<.*?>>>\s*)?\(", place.code):
+        if name in functions:
+            return f"Line {functions[name].line} declares `{functions[name].signature}`."
+    return ""
+
+
+def pointer_or_value(place):
+    """A pointer where a number is needed, or the other way round; a pointer to const; a pointer to another type."""
+    if "const char" in place.message:
+        if re.search(r"\bprintf\s*\(", place.code):
+            return 'The first argument of `printf` is a text: `printf("i = %d\\n", i)`.'
+        return "A text is not a number."
+    types = re.findall(r"""["'‘]([^"'’]*)["'’]""", place.message)
+    given, wanted = [*(re.sub(r"\bconst\b|\s|__restrict__", "", kind) for kind in types), "", ""][:2]
+    if given.endswith("*") and wanted.endswith("*"):
+        if given == wanted:
+            return f"That pointer is for reading only: declare what takes it as `const {wanted}`."
+        bases = {"float", "double", "int", "unsignedint", "char", "longlong", "half", "__half"}
+        if given[:-1] in bases and wanted[:-1] in bases:
+            return f"The elements are of type `{given[:-1]}`: make them `{wanted[:-1]}`, or the pointer `{given}`."
+        if wanted == "void*":
+            return "What is written to must not be `const`: are the arguments in the right order?"
+        return f"To read several numbers at once, cast: `reinterpret_cast<{wanted}>(...)`."
+    if given.endswith("*") and wanted:
+        return "A pointer is the address of an array: write `[i]` after it to get an element."
+    if wanted.endswith("*") and given:
+        if re.search(r"^\s*\w+\s*=", place.code):
+            return "A pointer is the address of an array: write `[i]` after it to set an element."
+        return "A pointer is needed here: pass the array itself, or the address of an element, `&x[i]`."
+    return ""
+
+
+_NUMBERS = r"(?:float|double|int|unsigned|long|size_t|half|char)"
+
+
+def pointer_arithmetic(place):
+    """Arithmetic with a whole array."""
+    if index := _float_index(place):
+        return index
+    declared = set(re.findall(r"\*\s*(?:const\s+)?(?:__restrict__\s+)?([a-zA-Z]\w*)", cxx.code(place.source)))
+    declared -= {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+    for name in re.findall(r"\b(\w+)\b(?!\s*[\[(])", place.code):
+        if name in declared and not re.search(rf"\*\s*{name}\b\s*[,)]", place.code):
+            return f"`{name}` is a pointer, the address of an array: write `{name}[i]` for an element."
+    return whole_numbers(place)
+
+
+def whole_numbers(place):
+    """A float where only a whole number can be: as an index, in `%`, in `<<`."""
+    if index := _float_index(place):
+        return index
+    if re.search(r"%", place.code):
+        return "`%` takes whole numbers: for floats there is `fmodf(a, b)`."
+    return "That operator takes whole numbers." if re.search(r"<<(?!<)|>>(?!>)|[&|]", place.code) else ""
+
+
+def _float_index(place):
+    """`x[i]` and `x[2 * i]`, where `float i` was declared."""
+    for name in (name for index in re.findall(r"\[([^\[\]]*)\]", place.code) for name in re.findall(r"\w+", index)):
+        if re.search(rf"\b(?:float|double)\s+{name}\b", cxx.code(place.source)):
+            return (
+                f"An index is a whole number, but `{name}` is not: declare it as `int {name}`, or write `(int){name}`."
+            )
+    return ""
+
+
+def two_types(place, name):
+    """`min(x[i] + 60, 255.0)`, and `max` of two halves."""
+    given = place.message.partition("argument types are: (")[2].rstrip(")")
+    if "half" in given or "bfloat16" in given:
+        return f"For these there is `__h{name}`; or compute with floats, `{name}(__half2float(a), __half2float(b))`."
+    return f"Both arguments of `{name}` must have one type: beside a float write `255.0f`, beside an int `255`."
+
+
+def atomic(place, name):
+    """An atomic function for a type that CUDA has none for."""
+    kind = place.message.partition("argument types are: (")[2].partition(",")[0].replace("__nv_bool", "bool").strip()
+    if kind in ("long long *", "int64_t *", "long *", "size_t *", "unsigned long *", "uint64_t *"):
+        return (
+            f"CUDA has it for `unsigned long long`: `{name}((unsigned long long*)&x[i], 1ull)` adds to `{kind}`, too."
+        )
+    if kind in ("unsigned char *", "char *", "bool *", "signed char *", "uint8_t *", "int8_t *", "short *"):
+        return f"CUDA has no `{name}` for `{kind}`: use an array of `int`."
+    return ""
+
+
+def vectors(place):
+    """CUDA's small vectors: float4 and the like."""
+    if re.search(r"has (?:no|a) member|no member named", place.message):
+        return "The parts of CUDA's vectors are `.x`, `.y`, `.z` and `.w`."
+    if "operator" in place.message:
+        return "CUDA's vectors have no operators: compute with their parts, `.x`, `.y`, `.z` and `.w`."
+    if made := re.search(r"\b((?:float|int|double|char|uint)[234])\s*[({]", place.code):
+        return f"`make_{made[1]}(...)` makes one."
+    return "`make_float4(a, b, c, d)` makes a vector; `reinterpret_cast<const float4*>(x)[i]` reads four numbers."
+
+
+def halves(place):
+    """Arithmetic of a half with another type, or where torch's flags leave out half's operators."""
+    kinds = place.message.partition("operand types are: ")[2]
+    if "half" not in kinds and "bfloat16" not in kinds:
+        return ""
+    if "more than one" in place.message:
+        return "Both sides need one type: `__half2float(h) * f` is a float, `h * __float2half(f)` a half."
+    return "Without operators for half: compute with floats, `__half2float(x)`, or with `__hadd`, `__hmul`, `__hfma`."
+
+
+def shared_of_two_types(place, name):
+    """`extern __shared__ T s[];` in a template that is used with two types."""
+    if not re.search(rf"extern\s+__shared__[^;]*\b{name}\b", cxx.code(place.source)):
+        return ""
+    return (
+        f"All kernels share one `extern __shared__` array of a name: declare `extern __shared__ unsigned char raw[];`, "
+        f"and `T* {name} = reinterpret_cast<T*>(raw);`."
+    )
+
+
+def missing_operator(place, name):
+    """`(1 - t) x[i]`"""
+    if re.search(r"\b(?:if|for|while|switch)\b", place.code):
+        return ""
+    return f"C++ needs the `*` between two factors: `(...) * {name}[...]`."
+
+
+def whole_array(place, name):
+    """`a = b;` of two arrays."""
+    if not re.search(rf"\b{_NUMBERS}\b[^;]*\b{name}\s*\[", cxx.code(place.source)):
+        return ""
+    return f"`{name}` is an array, which cannot be assigned as a whole: copy its elements in a loop."
