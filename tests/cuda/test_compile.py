@@ -255,6 +255,11 @@ def test_built_in_variables_in_a_function_of_the_host(on_cpu):
     assert translate(of_host.replace("{use}", "").replace("__global__", f"{by_macro}__global__", 1))
 
 
+def test_a_kernel_that_takes_a_tensor(on_cpu):
+    with pytest.raises(CompileError, match="device code cannot use a `torch::Tensor`: take a pointer"):
+        load_cuda(CUDA.replace("const float* x, float* out", "torch::Tensor x, float* out"), CPP, ["twice"])
+
+
 def test_function_that_is_not_there(on_cpu):
     with pytest.raises(ValueError, match="no function 'twyce'. Did you mean 'twice'. It has: twice.$"):
         load_cuda(CUDA, CPP, ["twyce"])

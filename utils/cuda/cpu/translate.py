@@ -109,8 +109,16 @@ def _check_braces(source):
 
 
 def _check_kernels(marked):
-    """A kernel returns nothing. A C++ compiler's message would be about our headers."""
+    """A kernel returns nothing and takes no tensors. A C++ compiler says nothing, or something about our headers."""
     for kernel in marked:
+        for parameter in kernel.parameters:
+            texts = [token.text for token in parameter]
+            if texts[:3] in (["torch", "::", "Tensor"], ["at", "::", "Tensor"]):
+                raise _error(
+                    parameter[0],
+                    f"device code cannot use a `{''.join(texts[:3])}`: take a pointer, as in `float* {texts[-1]}`, and "
+                    f"launch with `{texts[-1]}.data_ptr<float>()`",
+                )
         if "void" not in kernel.returns.split() and ("->", "void") not in pairwise(kernel.words):
             mark = next(token for token in kernel.tokens if token.text == "__global__")
             raise _error(
