@@ -113,7 +113,7 @@ def test_half_precision(backend):
     kernel[1, 1](h, b, 0.1, 3.14159)
     assert h.tolist() == torch.tensor([0.1, 0], dtype=torch.float16).tolist()
     assert b.tolist() == torch.tensor([3.14159, 0], dtype=torch.bfloat16).tolist()
-    with pytest.raises(TypeError, match=r"argument 1 .* h\) takes a float16 tensor, but this one is bfloat16"):
+    with pytest.raises(TypeError, match=r"argument 1 .* h\) takes a tensor of float16, but this one is bfloat16"):
         kernel[1, 1](b, b, 0, 0)
     with pytest.raises(ValueError, match="cannot hold 70000: it is too large"):
         kernel[1, 1](h, b, 70_000, 0)
@@ -173,7 +173,7 @@ def test_every_pointer_takes_the_tensors_of_its_type_and_no_others(backend):
     [
         ((X, X), TypeError, r"scale takes 3 arguments \(const float\* x, float\* out, int n\), but got 2"),
         ((X, X, 8, 9), TypeError, "takes 3 arguments .*, but got 4"),
-        ((X.double(), X, 8), TypeError, r"argument 1 .* takes a float32 tensor, but .* float64: x.to\(torch.float32\)"),
+        ((X.double(), X, 8), TypeError, r"argument 1 .* a tensor of float32, but .* float64: x.to\(torch.float32\)"),
         ((X, [1.0], 8), TypeError, r"argument 2 of scale \(float\* out\) takes a tensor, but got list \[1.0\]"),
         ((X, X.numpy(), 8), TypeError, "takes a tensor, but got ndarray.*torch.from_numpy"),
         ((X, 12345, 8), TypeError, "takes a tensor, but got int 12345"),

@@ -4,7 +4,7 @@ A wrong one has its verdict in front."""
 
 WRONG = {
     "02-count": [
-        ("wrong: number of blocks is not 6662", "(6663, 128)", "(6662, 128)"),  # rounded down
+        ("wrong: the number of blocks is not 6662", "(6663, 128)", "(6662, 128)"),  # rounded down
         ("wrong", "(6663, 128)", "(6662.5, 128)"),
         ("wrong", "(6663, 128)", "(6663, 127)"),
         ("wrong", "(6663, 128)", "(128, 6663)"),

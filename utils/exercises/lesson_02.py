@@ -12,8 +12,8 @@ def _wrong_count(answer):
     blocks, spare = (number + 0 for number in answer)  # an error for text
     right = cdiv(1066 * 1600, 256)
     parts = [
-        ("number of blocks", blocks, right),
-        ("number of threads without a pixel", spare, right * 256 - 1066 * 1600),
+        ("the number of blocks", blocks, right),
+        ("the number of threads without a pixel", spare, right * 256 - 1066 * 1600),
     ]
     return " and ".join(f"{what} is not {yours}" for what, yours, expected in parts if yours != expected)
 

@@ -18,7 +18,7 @@ def _in_64_bits(name, source):
     """Which 64-bit instructions NVIDIA's compiler makes of the kernel, in a sentence; "" if none."""
     ptx = compile_kernel(source, name).ptx
     found = dict.fromkeys(re.findall(r"^\s+([a-z]\S*\bf64\S*)", ptx, re.MULTILINE))
-    return f"some of it is computed in 64 bits: {', '.join(found)}" if found else ""
+    return f"some of it is computed as `double`, in 64 bits: {', '.join(found)}" if found else ""
 
 
 # ---- a name for a build ---------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ MISTAKES = {
     "float3": ("", "float3* x", "x[i] = float3(1, 2, 3);", "`make_float3(...)` makes one."),
     "arrays": ("", "float* x", "float a[3], b[3]; a = b; x[i] = a[0];", "`a` is an array, which cannot be assig"),
     "brackets": ("", "float* x", "float[3] a; x[i] = a[0];", "The brackets come after the name: `float a[3]`."),
+    "semicolon": ("", "int* x", "x[i] = min(x[i] + 60; 255);", "A `;` ends a statement: within the brackets of line 3"),
     "twice": ("__device__ int one() { return 1; }\n" * 2, "int* x", "x[i] = one();", "Line 1 has a `one` already"),
 }  # fmt: skip
 

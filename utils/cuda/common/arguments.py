@@ -236,7 +236,7 @@ def _check_pointer(where, parameter, arg, device_type):
     dtype = str(arg.dtype).removeprefix("torch.")
     if dtypes and dtype not in dtypes:
         raise TypeError(
-            f"{where} takes a {' or '.join(dtypes)} tensor, but this one is {dtype}: "
+            f"{where} takes a tensor of {' or '.join(dtypes)}, but this one is {dtype}: "
             f"{name}.to(torch.{dtypes[0]}) makes a converted copy"
         )
     if device_type and arg.device.type != device_type:

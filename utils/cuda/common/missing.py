@@ -127,6 +127,8 @@ def brackets(place):
         if token.text in ("(", "[", "{"):
             opened.append(token)
         elif token.text == ";" and top in ("(", "[") and not re.search(r"\bfor\s*$", place.source[: opened[-1].start]):
+            if _closes_later(place.source, token, opened[-1]):
+                return f"A `;` ends a statement: within the brackets of line {token.line}, write a `,` instead."
             break
         elif token.text in (")", "]", "}"):
             if {"(": ")", "[": "]", "{": "}"}.get(top) == token.text:
@@ -143,6 +145,17 @@ def brackets(place):
         return ""
     line = unclosed_brace(place.source) if opened[-1].text == "{" else opened[-1].line
     return f"The `{opened[-1].text}` in line {line} is never closed."
+
+
+def _closes_later(source, semicolon, opens) -> bool:
+    """Whether the bracket is closed in the line of a semicolon inside it, or seems so."""
+    depth = 0
+    for token in tokens(source):
+        if token.line == semicolon.line and token.start > semicolon.start:
+            depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+            if depth < 0:
+                return opens.line == semicolon.line
+    return False
 
 
 def unclosed_brace(source) -> int:

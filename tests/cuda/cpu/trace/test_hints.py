@@ -80,6 +80,16 @@ def test_a_barrier_in_a_loop_of_unequal_rounds():
     )
 
 
+def test_threads_that_each_do_the_work_of_all():
+    source = "__global__ void k(float* x, int n) {\n    for (int i = 0; i < n; i++)\n        x[i] = i;\n}"
+    problems = Tracer(source, "k")[1, 256](torch.zeros(1009), 1009, max_steps=10_000).problems
+    found = next(found for found in problems if found.kind == "runaway")
+    assert found.message.startswith(
+        "the threads of block (0,0,0) have run 80,000 steps together, one of them in the loop at line"
+    )
+    assert found.hint.startswith("Does each thread do the work of all?")
+
+
 def test_a_whole_number_divided_by_zero():
     source = "__global__ void k(int* x, int n) {\n    x[threadIdx.x] /= n;\n}"
     (found,) = Tracer(source, "k")[1, 32](torch.ones(32).int(), 0).problems

@@ -206,7 +206,9 @@ void Trace::step(const void* code) {
         Problem p;
         p.kind = "runaway";
         p.who = party(b, *b.running, code);
-        p.index = int64_t(max_steps);
+        const bool alone = t.steps > max_steps;
+        p.index = int64_t(alone ? max_steps : 8 * max_steps);
+        if (!alone) p.text = "together";
         p.has_index = true;
         add(std::move(p));
         over = true;  // the other threads would take as long

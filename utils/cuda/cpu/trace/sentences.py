@@ -266,6 +266,16 @@ def _runaway(p):
     if p.loop and reads_memory(p.loop.condition):
         hint += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
         hint += "blocks at once."
+    if p.text == "together":
+        hint = (
+            "Does each thread do the work of all? Its share may be one element. If the loop is correct and just long, "
+        )
+        hint += "raise `max_steps`."
+        where = loop and f", one of them in {loop}"
+        return (
+            f"the threads of block {triple(p.block)} have run {p.index:,} steps together{where}: is that meant?",
+            hint,
+        )
     return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint
 
 
