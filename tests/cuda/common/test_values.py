@@ -3,6 +3,7 @@
 import pytest
 
 from utils import CompileError, compile_kernel
+from utils.cuda.common.hints import hint
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -46,3 +47,22 @@ def test_a_mistake_gets_its_hint(mistake):
     with pytest.raises(CompileError) as raised:
         compile_kernel(before + KERNEL.format(parameters, text), "k")
     assert (raised.value.hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "expected"),
+    [
+        (
+            "cudaMalloc(h[1], 16);",
+            'no instance of overloaded function "cudaMalloc" matches the argument list',
+            "It sets the pointer, so it takes the pointer's address: `cudaMalloc(&h[1], ...)`.",
+        ),
+        (
+            "cudaMemPrefetchAsync(d, 16, 0, 0);",
+            'no suitable constructor exists to convert from "int" to "cudaMemLocation"',
+            "CUDA 13 takes a place: `cudaMemLocation{cudaMemLocationTypeDevice, device}`, and for a prefetch 0 flags.",
+        ),
+    ],
+)
+def test_calls_of_the_host(line, message, expected):
+    assert hint(f"int main() {{\n{line}\n}}\n", 2, message) == expected

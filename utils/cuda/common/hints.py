@@ -251,6 +251,11 @@ _CUDA = [
         "Convert it: `__half2float(x)`, `__float2half(x)`; for bfloat16, `__bfloat162float(x)`.",
     ),
     (
+        r"cudaMalloc|void ?\*\*",
+        r"\bcudaMalloc\w*\(\s*(?P<name>[a-zA-Z_]\w*(?:\[\w+\])?)\s*,",
+        "It sets the pointer, so it takes the pointer's address: `cudaMalloc(&{name}, ...)`.",
+    ),
+    (
         "cudaMemLocation",
         r"cudaMem(?:PrefetchAsync|Advise)",
         "CUDA 13 takes a place: `cudaMemLocation{{cudaMemLocationTypeDevice, device}}`, and for a prefetch 0 flags.",

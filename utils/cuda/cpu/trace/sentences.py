@@ -267,15 +267,10 @@ def _runaway(p):
         hint += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
         hint += "blocks at once."
     if p.text == "together":
-        hint = (
-            "Does each thread do the work of all? Its share may be one element. If the loop is correct and just long, "
-        )
-        hint += "raise `max_steps`."
-        where = loop and f", one of them in {loop}"
-        return (
-            f"the threads of block {triple(p.block)} have run {p.index:,} steps together{where}: is that meant?",
-            hint,
-        )
+        hint = "Does each thread do the work of all? Its share may be one element. "
+        hint += "If the loop is correct and just long, raise `max_steps`."
+        together = f"the threads of block {triple(p.block)} have run {p.index:,} steps together"
+        return f"{together}{loop and f', one of them in {loop}'}: is that meant?", hint
     return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint
 
 
