@@ -7,6 +7,7 @@ import pytest
 from tests.cuda.common.mistakes import MISTAKES, in_kernel
 from tests.nvcc.sources import course
 from utils import compile_kernel
+from utils.cuda.common import diagnostics
 from utils.cuda.common.cache import build_once
 from utils.cuda.common.diagnostics import CompileWarning
 from utils.cuda.common.suspects import suspects
@@ -65,6 +66,20 @@ def test_a_warning_is_shown_once_in_a_cell_and_can_be_hidden(tmp_path, monkeypat
     assert not capsys.readouterr().out
 
 
+def test_in_a_notebook_a_warning_is_shown_once_whoever_touches_python_s_filters(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
+    for cell in (7, 8):
+        monkeypatch.setattr(diagnostics, "_cell", lambda cell=cell: cell)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = lambda *shown: print(warnings.formatwarning(*shown[:4]))
+            for _ in range(3):
+                built(tmp_path / "cpu" / "k")
+                with warnings.catch_warnings():
+                    pass
+        assert capsys.readouterr().out.count("expression has no effect") == 1
+
+
 # ---- what no compiler rejects ---------------------------------------------------------------------------------------
 
 GO = "__global__ void k(float* x) {}\nvoid go(float* x) {\n    WHAT\n}\n"
@@ -107,6 +122,8 @@ TUPLES = {
     "auto b = dim3((8, 4)); k<<<1, b>>>(x);": "`(8, 4)` is 4 in C++: write `dim3(8, 4)`",
 }
 FINE = """
+if (i < n & h < w) x[i] = 1;
+if (*(int*)&x[0] == 0) x[i] = 1;
 switch (i) { case 1: case 0x2: x[i] = .5; break; default: x[i] = n ? 1 : 2.; }
 if (int j = i * 2) x[j] = 1;
 if ((i = n)) x[i] = 1;

@@ -275,17 +275,27 @@ def note_warnings(folder, sources):
 def show_warnings(folder):
     """Issue a CompileWarning for each that was noted when `folder` was built: the same one once in a cell."""
     registry = warned_in_cell()
+    cell = _cell()
     for which, line, message, shown in json.loads((folder / "warnings.json").read_text()):
+        if cell is not None and (cell, which, line, message) in _told:
+            continue  # the registry forgets it whenever anyone leaves `warnings.catch_warnings()`
+        _told.add((cell, which, line, message))
         warnings.warn_explicit(f"{message}\n{shown}", CompileWarning, which, line, registry=registry)
 
 
 def warned_in_cell(*about) -> dict:
     """Python's registry of the warnings about this in the cell that is running, or in the whole program."""
+    return _shown.setdefault((_cell(), *about), {})
+
+
+def _cell() -> int | None:
+    """The number of the cell that is running; None outside a notebook."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return _shown.setdefault((getattr(shell, "execution_count", None), *about), {})
+    return getattr(shell, "execution_count", None)
 
 
 _shown = {}  # registries by the number of their cell, and what they are about
+_told = set()  # compile warnings: the number of the cell, the text, the line, the message
 
 
 # ---- errors that no compiler reports --------------------------------------------------------------------------------
