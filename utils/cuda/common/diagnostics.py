@@ -266,10 +266,14 @@ def note_warnings(folder, sources):
     for warning in _WARNING.finditer(log.read_text(errors="replace")) if log.exists() else ():
         which, line = Path(warning["file"]).name, int(warning["line"] or warning["nvcc_line"])
         if which in sources and which != "name" and (warning["number"] or warning["name"]) in _SHOWN:
-            found.setdefault((which, line), warning["message"])  # one for each line
+            meant = _EFFECTLESS if warning["number"] == "174" and "==" in excerpt(sources[which], line, 0) else ""
+            found.setdefault((which, line), warning["message"] + meant)  # one for each line
     if found:
         noted = [(which, line, text, excerpt(sources[which], line, 0)) for (which, line), text in sorted(found.items())]
         (folder / "warnings.json").write_text(json.dumps(noted))
+
+
+_EFFECTLESS = ": `==` compares, `=` assigns"
 
 
 def show_warnings(folder):
