@@ -12,6 +12,7 @@ import pytest
 
 from utils.cuda.common import cache, sealed
 from utils.cuda.cpu import build
+from utils.cuda.cpu.module import Module
 from utils.ground.errors import ToolchainError
 
 ROOT = Path(cache.__file__).parents[3]
@@ -242,3 +243,10 @@ def test_a_file_in_the_cache_s_way_is_named(folder):
     folder.parents[1].write_text("not a folder")
     with pytest.raises(ToolchainError, match="To fix it: rm .*cache, which is a file where the cache needs a folder"):
         built(folder)
+
+
+def test_a_library_that_cannot_be_loaded_says_why(tmp_path):
+    place = tmp_path / "kernel.so"
+    place.write_text("not a library")
+    with pytest.raises(ToolchainError, match="cannot be loaded: .*kernel.so.*To fix it: if that folder may not hold"):
+        Module(str(place), 0)

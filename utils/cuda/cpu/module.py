@@ -17,6 +17,7 @@ from utils.cuda.cpu.build import build_kernels, expected_seconds, kernel_fingerp
 from utils.cuda.cpu.guarded_copies import guarded_copies
 from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.profile import behave_like_chosen
+from utils.ground.errors import ToolchainError
 
 __all__ = ["Module", "module", "modules"]
 
@@ -68,6 +69,15 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None, 
     return _loaded[library]
 
 
+def _loaded_library(path) -> ctypes.CDLL:
+    __tracebackhide__ = True
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        fix = "if that folder may not hold programs (noexec), name another one with CUDA_COURSE_CACHE"
+        raise ToolchainError(f"the compiled kernel cannot be loaded: {error}", fix) from None
+
+
 _loaded = {}  # lists of modules by the path of their library
 _MAP_BYTES = _MAP_ALIGNMENT = 128  # of a CUtensorMap
 
@@ -81,7 +91,7 @@ class Module:
 
     def __init__(self, path, number):
         self.path = path
-        self.library = ctypes.CDLL(path)
+        self.library = _loaded_library(path)
         guard.guard_tensors(self.library)
         names = [f"cuda_on_cpu_{what}_{number}" for what in ("signature", "parameters", "launch")]
         signature, parameters, self._launch = (getattr(self.library, name) for name in names)
