@@ -17,8 +17,5 @@ __all__ = ["CompileError", "compile_kernel", "device", "load_cuda", "tensor_map"
 
 def __getattr__(name):
     if name in _HOMES:
-        found = getattr(importlib.import_module(_HOMES[name]), name)
-        if name in ("compile_kernel", "load_cuda"):
-            importlib.import_module("utils.cuda.cpu.guard").guard_tensors()  # those made from now on
-        return found
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'utils' has no attribute {name!r}")

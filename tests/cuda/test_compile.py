@@ -251,6 +251,7 @@ def test_built_in_variables_in_a_function_of_the_host(on_cpu):
     assert raised.value.line == line
     for use in ("int threadIdx = 1; threadIdx++;", "auto f = [] __device__ () { return blockIdx.x; };"):
         assert translate(of_host.replace("{use}", use))
+    assert translate("struct S { __device__ int f() { return threadIdx.x; } };\n" + CUDA)
     by_macro = "#define ON_GPU __device__\nON_GPU int index() { return threadIdx.x; }\n"
     assert translate(of_host.replace("{use}", "").replace("__global__", f"{by_macro}__global__", 1))
 

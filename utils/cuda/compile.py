@@ -21,6 +21,8 @@ from utils.cuda.cpu.profile import behave_like_chosen
 from utils.cuda.gpu import failures
 from utils.cuda.verdict import Judged
 
+guard.guard_tensors()  # those made from now on
+
 __all__ = ["load_cuda", "load_with"]
 
 

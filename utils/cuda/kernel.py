@@ -9,7 +9,10 @@ from utils.cuda.common.arguments import chosen_kernel, packed, parameters
 from utils.cuda.common.grid import launch_sizes
 from utils.cuda.common.text import check_options, plain
 from utils.cuda.common.toolchain import device
+from utils.cuda.cpu import guard
 from utils.cuda.gpu import failures
+
+guard.guard_tensors()  # those made from now on
 
 __all__ = ["Kernel", "Tracer", "compile_kernel", "compile_kernels"]
 

@@ -110,13 +110,13 @@ def test_a_shared_variable_outside_of_functions_is_asked_for_in_those_that_use_i
 @pytest.mark.parametrize(
     ("source", "own"),
     [
-        ("void f() { dim3 gridDim(2), blockDim; g(gridDim, blockDim, threadIdx); }", "gridDim blockDim"),
+        ("__device__ void f() { dim3 gridDim(2), blockDim; g(gridDim, blockDim, threadIdx); }", "gridDim blockDim"),
         ("__global__ void k(const dim3& blockDim) { x[blockDim.x] = gridDim.x; }", "blockDim"),
         (
             "struct S { dim3 gridDim; __device__ int f() { return blockDim.x; } };\nvoid S::g() { f(gridDim); }",
             "gridDim",
         ),
-        ("void f(Settings* s) { s->blockDim = 3; g(blockDim * 2, blockIdx); }", "blockDim"),
+        ("__device__ void f(Settings* s) { s->blockDim = 3; g(blockDim * 2, blockIdx); }", "blockDim"),
         ("void f() { for (uint3 blockIdx = {0}; ;) ; }\n#define GO k<<<blockIdx.x, 1>>>(blockIdx)", "blockIdx"),
     ],
 )

@@ -271,7 +271,9 @@ def _check_pointer(where, parameter, arg, device_type):
 def _has_memory(tensor) -> bool:
     """Whether a kernel can use it, as far as torch shows: not a meta, fake or nested tensor, or one in `torch.vmap`."""
     try:
-        return not tensor.is_nested and (tensor.layout != torch.strided or not tensor.nbytes or tensor.data_ptr() != 0)
+        if tensor.is_nested or tensor.is_meta:
+            return False
+        return tensor.layout != torch.strided or not tensor.untyped_storage().nbytes() or tensor.data_ptr() != 0
     except RuntimeError:
         return False
 

@@ -5,6 +5,7 @@ asks for a GPU are replaced by those that ask for the CPU. Everything else is le
 number, so a compiler's message about line 7 is about line 7 of the learner's source.
 """
 
+import re
 from itertools import pairwise
 
 from utils.cuda.common import cxx
@@ -146,14 +147,17 @@ def _check_calls(tokens, marked, declared):
 def _check_host(source, declared):
     """CUDA's built-in variables have no place in host code: nvcc compiles it, and what it made cannot be loaded.
 
-    A function whose mark may be behind a macro passes.
+    A function whose mark may be behind a macro passes, and a method, whose mark is in its class.
     """
     macros = {line[2].text for line in cxx.directives(source) if cxx.text_at(line, 1) == "define"}
-    for function in declared:
-        words = {token.text for token in function.tokens} if function.parameters is not None else set()
-        if not function.defined or words & {"__device__", "__global__", "constexpr"}:
+    for function in (d for d in declared if d.parameters is not None and d.defined):
+        words = {token.text for token in function.tokens}
+        marked = words & {"__device__", "__global__", "constexpr"} or function.returns.endswith("::")
+        if marked:
             continue
         if any(word in macros or word.isupper() for word in function.returns.split()):
+            continue
+        if re.search(rf"\b{function.name}\s*<<<", source):  # another message says what it lacks
             continue
         for token in function.tokens[function.head :]:
             if token.text in own_names.BUILT_IN:

@@ -215,13 +215,12 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
     loop = loop_around(source, first, last) if first != last else None
     if loop:
         reach += f". Put another at the end of the loop of line {loop.line}"
-    around = [branch for branch in branches(source) if branch.divergent and branch.word in ("if", "else")]
+    around = [b for b in branches(source) if b.divergent and b.word not in _LOOPS]
     inside = [b for b in branches(source) if b.holds(first) and b.holds(last)]
     both = [b for b in inside if b.divergent and (one_warp or b.word not in _LOOPS)]
-    of_loop = [b for b in both if loop and loop.line < b.line]
+    of_loop = [f"the `{b.word}` of line {b.line}" for b in both if loop and loop.line < b.line]
     if of_loop and any(b.line == first and b.holds(last) and not b.holds(first) for b in branches(source)):
-        name = f"the `{of_loop[0].word}` of line {of_loop[0].line}"
-        return f"{put} behind {name}, at the end of the loop of line {loop.line}: every thread must reach it."
+        return f"{put} behind {of_loop[0]}, at the end of the loop of line {loop.line}: every thread must reach it."
     if both:
         name = f"the `{both[-1].word}` of line {both[-1].line}"
         if one_warp:
@@ -235,8 +234,7 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
         return (
             f"End {name} after line {first}, put `__syncthreads();` there, and open it again for line {last}: {reach}."
         )
-    uneven = [b for b in inside if b.divergent and b.word in _LOOPS]
-    if uneven and first != last:
+    if (uneven := [b for b in inside if b.divergent and b.word in _LOOPS]) and first != last:
         return (
             f"{put} between lines {first} and {last} and at the end of the loop of line {uneven[-1].line}, and let "
             "that run equally often in all threads: every thread must reach it."
