@@ -153,7 +153,7 @@ def _divergent_barrier(p):
     everyone = "All 32 lanes of a warp" if of_warp else "Every thread"
     everyone += " of every block of the cluster" if of_cluster else ""
     hint = f"{everyone} must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
-    if p.guard and p.guard.word in ("for", "while", "do"):
+    if p.guard and p.guard.divergent and p.guard.word in ("for", "while", "do"):
         loop = f"the loop of line {p.guard.line}"
         hint = f"{everyone} must reach the same `{barrier}`: let all of them run {loop} equally often."
     if plain and p.text.startswith(("bar.sync", "bar.arrive", "bar.red", "bar.cta")):
