@@ -58,6 +58,11 @@ def test_a_mistake_gets_its_hint(mistake):
             "It sets the pointer, so it takes the pointer's address: `cudaMalloc(&h[1], ...)`.",
         ),
         (
+            "float v = x[i];",
+            'no suitable conversion function from "const __half" to "float" exists',
+            "Convert it: `__half2float(x)`, `__float2half(x)`; for bfloat16, `__bfloat162float(x)`.",
+        ),
+        (
             "cudaMemPrefetchAsync(d, 16, 0, 0);",
             'no suitable constructor exists to convert from "int" to "cudaMemLocation"',
             "CUDA 13 takes a place: `cudaMemLocation{cudaMemLocationTypeDevice, device}`, and for a prefetch 0 flags.",
@@ -66,3 +71,10 @@ def test_a_mistake_gets_its_hint(mistake):
 )
 def test_calls_of_the_host(line, message, expected):
     assert hint(f"int main() {{\n{line}\n}}\n", 2, message) == expected
+
+
+def test_an_extern_shared_array_of_two_types():
+    source = "template <class T> __device__ void f(T* x) { extern __shared__ T s[]; s[0] = x[0]; x[1] = s[0]; }\n"
+    with pytest.raises(CompileError) as raised:
+        compile_kernel(f"{source}__global__ void k(float* x, int* y) {{ f(x); f(y); }}", "k")
+    assert raised.value.hint.startswith("All kernels share one `extern __shared__` array of a name")

@@ -21,6 +21,7 @@ static int launches_under_way = 0;
 static struct sigaction before_fault[faults], before_interrupt, before_look;
 static std::atomic<Worker*> at_work[1024];
 static std::atomic<int> passing_on{0};  // threads that hand an interruption to the workers
+static __thread bool passes = false;    // this one does: what interrupts it leaves nothing
 
 // What the access that faulted does, where the processor reports it.
 static const char* verb(const void* context) {
@@ -123,6 +124,8 @@ static void leave_interrupted(const void* context) {
 // Python's own handler notes the interruption, and raises KeyboardInterrupt when the launch has returned. The workers hear
 // of it by another signal: a SIGINT that reaches one too late would be a second interruption.
 static void on_interrupt(int signal, siginfo_t* info, void* context) {
+    if (passes) return;
+    passes = true;
     passing_on++;
     if (!interrupted.exchange(true)) {
         if (before_interrupt.sa_flags & SA_SIGINFO)
@@ -135,6 +138,7 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
         }
     }
     passing_on--;
+    passes = false;
     leave_interrupted(context);
     if (is_host_code(place_of_code(context))) leave_host_call("");
 }
@@ -142,6 +146,7 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
 // Another thread was interrupted, or the trace has heard nothing from the kernel for a while (see Watch); it has its own
 // words for that fault.
 static void on_look(int, siginfo_t*, void* context) {
+    if (passes) return;
     if (interrupted) return leave_interrupted(context);
     if (!here || !block().worker->in_kernel || !block().worker->trace || !in_learners_code(context)) return;
     Worker& w = *block().worker;
