@@ -172,5 +172,5 @@ def test_two_and_four_numbers_of_eight_bits(kernels):
     assert torch.equal(out.view(torch.uint8), expected.view(torch.uint8))
     pair = expected.float()[1].to(torch.float8_e5m2).float().item()
     assert back.tolist() == [*expected.float().tolist(), pair, x.float().item(), -3, 0, 7]
-    with pytest.raises(TypeError, match="float8_e4m3fn tensor, but this one is float32"):
+    with pytest.raises(TypeError, match="tensor of float8_e4m3fn, but this one is float32"):
         kernels["packed_eights"][1, 1](four, four, out, back)
