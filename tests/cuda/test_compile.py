@@ -276,10 +276,18 @@ def test_function_that_is_declared_and_never_defined(backend):
         load_cuda(lacking, CPP, ["twice"])
 
 
+def test_bindings_that_are_already_there(on_cpu):
+    bound = CUDA + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", &twice); }\n'
+    with pytest.raises(CompileError, match="makes the bindings of `funcs` itself: leave out PYBIND11_MODULE") as raised:
+        load_cuda(bound, CPP, ["twice"])
+    assert raised.value.line == len(bound.splitlines()) and not raised.value.hint
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (("128>>>(", "128>>(("), "this launch has `<<<` but no `>>>`"),
+        (("<<<cdiv(n, 128), 128>>>", "<<<>>>"), "this launch lacks the numbers of blocks and of threads per block"),
         (("out[i] = 2 * x[i];", 'asm("ret;");'), "`ret` needs a GPU"),
         (("    int i =", "    __shared__ int s = 1; int i ="), "cannot have an initial value"),
         (("    int i =", '    asm volatile("frob;"); int i ='), "knows no instruction `frob`"),

@@ -10,10 +10,15 @@ pytestmark = pytest.mark.usefixtures("on_cpu")
 KERNEL = "__global__ void k({}) {{\n    int i = threadIdx.x;\n    {}\n}}\n"
 HALF, GROUPS = "#include <cuda_fp16.h>\n", "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
 POINT = "struct Point { float a; };\n"
+ROUND = "struct Round { float r; Round(float r) : r(r) {} float twice() { return 2 * r; } };\n"
+SUM = POINT + "Point operator+(Point p, Point q) { return {p.a + q.a}; }\n"
 
 MISTAKES = {
     "float index": ("", "float* x, float r", "x[2 * r] = 1;", "An index is a whole number, but `r` is not"),
     "dot": (POINT, "Point* p", "p.a = 1;", "`p` is a pointer to a `Point`: write `p->a`, or `p[i].a`."),
+    "method": (ROUND, "Round* p, float* x", "x[i] = p->twice();", "Mark `Round::twice` (line 1) with `__device__`"),
+    "constructor": (ROUND, "float* x", "x[i] = Round(2).r;", "Mark `Round::Round` (line 1) with `__device__`"),
+    "operator": (SUM, "Point* p", "p[i] = p[0] + p[1];", "Mark `operator +` (line 2) with `__device__`"),
     "min of array": ("", "int* x", "x[i] = min(x + 60, 255);", "`x` is a pointer, the address of an array: write `"),
     "min of two types": ("", "int* x", "x[i] = min(x[i] + 60, 255.0);", "Both arguments of `min` must have one type"),
     "max of halves": (HALF, "half* x", "x[i] = max(x[1], x[2]);", "For these there is `__hmax`"),

@@ -232,7 +232,18 @@ def test_what_only_the_host_can_reach():
     for given, name in (("table", "table"), ("(float*)table", "table"), ("&total", "total"), ("sizes", "sizes")):
         found = suspects(f"{device}void go() {{\n    k<<<1, 1>>>({given});\n}}\n")
         assert found == {5: message.format(name)}, given
-    for fine in ("k<<<1, 1>>>(p);", "float* table; k<<<1, 1>>>(table);", "cudaMemcpyToSymbol(table, p, 16);"):
+    for given, name in (("table, p, 16", "table"), ("p, &total, 4", "total"), ("(void*)sizes, p, 8", "sizes")):
+        found = suspects(f"{device}void go(void* p) {{ cudaMemcpy({given}, cudaMemcpyDefault); }}\n")
+        assert found == {4: message.format(name) + ", and cudaMemcpyToSymbol copies to it"}, given
+    assert not suspects("__device__ __managed__ int sizes[2];\nvoid go() { cudaMemset(sizes, 0, 8); }\n")
+    for fine in (
+        "k<<<1, 1>>>(p);",
+        "auto copy = cudaMemcpy; copy(p, p, 4, kind);",
+        "float* table; k<<<1, 1>>>(table);",
+        "cudaMemcpyToSymbol(table, p, 16);",
+    ):
         assert not suspects(f"{device}void go(float* p) {{\n    {fine}\n}}\n"), fine
     found = suspects("template <class T> __global__ void k(float* y, const T& x) {}\n")
     assert found == {1: "a GPU cannot reach what `const T& x` refers to: take a pointer or a value"}
+    found = suspects("__global__ void k(std::vector<float> v, const std::vector<int>* w, std::array<float, 4> a) {}\n")
+    assert found == {1: "a GPU cannot reach what `std::vector<float> v` refers to: take a pointer"}

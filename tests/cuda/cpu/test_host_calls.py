@@ -14,6 +14,9 @@ from utils.cuda.cpu.trace.problems import KernelProblem
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
 SOURCE = r"""
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 #include <cassert>
 #include <cstring>
 #include <stdexcept>
@@ -54,6 +57,11 @@ int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
     case 21: in_thread([](float*, int64_t i) { abort(); }, p, i); break;
     case 22: in_thread([](float*, int64_t i) noexcept { if (i == 0) throw 5; }, p, i); break;
     case 23: in_thread([](float* p, int64_t) { fill<<<1, 32>>>(p, 4); }, p, i); break;
+    case 25: raise(int(i)); break;
+    case 26: kill(getpid(), int(i)); break;
+    case 27: _exit(1);
+    case 28: pthread_exit(nullptr);
+    case 29: in_thread([](float*, int64_t) { pthread_exit(nullptr); }, p, i); break;
     case 24: in_thread([](float* p, int64_t) { fill<<<1, 2000>>>(p, 4); deeper(0); }, p, i); break;
     }
     return x.numel();
@@ -67,7 +75,12 @@ WRONG = [
     (2, 0, "host needs more stack than there is"),
     (3, 0, "host calls abort, which would end Python"),
     (4, 0, "host calls exit, which would end Python"),
-    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 23\)"),
+    (25, 15, "host raises signal 15 .*, which would end Python"),
+    (25, 8, "host raises signal 8 .*, which would end Python"),
+    (26, 9, "host raises signal 9 .*, which would end Python"),
+    (27, 0, "host calls _exit, which would end Python"),
+    (28, 0, "host calls pthread_exit, which would end Python"),
+    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 26\)"),
     (6, 0, "host calls a function through a bad pointer"),
     (6, 5, "host calls a function through a bad pointer"),
     (7, 4, "host reads right behind the end of a tensor of 16 bytes"),

@@ -225,8 +225,9 @@ def host_function(place, name):
     """A function of the host that a kernel calls."""
     base = re.sub(r"<.*|\(.*", "", name)
     mine = [function for function in cxx.functions(place.source) if function.name == base.split("::")[-1]]
-    if mine:
-        return f"Mark `{base}` (line {mine[0].line}) with `__device__`: then kernels can call it."
+    line = mine[0].line if mine else _line_of_method(place.source, name)
+    if line:
+        return f"Mark `{base.strip()}` (line {line}) with `__device__`: then kernels can call it."
     if any(word in name for word in _CONTAINERS) and "std" in name:
         return _NO_CONTAINERS
     if "ostream" in name:
@@ -242,6 +243,18 @@ def host_function(place, name):
     if base in _OF_FLOATS:
         return f"`{base}` takes floats or doubles, all of one type: write `{base}f`, or `(float)n` for an int `n`."
     return "A kernel can call CUDA's own functions and those that are marked `__device__`."
+
+
+def _line_of_method(source, name):
+    """The line of a method `P::twice()`, of a constructor or of an operator that the source defines; None otherwise."""
+    found = re.match(r"(?:(\w+)\s*(?:<.*>)?\s*::\s*)?(operator\s*[^\w\s(]+|~?\w+)\s*\(", name)
+    if not found or "std::" in name.partition("(")[0]:
+        return None
+    of_class = re.search(rf"\b(?:struct|class)\s+{found[1]}\b", cxx.code(source)) if found[1] else None
+    written = re.sub(r"\\?\s+", r"\\s*", re.escape(found[2]))
+    method = re.compile(rf"(?<![\w.>]){written}\s*\(").search(cxx.code(source), of_class.end() if of_class else 0)
+    own = method and (of_class or found[2].startswith("operator"))
+    return source.count("\n", 0, method.start()) + 1 if own else None
 
 
 _OF_FLOATS = """acos asin atan atan2 cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin

@@ -44,7 +44,9 @@ def chosen_kernel(source, name, options=()) -> cxx.SourceKernel:
         near = get_close_matches(base, there, 1, cutoff=0.6)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         if any(function.name == base and function.defined for function in cxx.functions(source)):
-            raise ValueError(f"{base!r} is a function but no kernel: only a __global__ function can be launched.{have}")
+            opencl = " (`__kernel` is OpenCL's word for it)" if "__kernel" in source else ""
+            only = f"only a __global__ function can be launched{opencl}"
+            raise ValueError(f"{base!r} is a function but no kernel: {only}.{have}")
         raise ValueError(f"the source has no kernel {base!r}.{meant}{have}")
     kernel = _of_that_form(source, name, arguments, there[base])
     if kernel.template and not arguments:

@@ -322,6 +322,8 @@ def launch(part: Sequence[Token], at) -> Launch:
         problem = "this launch has `<<<` but no `>>>`"
     elif text_at(part, closes + 1) != "(":
         line, problem = part[closes].line, "after `>>>` come the kernel's arguments in parentheses"
+    elif closes == at + 1:
+        problem = "this launch lacks the numbers of blocks and of threads per block"
     kernel = () if problem else part[first:at]
     return Launch(written(kernel), launched.is_name(kernel), first or 0, at, closes, line, problem)
 

@@ -111,6 +111,7 @@ _NOT_CONSTANT = re.compile(r"variably modified|variable length array|constant va
 #: An error of ptxas; it names no line of the source.
 PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
 _TOO_MUCH_SHARED = re.compile(r"Entry function '(\w+)' uses too much shared data \((\w+) bytes, (\w+) max\)")
+_BOUND_TWICE = re.compile(r"(?:multiple definition of|duplicate symbol:?) ?\W?PyInit_")
 _UNDEFINED = re.compile(
     r"undefined reference to [`'](.*)'|(?:undefined symbol:|Undefined reference to|Unresolved extern function) '?(\w+)"
 )
@@ -122,7 +123,7 @@ def explained(log, sources, folder):
     kept.write_text(log)
     errors = _errors(log, sources)
     own = [e for e in errors if e[0] in sources and e[0] != "name"]
-    own = own or _misnamed(errors, sources) or _too_large(log, sources)
+    own = own or _misnamed(errors, sources) or _too_large(log, sources) or _bound_twice(log, sources)
     parts, advice = [], ""
     for which, line, text in _first(own):
         short = _LONG_NAME.sub(r'\1..."', text)  # of the C++ library's templates
@@ -245,6 +246,14 @@ def _too_large(log, sources):
                 )
                 found[name] = (which, kernel.line, message)
     return list(found.values())
+
+
+def _bound_twice(log, sources):
+    """The text that binds functions to Python, as load_cuda does, too. The linker finds both, and gives no line."""
+    texts = ((which, token) for which in sources.keys() - {"name"} for token in cxx.tokens(sources[which]))
+    message = "load_cuda makes the bindings of `funcs` itself: leave out PYBIND11_MODULE"
+    found = [(which, token.line, message) for which, token in texts if token.text == "PYBIND11_MODULE"]
+    return found if _BOUND_TWICE.search(log) else []
 
 
 # ---- warnings -------------------------------------------------------------------------------------------------------

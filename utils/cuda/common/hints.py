@@ -79,7 +79,7 @@ _PYTHON = [
     (_ANY, r"\b(?P<word>elif|elseif|elsif)\b", "C++ writes `{word}` as two words: `else if (...) {{`."),
     (
         _ANY,
-        r"\bdef\b",
+        r"(?<!\.)\bdef\b",
         "C++ has no `def`: a kernel begins with `__global__ void`, a function that kernels call with `__device__` and "
         "the type that it returns.",
     ),
@@ -138,6 +138,11 @@ _PYTHON = [
         "",
         "A tensor's sizes are `x.size(0)`, `x.size(1)`, ...; `x.numel()` is their product.",
     ),
+    (
+        r"launch passes .*vector",
+        "",
+        "A vector is in the host's memory: pass the address of a copy on the GPU, such as `torch::tensor(v).cuda()`.",
+    ),
     (r"launch passes .*Tensor", "", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
     (r"no return statement|non-void function", "", "End the function with `return out;`, where `out` is its result."),
     (r"missing (?:closing quote|terminating)", "", 'A text begins and ends with `"`, both on one line.'),
@@ -151,6 +156,7 @@ _CUDA = [
         "CUDA 12 removed texture references: a GPU has `cudaTextureObject_t` instead, which the CPU engine lacks. A "
         "pointer works on both: `x[r * w + c]`.",
     ),
+    (_ANY, r"<<<\s*>>>", "Between `<<<` and `>>>` come the blocks and the threads per block, as in `<<<1, 32>>>`."),
     (_ANY, r">>>\s*;", "After `>>>` come the kernel's arguments in parentheses."),
     (
         "void",

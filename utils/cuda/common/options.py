@@ -27,10 +27,12 @@ _TEXTS = """--gpu-architecture -arch --ptxas-options -Xptxas --define-macro -D -
 _TEXTS_AFTER_EQUALS = """--std -std --create-pch -create-pch --use-pch -use-pch --pch-dir -pch-dir --time -time
 --frandom-seed -frandom-seed --fdevice-time-trace -fdevice-time-trace --optimization-info -opt-info""".split()
 _ALL = [*_FLAGS, *_SWITCHES, *_NUMBERS, *_TEXTS, *_TEXTS_AFTER_EQUALS]
+# The architectures of CUDA 12 and 13 ("NVIDIA CUDA Compiler Driver", GPU Feature List).
+_ARCHITECTURES = "5[023]|6[012]|7[025]|8[06789]|90a?|(?:10[013]|110|12[01])[af]?"
 # Values that NVRTC checks before it compiles, as regular expressions.
 _VALUES = {
     **dict.fromkeys(["--std", "-std"], r"c\+\+(?:03|11|14|17|20)"),
-    **dict.fromkeys(["--gpu-architecture", "-arch"], r"(?:sm|compute|lto)_\d{2,3}[af]?"),
+    **dict.fromkeys(["--gpu-architecture", "-arch"], rf"(?:sm|compute|lto)_(?:{_ARCHITECTURES})"),
     **dict.fromkeys(["--dopt", "-dopt"], "on"),
     **dict.fromkeys(["--Ofast-compile", "-Ofc"], "0|min|mid|max"),
 }

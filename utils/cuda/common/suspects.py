@@ -306,20 +306,7 @@ def _divisions(part):
             yield token, f"`{one} / {other}` is {int(one) // int(other)}, a whole number: write `{one}.0f / {other}`"
 
 
-_WHOLE = {
-    "int",
-    "unsigned",
-    "size_t",
-    "long",
-    "dim3",
-    "<<<",
-    "short",
-    "char",
-    "int64_t",
-    "uint32_t",
-    "enum",
-    "template",
-}
+_WHOLE = {*"int unsigned size_t long dim3 <<< short char int64_t uint32_t enum template".split()}
 
 
 def _powers(part):
@@ -356,33 +343,38 @@ def _tensor_maps(part):
 
 
 def _references(source, part):
-    """`__global__ void k(float& x)`, which refers to the host's memory"""
+    """`__global__ void k(float& x)`, or `(std::vector<float> v)`, which refers to the host's memory"""
     for kernel in cxx.declared_kernels(source):
         for parameter in kernel.parameters:
-            if any(token.text == "&" for token in _flat(parameter)):
-                yield (
-                    parameter[0],
-                    f"a GPU cannot reach what `{cxx.written(parameter)}` refers to: take a pointer or a value",
-                )
+            words = {token.text for token in _flat(parameter)}
+            if "&" in words or "*" not in words and "std" in words and words & _CONTAINERS:
+                what = f"a GPU cannot reach what `{cxx.written(parameter)}` refers to"
+                yield parameter[0], f"{what}: take a pointer{' or a value' * (not words & _CONTAINERS)}"
 
 
 def _copies_of_the_host(source, part):
-    """`k<<<1, 32>>>(table)` of a `__device__` array, or `(&total)`: the address of the host's own copy"""
-    marked = [d for d in cxx.declarations(source) if d.parameters is None and _OF_DEVICE & set(d.words)]
+    """`k<<<1, 32>>>(table)` or `cudaMemcpy(table, ...)` of a `__device__` array, or `&total`: the host's own copy"""
+    variables = [d for d in cxx.declarations(source) if d.parameters is None and "__managed__" not in d.words]
+    marked = [d for d in variables if _OF_DEVICE & set(d.words)]
     names = {name for declaration in marked for name in declaration.names}
     arrays = {a.text for declaration in marked for a, b in pairwise(declaration.tokens) if b.text == "["}
     declared = [b.text for a, b in pairwise(part) if a.text.isidentifier() or a.text in ("*", "&", ">")]
-    for launch in (cxx.launch(part, k) for k, token in enumerate(part) if names and token.text == "<<<"):
-        opens = launch.closes + 1
-        closes = None if launch.problem else cxx.matching(part, opens)
+    for k, token in enumerate(part if names else ()):
+        opens = k + 1 if token.text in _MOVING and text_at(part, k + 1) == "(" else None
+        if token.text == "<<<" and not (launch := cxx.launch(part, k)).problem:
+            opens = launch.closes + 1
+        closes = cxx.matching(part, opens) if opens else None
         for argument in cxx.at_commas(part[opens + 1 : closes]) if closes else ():
             name, by_address = argument[-1].text if argument else "", text_at(argument, len(argument) - 2) == "&"
             if name in (names if by_address else arrays) and declared.count(name) - by_address <= 1:
                 instead = f"`cudaGetSymbolAddress((void**)&p, {name})` gives the GPU's address"
+                instead += ", and cudaMemcpyToSymbol copies to it" if token.text in _MOVING else ""
                 yield argument[-1], f"in host code, `{name}` is a copy of the host's own: {instead}"
 
 
+_CONTAINERS = {"vector", "string", "map", "unordered_map", "set", "list", "deque"}
 _OF_DEVICE = {"__device__", "__constant__"}
+_MOVING = {"cudaMemcpy", "cudaMemcpyAsync", "cudaMemset", "cudaMemsetAsync"}
 
 
 def _is_name(part, at):

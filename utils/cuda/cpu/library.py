@@ -38,7 +38,8 @@ _LINK = ["-shared", "-pthread", *(["-Wl,-Bsymbolic-functions"] if sys.platform =
 
 # Functions of C that the runtime replaces (c_library.cpp). A kernel that calls `exit` would end Python: the runtime's
 # ends only the kernel. What a kernel's overrun would destroy is not Python's heap (heap.cpp), and ends only the kernel.
-_REPLACED = ["exit", "_Exit", "quick_exit", "abort", "clock", "__stack_chk_fail"]
+_REPLACED = ["exit", "_Exit", "_exit", "quick_exit", "abort", "raise", "kill", "pthread_exit"]
+_REPLACED += ["clock", "__stack_chk_fail"]
 _REPLACED += ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
 # `std::thread`'s constructor calls it: what goes wrong in an extension's thread does not end Python (host_call.cpp).
 _REPLACED += ["_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"]

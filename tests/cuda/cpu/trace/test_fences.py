@@ -1,4 +1,5 @@
-"""What a flag makes visible: what its thread knew at its last fence, from its warp, named barriers and phases too."""
+"""What a flag makes visible: what its thread knew at its last fence, from its warp, named barriers and phases too; and
+what `__ldg` may not see."""
 
 import pytest
 import torch
@@ -38,3 +39,59 @@ def test_a_flag_publishes_what_its_thread_knew_at_its_fence(how):
     trace = compile_kernel(FLAGS, "publish").trace[1, 128](x, flag, out, how)
     assert trace.ok == (how < 5), trace.problems[:1]
     assert {problem.kind for problem in trace.problems} <= {"race"}
+
+
+SHARED_FLAG = r"""
+__global__ void hand_over(const int* x, int* out, bool fenced) {
+    __shared__ volatile int ready;
+    __shared__ int data[32];
+    const int t = threadIdx.x;
+    if (t == 0) ready = 0;
+    __syncthreads();
+    if (t < 32) {
+        data[t] = x[t];
+        __syncwarp();
+        if (t == 0 && fenced) __threadfence_block();
+        if (t == 0) ready = 1;
+    } else {
+        while (ready == 0) {}  // polls
+        __threadfence_block();
+        out[t - 32] = data[t - 32];
+    }
+}
+__global__ void halve(const int* x, int* out) {
+    __shared__ volatile int sums[128];
+    const int t = threadIdx.x;
+    sums[t] = x[t];
+    if (t < 64) sums[t] += sums[t + 64];
+    out[t] = sums[t];
+}
+"""
+
+
+def test_a_volatile_flag_in_shared_memory_is_no_race_but_what_is_read_without_a_barrier_is():
+    x = torch.arange(128, dtype=torch.int32)
+    traced = compile_kernel(SHARED_FLAG, "hand_over").trace[1, 64]
+    assert traced(x, torch.zeros_like(x), True).ok
+    problem = traced(x, torch.zeros_like(x), False).problems[0]
+    assert problem.kind == "race" and {problem.line, problem.other_line} == {9, 16}
+    problems = compile_kernel(SHARED_FLAG, "halve").trace[1, 128](x, torch.zeros_like(x)).problems
+    assert {problem.kind for problem in problems} == {"race"}
+
+
+LDG = """
+__global__ void neighbours(int* x, int* out) {
+    x[threadIdx.x] = 3;
+    __syncthreads();
+    out[threadIdx.x] = __ldg(&x[threadIdx.x ^ 1]);
+}
+__global__ void copied(const int* x, int* out) { out[threadIdx.x] = __ldg(x + threadIdx.x); }
+"""
+
+
+def test_ldg_of_what_the_same_launch_writes_is_stale():
+    x, out = torch.zeros(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    (problem,) = compile_kernel(LDG, "neighbours").trace[1, 64](x, out).problems
+    assert (problem.kind, problem.line, problem.other_line) == ("stale", 5, 3)
+    assert problem.count == 64 and "reads x[1] with `__ldg`" in problem.message
+    assert compile_kernel(LDG, "copied").trace[1, 64](x, out).ok

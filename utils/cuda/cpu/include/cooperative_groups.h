@@ -44,7 +44,7 @@ class thread_group {
         return detail::rank(dim3(blockIdx), detail::grid_size()) * detail::volume(detail::block_size()) + in_block;
     }
     __forceinline__ void sync() const {
-        if (kind == Kind::lanes) return ::cuda_on_cpu::meet(mask, "sync of a group");
+        if (kind == Kind::lanes) return ::cuda_on_cpu::meet(mask, "group.sync");
         if (kind == Kind::block) return ::cuda_on_cpu::barrier("sync of the block");
         if (kind == Kind::grid) return ::cuda_on_cpu::grid_barrier();
         ::cuda_on_cpu::cluster_arrive("cluster.sync");
@@ -151,20 +151,20 @@ class lanes_group : public thread_group {
   public:
     unsigned int meta_group_rank() const { return meta_rank; }
     unsigned int meta_group_size() const { return meta_size; }
-    __forceinline__ void sync() const { ::cuda_on_cpu::meet(mask, "sync of a group"); }
-    __forceinline__ int any(int vote) const { return ::cuda_on_cpu::ballot(mask, vote != 0, "any of a group") != 0; }
-    __forceinline__ int all(int vote) const { return ::cuda_on_cpu::ballot(mask, vote == 0, "all of a group") == 0; }
+    __forceinline__ void sync() const { ::cuda_on_cpu::meet(mask, "group.sync"); }
+    __forceinline__ int any(int vote) const { return ::cuda_on_cpu::ballot(mask, vote != 0, "group.any") != 0; }
+    __forceinline__ int all(int vote) const { return ::cuda_on_cpu::ballot(mask, vote == 0, "group.all") == 0; }
     __forceinline__ unsigned int ballot(int vote) const {
-        return by_rank(::cuda_on_cpu::ballot(mask, vote != 0, "ballot of a group"));
+        return by_rank(::cuda_on_cpu::ballot(mask, vote != 0, "group.ballot"));
     }
     template <class T>
     __forceinline__ unsigned int match_any(T value) const {
-        return by_rank(::cuda_on_cpu::match(mask, ::cuda_on_cpu::bits_of(value), "match_any of a group"));
+        return by_rank(::cuda_on_cpu::match(mask, ::cuda_on_cpu::bits_of(value), "group.match_any"));
     }
     template <class T>
     __forceinline__ unsigned int match_all(T value, int& all) const {
-        unsigned int same = ::cuda_on_cpu::match(mask, ::cuda_on_cpu::bits_of(value), "match_all of a group");
-        all = same == ::cuda_on_cpu::ballot(mask, true, "match_all of a group");
+        unsigned int same = ::cuda_on_cpu::match(mask, ::cuda_on_cpu::bits_of(value), "group.match_all");
+        all = same == ::cuda_on_cpu::ballot(mask, true, "group.match_all");
         return all ? by_rank(mask) : 0;
     }
     unsigned int lanes() const { return mask; }  // not CUDA's: for the functions in cooperative_groups/
@@ -202,19 +202,19 @@ class thread_block_tile : public lanes_group {
 
     template <class T>
     __forceinline__ T shfl(T value, int rank) const {
-        return detail::from_lane(mask, value, first() + (rank & (Size - 1)), "shfl of a group");
+        return detail::from_lane(mask, value, first() + (rank & (Size - 1)), "group.shfl");
     }
     template <class T>
     __forceinline__ T shfl_up(T value, unsigned int delta) const {
-        return detail::from_lane(mask, value, ::cuda_on_cpu::lane_above(delta, Size), "shfl_up of a group");
+        return detail::from_lane(mask, value, ::cuda_on_cpu::lane_above(delta, Size), "group.shfl_up");
     }
     template <class T>
     __forceinline__ T shfl_down(T value, unsigned int delta) const {
-        return detail::from_lane(mask, value, ::cuda_on_cpu::lane_below(delta, Size), "shfl_down of a group");
+        return detail::from_lane(mask, value, ::cuda_on_cpu::lane_below(delta, Size), "group.shfl_down");
     }
     template <class T>
-    __forceinline__ T shfl_xor(T value, unsigned int bits) const {
-        return detail::from_lane(mask, value, ::cuda_on_cpu::lane_across(bits, Size), "shfl_xor of a group");
+    __forceinline__ T shfl_xor(T value, unsigned int bits, const char* function = "group.shfl_xor") const {
+        return detail::from_lane(mask, value, ::cuda_on_cpu::lane_across(bits, Size), function);
     }
 };
 
@@ -229,17 +229,17 @@ class coalesced_group : public lanes_group {
 
     template <class T>
     __forceinline__ T shfl(T value, unsigned int rank) const {
-        return of_rank(value, rank % size(), "shfl of a group");
+        return of_rank(value, rank % size(), "group.shfl");
     }
     template <class T>
     __forceinline__ T shfl_up(T value, unsigned int delta) const {
         unsigned int me = thread_rank();
-        return of_rank(value, delta <= me ? me - delta : me, "shfl_up of a group");
+        return of_rank(value, delta <= me ? me - delta : me, "group.shfl_up");
     }
     template <class T>
     __forceinline__ T shfl_down(T value, unsigned int delta) const {
         unsigned int me = thread_rank();
-        return of_rank(value, delta < size() - me ? me + delta : me, "shfl_down of a group");
+        return of_rank(value, delta < size() - me ? me + delta : me, "group.shfl_down");
     }
 
   private:

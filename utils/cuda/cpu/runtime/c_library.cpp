@@ -86,6 +86,13 @@ static void not_in_a_kernel(const char* function) {
     if (in_host_call()) leave_host_call(std::string("calls ") + function + ", which would end Python");
 }
 
+static void raises(int signal, const char* function) {
+    using namespace cuda_on_cpu;
+    if (here && block().worker->in_kernel) fail(host_function, function);
+    if (in_host_call() && ends_process(signal))
+        leave_host_call("raises signal " + std::to_string(signal) + " (" + strsignal(signal) + "), which would end Python");
+}
+
 extern "C" {
 // g++ calls it where a kernel runs into a `__builtin_unreachable()` (_AS_NVCC_GCC in build.py).
 [[noreturn]] void __ubsan_handle_builtin_unreachable(void*) {
@@ -101,6 +108,10 @@ void __wrap__Exit(int status) {
     not_in_a_kernel("_Exit");
     _Exit(status);
 }
+void __wrap__exit(int status) {
+    not_in_a_kernel("_exit");
+    _exit(status);
+}
 void __wrap_quick_exit(int status) {
     not_in_a_kernel("quick_exit");
     quick_exit(status);
@@ -108,6 +119,19 @@ void __wrap_quick_exit(int status) {
 void __wrap_abort() {
     not_in_a_kernel("abort");
     abort();
+}
+int __wrap_raise(int signal) {
+    raises(signal, "raise");
+    return raise(signal);
+}
+int __wrap_kill(pid_t process, int signal) {
+    if (process == getpid() || process == 0) raises(signal, "kill");
+    return kill(process, signal);
+}
+// A std::thread of the call may end itself; the thread that runs Python may not.
+void __wrap_pthread_exit(void* result) {
+    if (!cuda_on_cpu::in_host_thread()) not_in_a_kernel("pthread_exit");
+    pthread_exit(result);
 }
 // The compilers' stack protector calls this where a function returns and finds that its frame was overrun.
 void __wrap___stack_chk_fail() {

@@ -155,6 +155,15 @@ static void on_look(int, siginfo_t*, void* context) {
     leave_block(w);
 }
 
+bool ends_process(int signal) {
+    struct sigaction now {};
+    if (sigaction(signal, nullptr, &now)) return false;
+    if (now.sa_flags & SA_SIGINFO) return now.sa_sigaction == on_fault;
+    for (int harmless : {SIGCHLD, SIGCONT, SIGURG, SIGWINCH})
+        if (signal == harmless) return false;
+    return now.sa_handler == SIG_DFL;
+}
+
 // ---- signals ---------------------------------------------------------------------------------------------------------
 
 Handlers::Handlers() {

@@ -61,6 +61,7 @@ static const void* library_of(const void* code) {
 }
 
 bool in_host_call() { return host_call && here == host_call->here; }
+bool in_host_thread() { return in_host_call() && host_call->is_thread; }
 
 bool is_host_code(const void* code) {
     const void* library = in_host_call() ? library_of(code) : nullptr;

@@ -308,6 +308,7 @@ struct AtWork {  // while one of these lives, its worker hears of an interruptio
     explicit AtWork(Worker& w);
     ~AtWork();
 };
+bool ends_process(int signal);  // it would, now: nobody handles it, or only what handles faults of kernels
 std::string block_name(uint3 block, const char* kernel);  // 'block (0, 0, 0) of ...'
 std::string thread_name(uint3 thread, uint3 block, const char* kernel);  // 'thread (0, 0, 0) of ...'
 std::string what_ended_it(const Worker& w);  // what the thread did, as in "divides a whole number by zero"
@@ -327,7 +328,8 @@ bool divide_as_gpu(void* context);  // then goes on behind it; false for any oth
 
 // ---- host_call.cpp
 bool in_host_call();                     // this CPU thread runs an extension's function, and no kernel
-bool is_host_code(const void* code);     // the same, and the code is the extension's
+bool in_host_thread();                   // the same in a std::thread that the function has begun
+bool is_host_code(const void* code);     // in such a call, and the code is the extension's
 bool is_runtime_code(const void* code);
 void note_untraced(const char* kernel);  // a std::thread of a traced call launches it
 struct Moving {  // while one of these lives, a fault is due to addresses that a host call has given: it ends the call

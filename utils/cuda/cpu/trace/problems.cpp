@@ -189,6 +189,30 @@ void Trace::undefined(std::string text, const void* code) {
     add(std::move(p));
 }
 
+// `__ldg` may read from a cache that hears of no store in the same launch, even if a barrier orders the two.
+void Trace::through_ldg(uintptr_t a, size_t bytes, const void* code) {
+    Block& b = block();
+    bool ignore;
+    Region* region = find(b, a, bytes, ignore);
+    if (!region || region->space != Space::global || !region->holds(a, bytes)) return;
+    const Record write = region->memory->shadow.wrong_write(a - region->memory->begin, bytes, order.since,
+                                                            [](const Record&) { return true; });
+    if (!write.time) return;
+    const Site& site = requests.sites[write.site];
+    Problem p;
+    p.kind = "stale";
+    p.who = party(b, *b.running, code, Op::load);
+    p.bytes = bytes;
+    p.other = {site.code, site.op, block_place(b.grid_dim, write.block), thread_place(b, write.thread), false};
+    p.has_other = true;
+    place_in(p, region, a);
+    add(std::move(p));
+}
+
+void look_at_ldg(const void* p, size_t bytes) {
+    if (tracing && in_thread()) tracing->through_ldg(reinterpret_cast<uintptr_t>(p), bytes, __builtin_return_address(0));
+}
+
 // Memory is read that nothing has been written to.
 void Trace::uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
     if (b.traced->stopped) return;
@@ -276,7 +300,7 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     p.copied = is_copy(other.copy) && other.op == Op::store;
     p.one_block = before.block == b.number;
     p.one_warp = p.one_block && before.thread / 32 == b.running->number / 32;
-    p.in_step = is_volatile && other.is_volatile && p.one_warp;
+    p.both_volatile = is_volatile && other.is_volatile;
     const bool one_block = p.one_block, one_warp = p.one_warp;
     p.kind = "race";
     p.who = party(b, *b.running, code, op);

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from utils.cuda.cpu.trace.races import is_signal
 from utils.cuda.cpu.trace.sentences import sentence
 from utils.cuda.cpu.trace.words import counted
 from utils.ground.errors import CourseError
@@ -14,10 +15,10 @@ class Problem:
     """One thing that a kernel does wrong, at one place in its source.
 
     `kind` is out_of_bounds, race, divergent_barrier, uninitialized, undefined_shuffle, unwritten, misaligned, undefined
-    (a conversion or a shift that a GPU computes otherwise), runaway, trap, asynchronous (a copy that is left in flight,
-    or a barrier or a bulk copy that is used against its rules), warpgroup (of wgmma), cluster (a peer's shared memory
-    that is not there yet or no more), box and map_fence (of tensor maps) or, for an extension, refused_launch and
-    untraced_launch.
+    (a conversion or a shift that a GPU computes otherwise), stale (`__ldg` of what this launch writes), runaway, trap,
+    asynchronous (a copy that is left in flight, or a barrier or a bulk copy that is used against its rules), warpgroup
+    (of wgmma), cluster (a peer's shared memory that is not there yet or no more), box and map_fence (of tensor maps)
+    or, for an extension, refused_launch and untraced_launch.
     `message` is one sentence; `hint`, if not empty, says what to try. `line` counts from 1 (None if unknown) and
     `source` is its text. `block` and `thread` are (x, y, z). The `other_` fields are those of the second thread of a
     race or a barrier, otherwise None. `count` is how often the problem occurred; for `unwritten` it counts elements.
@@ -60,6 +61,8 @@ def problems_of(records) -> list[Problem]:
         if record.kind == "divergent_barrier" and record.line == other.line is not None:
             if not (other.left or record.stuck):
                 continue  # one barrier in the source, which the compiler has duplicated
+        if record.kind == "race" and is_signal(record):
+            continue
         together.setdefault((record.kind, record.region, frozenset([record.where, other.where])), []).append(record)
     # A race is between the threads of one block, or of one warp, if no record of it says otherwise.
     firsts = [min(same, key=lambda record: (record.one_block, record.one_warp)) for same in together.values()]

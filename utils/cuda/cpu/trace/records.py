@@ -80,7 +80,7 @@ class Record(Side):
     copied: bool = False  # a completed asynchronous copy has written there
     one_block: bool = False  # whatever two threads race at these places, they are of one block
     one_warp: bool = False  # and of one warp
-    in_step: bool = False  # both accesses of a race are volatile, and by one warp
+    both_volatile: bool = False  # both accesses of a race
     unset: bool = False  # the value is that of a variable which was never set
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     remainder: bool = False  # the index is computed with `%`
@@ -90,6 +90,11 @@ class Record(Side):
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
     guard: Branch | None = None  # the condition or the loop that the line depends on
     loop: Branch | None = None  # the innermost one around the line, or around both lines
+
+    @property
+    def in_step(self):
+        """Whether a race is between volatile accesses by one warp."""
+        return self.both_volatile and self.one_warp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,7 +102,7 @@ std::string Trace::json() const {
         if (p.copied) out += ",\"copied\":true";
         if (p.one_block) out += ",\"one_block\":true";
         if (p.one_warp) out += ",\"one_warp\":true";
-        if (p.in_step) out += ",\"in_step\":true";
+        if (p.both_volatile) out += ",\"both_volatile\":true";
         if (p.unset) out += ",\"unset\":true";
         if (p.certain) out += ",\"certain\":true";
         if (p.suspect) out += ",\"suspect\":true";

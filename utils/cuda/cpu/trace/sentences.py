@@ -209,6 +209,13 @@ def _undefined_shuffle(p):
     return message, "That value is undefined: let all lanes of the mask come, or leave out what this one has read."
 
 
+def _stale(p):
+    other = p.other
+    wrote = f"{thread_of(other)} {does_to(other.op, 'it')}{in_line(other)} of the same launch"
+    hint = "`__ldg` may return an older value, since its cache hears of no store before the next launch: use `x[i]`."
+    return f"{thread_of(p)} reads {element(p)} with `__ldg`{in_line(p)}, and {wrote}", hint
+
+
 def _unwritten(p):
     region, more = p.region, p.count - 1
     rest = f" (and {counted(more, 'more element', '')} of {region})" if more else ""
@@ -316,6 +323,7 @@ _SENTENCES = {
     "divergent_barrier": _divergent_barrier,
     "uninitialized": _uninitialized,
     "undefined_shuffle": _undefined_shuffle,
+    "stale": _stale,
     "unwritten": _unwritten,
     "misaligned": _misaligned,
     "undefined": _undefined,

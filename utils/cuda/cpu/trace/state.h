@@ -85,7 +85,7 @@ struct Problem {
     bool copied = false;     // by one that has finished
     bool one_block = false;  // whatever two threads race at these places, they are of one block
     bool one_warp = false;   // and of one warp
-    bool in_step = false;    // both accesses are volatile and by one warp
+    bool both_volatile = false;
     bool unset = false;      // the value is of a variable that has none
     bool certain = false;    // whatever the type of the value (unset.cpp)
     bool suspect = false;    // only if the launch does something else with another value in its place
@@ -253,6 +253,7 @@ public:
     void outside_array(const char* type, int64_t index, const void* code);
     void misaligned(const void* p, size_t needs, Op op, const void* code);
     void undefined(std::string text, const void* code);
+    void through_ldg(uintptr_t a, size_t bytes, const void* code);
     bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const char* text = "");
     void tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op op);

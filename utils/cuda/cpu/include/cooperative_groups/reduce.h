@@ -13,10 +13,10 @@ __forceinline__ auto reduce(const Group& group, Value&& value, Op&& op) -> declt
     T result = value;
     if constexpr (detail::is_tile<Group>) {
         for (unsigned int step = group.size() / 2; step > 0; step /= 2)
-            result = op(result, group.shfl_xor(result, step));
+            result = op(result, group.shfl_xor(result, step, "cg::reduce"));
     } else if (group.size() == 32) {
         for (unsigned int step = 16; step > 0; step /= 2)
-            result = op(result, detail::from_lane(~0u, result, detail::lane() ^ step, "reduce of a group"));
+            result = op(result, detail::from_lane(~0u, result, detail::lane() ^ step, "cg::reduce"));
     } else {
         result = group.shfl(detail::scan(group, result, op), group.size() - 1);
     }

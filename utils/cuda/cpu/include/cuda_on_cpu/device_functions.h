@@ -20,13 +20,18 @@
 // Loads and stores that tell a GPU's caches what to keep. Here they are loads and stores.
 #define CUDA_ON_CPU_LOAD(name) \
     template <class T> __forceinline__ T name(const T* p) { return *p; }
-CUDA_ON_CPU_LOAD(__ldg)
 CUDA_ON_CPU_LOAD(__ldcg)
 CUDA_ON_CPU_LOAD(__ldca)
 CUDA_ON_CPU_LOAD(__ldcs)
 CUDA_ON_CPU_LOAD(__ldlu)
 CUDA_ON_CPU_LOAD(__ldcv)
 #undef CUDA_ON_CPU_LOAD
+template <class T> __forceinline__ T __ldg(const T* p) {
+#ifdef CUDA_ON_CPU_TRACE
+    ::cuda_on_cpu::look_at_ldg(p, sizeof(T));
+#endif
+    return *p;
+}
 #define CUDA_ON_CPU_STORE(name) \
     template <class T> __forceinline__ void name(T* p, cuda_on_cpu::NotDeduced<T> value) { *p = value; }
 CUDA_ON_CPU_STORE(__stcg)

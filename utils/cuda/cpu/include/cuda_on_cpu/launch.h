@@ -136,6 +136,7 @@ void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*)
 
 #ifdef CUDA_ON_CPU_TRACE
 void look_at_width(int width, const char* function);  // of a shuffle: one that is not a power of two
+void look_at_ldg(const void* p, size_t bytes);        // is it written in this launch?
 // Says which tensor is which of the kernel's arguments, so that messages can use the kernel's name for it.
 void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment);
 void name_map(const char* kernel, size_t i, const void* bytes);  // if these are a tensor map's: its tensor
