@@ -68,17 +68,12 @@ EXERCISES = [
     ),
     Kernel(
         "02-stride",
-        sizes=[{"n": n} for n in (1, 17, 64, 65, 127, 320)],
-        arguments=lambda n: {
-            "x": torch.rand(n),
-            "out": poison(n),
-            "n": n,
-            "blocks": min(cdiv(n, _THREADS), 2),
-        },
+        sizes=[{"n": n, "blocks": blocks} for n, blocks in ((1, 1), (17, 1), (65, 2), (64, 1), (127, 2), (320, 3))],
+        arguments=lambda n, blocks: {"x": torch.rand(n), "out": poison(n), "n": n, "blocks": blocks},
         outputs=("out",),
-        launch=lambda n: (min(cdiv(n, _THREADS), 2), _THREADS),
+        launch=lambda n, blocks: (blocks, _THREADS),
         expected=lambda x, out, n, blocks: 2 * x,
         run=blk_kernel,
-        traffic=lambda n: once(torch.empty(2 * n)),
+        traffic=lambda n, blocks: once(torch.empty(2 * n)),
     ),
 ]

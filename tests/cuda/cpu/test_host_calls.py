@@ -176,7 +176,7 @@ int64_t entry() { return table.entry; }
 def test_a_global_variable_that_cannot_be_set(monkeypatch, kind, told):
     monkeypatch.setattr(constructors, "MOST_SECONDS", 4)
     with pytest.raises(
-        CompileError, match=f"what sets global variables such as `table` runs when .* loaded, and {told}"
+        CompileError, match=f"code such as that of `table` runs when the extension is loaded, and {told}"
     ) as raised:
         load_cuda(GLOBAL.replace("KIND", str(kind)), "int64_t entry();", ["entry"])
     assert raised.value.line == 12
@@ -195,6 +195,8 @@ def test_a_global_variable_that_can_be_set():
         ("int f();\nint n = f();", (2, "n")),
         ("struct A { A(); };\n\nA here;", (3, "here")),
         ("namespace own {\nstd::vector<int> v;\n}", (2, "v")),
+        ("int f();\n__attribute__((constructor)) static void first() { f(); }", (2, "first")),
+        ("static void f() { int constructor = 1; }", None),
     ],
 )
 def test_which_global_variables_take_code(source, found):

@@ -1,4 +1,5 @@
-"""Code that runs when an extension is loaded: what sets the host's global variables.
+"""Code that runs when an extension is loaded: what sets the host's global variables, and functions that are marked as
+constructors.
 
 A mistake in it would end Python, and a loop without end would hang it, before any function of the extension is called.
 So where a text has such code, another process loads the extension first.
@@ -21,6 +22,7 @@ MOST_SECONDS = 10
 _MOST_WAITING = 120  # seconds, if it waits instead
 _OF_DEVICE = {"__device__", "__constant__", "__shared__", "__managed__", "__global__"}
 _NO_VARIABLE = {"using", "typedef", "template", "static_assert", "extern", "constexpr", "enum", "friend", "namespace"}
+_CONSTRUCTORS = {"constructor", "__constructor__"}
 _TYPES = {"struct", "class", "union"}
 _PLAIN = set(
     "unsigned signed short long int char bool float double void auto half const static volatile inline".split()
@@ -29,9 +31,12 @@ _PLAIN |= {"std", "::", ":", "*", "&", "size_t", "thread_local", "__restrict__"}
 
 
 def global_with_code(source) -> tuple[int, str] | None:
-    """The first of the host's global variables whose value may take code to compute: its line and name."""
+    """The first of the host's global variables whose value may take code to compute, or the first function marked
+    `__attribute__((constructor))`: its line and name."""
     for declared in cxx.declarations(source):
         words = [token.text for token in declared.tokens]
+        if declared.parameters is not None and _CONSTRUCTORS & set(words[: declared.head]):
+            return declared.line, declared.name
         if declared.parameters is not None and (declared.defined or not any(map(_is_value, declared.parameters))):
             continue  # a function
         if not declared.names or {*_OF_DEVICE, *_NO_VARIABLE} & set(words):
@@ -60,7 +65,7 @@ def _limited():
 def check(source, library):
     """Load the extension `library`, if it has been built from the text `source`, in a process of its own: if code runs.
 
-    Raises CompileError, on the line of the first such variable, if that process does not end well.
+    Raises CompileError, on the line of the first such variable or function, if that process does not end well.
     """
     __tracebackhide__ = True
     if not library.exists() or not (found := global_with_code(source)):
@@ -84,5 +89,5 @@ def check(source, library):
     else:
         ended = f"ends the process with status {status}"
     last = f"; its last words: {said.splitlines()[-1]}" if said else ""
-    message = f"what sets global variables such as `{name}` runs when the extension is loaded, and {ended}{last}"
+    message = f"code such as that of `{name}` runs when the extension is loaded, and {ended}{last}"
     raise refused("cuda_src", source, line, message)
