@@ -14,7 +14,7 @@ endif
 no_python = { echo "There is no python3 here: install Python 3.10 or newer." >&2; exit 1; }
 
 # One process more than there are cores, since some tests only wait; four at most, since each takes a GB of memory.
-workers = -n $$($(PY) -c "import os; print(min(4, os.cpu_count() + 1))") --dist loadfile
+workers = -n $$(n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile
 
 .PHONY: help course test test-browser lint lab reset slides present handout grade doctor site outputs bench bench-build bench-engine publish clean clean-cache
 .DEFAULT_GOAL := help
