@@ -131,7 +131,22 @@ def test_host_functions_are_judged_too():
     with pytest.raises(CompileError, match=r'calling a __device__ function\("f\(float\)"\) from a __host__') as raised:
         compile_kernel(calls, "k")
     assert raised.value.line == 3 and not verdict.on_kernels(RIGHT, ["k"]).for_host
-    compile_kernel(calls.replace("float host()", "__host__ __device__ float host()"), "k")
+    with pytest.raises(CompileError, match="from a __host__ __device__ function"):
+        compile_kernel(calls.replace("float host()", "__host__ __device__ float host()"), "k")
+
+
+@pytest.mark.parametrize(
+    ("own", "used", "line"),
+    [
+        ("struct V { __device__ int a() { return 1; } __host__ __device__ int b() { return a(); } };", "", 1),
+        ("struct V { int a; __device__ V(int a) : a(a) {} };", "int host() { return V(3).a; }", 3),
+        ("__device__ float3 operator+(float3 a, float3 b) { return a; }", "float3 host(float3 a) { return a + a; }", 3),
+    ],
+)
+def test_what_the_host_uses_of_the_device_is_judged(own, used, line):
+    with pytest.raises(CompileError, match="calling a __device__ function.* from a __host__") as raised:
+        compile_kernel(f"{own}\n{RIGHT.strip()}\n{used}\n", "k")
+    assert raised.value.line == line
 
 
 @pytest.mark.parametrize("host", ["", '\n#include <cstdio>\nvoid host() { printf("done"); }'])

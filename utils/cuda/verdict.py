@@ -50,6 +50,9 @@ _TORCH_NUMBERS = ("c10/util/BFloat16.h", "c10/util/Half.h")
 # CUDA's built-in names that the host lacks, or has only with a header.
 _OF_DEVICE = re.compile(r"__\w+|atomic[A-Z]\w*|threadIdx|blockIdx|blockDim|gridDim|warpSize|printf|assert")
 
+_DEVICE = {"__device__", "__global__"}
+_ONLY_DEVICE = {"__device__", "__constant__"}
+
 # What NVIDIA's compilers say of a name that is not there.
 _MISSING = re.compile(
     r'identifier "(?:\w+::)*(\w+)" is undefined|namespace "(\w+)" has no member'
@@ -58,6 +61,7 @@ _MISSING = re.compile(
 
 
 _OF_HOST = re.compile(r"^cpp_src[:(]", re.MULTILINE)  # a message about the text that nvcc does not see
+_OF_LINKER = re.compile(r"ld returned \d|undefined (?:reference|symbol)|multiple definition|duplicate symbol")
 
 # What nvcc printed about texts that it has accepted in this process: it is asked once about all kernels of a text.
 _accepted = {}
@@ -82,17 +86,22 @@ class Judge(NamedTuple):
 
     @property
     def for_host(self) -> bool:
-        """Whether a function of the host uses what only the device may have: nvcc notices if it reads for the host.
+        """Whether the text is a program, or a function of the host, perhaps of the device, too, uses what only the
+        device may have: nvcc notices if it reads for the host.
 
         That takes 0.1 s more, and most functions of the host only launch kernels.
         """
         declared, functions = cxx.declarations(self.text), cxx.functions(self.text)
-        marked = (d for d in declared if {"__device__", "__constant__"} & set(d.words) and "__host__" not in d.words)
+        # A class is the device's, too, if a method is; an operator is used without its name.
+        marked = [d for d in declared if _ONLY_DEVICE & {t.text for t in d.tokens} and "__host__" not in d.words]
         of_device = {name for d in marked for name in d.names}
-        bodies = (
-            f.tokens[f.head :] for f in functions if f.defined and not {"__device__", "__global__"} & set(f.words)
-        )
-        return any(t.text in of_device or _OF_DEVICE.fullmatch(t.text) for body in bodies for t in body)
+        bodies = [
+            f.tokens[f.head :] for f in functions if f.defined and ("__host__" in f.words or not _DEVICE & set(f.words))
+        ]
+        methods = any("__host__" in {t.text for t in d.tokens} for d in declared if d.parameters is None)
+        operators = bool(bodies) and any(f.name == "operator" for f in functions if "__host__" not in f.words)
+        uses = any(t.text in of_device or _OF_DEVICE.fullmatch(t.text) for body in bodies for t in body)
+        return uses or methods or operators or any(f.name == "main" for f in functions)
 
     def beside(self, build: Callable[[], str], place: Path, say) -> str:
         """The log of `build()`, with NVIDIA's compiler judging the text meanwhile, in `place`: its log if it rejects.
@@ -121,7 +130,7 @@ class Judge(NamedTuple):
             rejected = rejection()
         if rejected is None:
             return log
-        saw_all = not self.cut and not _OF_HOST.search(log)
+        saw_all = not self.cut and not _OF_HOST.search(log) and not _OF_LINKER.search(log)
         return rejected or (f"{log}\n{ACCEPTED}\n" if log and saw_all else log)
 
     def by_rule(self, build: Callable[[], str]) -> str:

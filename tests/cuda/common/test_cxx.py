@@ -403,6 +403,14 @@ def test_what_is_no_launch(source, line, problem):
 
 
 @pytest.mark.parametrize(
+    "text", ["k << <1, 2 >> >(x);", "k<< <1, 2> >>(x);", "k<<<1, 2 >> > (x);", "k <<\t<1, 2>> >(x);"]
+)
+def test_a_launch_may_have_spaces_within_its_brackets(text):
+    (launch,) = cxx.launches(text)
+    assert (launch.kernel, launch.problem) == ("k", "")
+
+
+@pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("k", ("k", "")),

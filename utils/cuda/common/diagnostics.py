@@ -135,7 +135,12 @@ def explained(log, sources, folder):
         found = [function for text in sources.values() for function in cxx.functions(text)]
         defined = dict.fromkeys(function.name for function in found if function.exported and function.defined)
         have = f". They define: {', '.join(defined)}" if defined else ""
-        parts = [f"`{name}` is declared and called, but no source defines it{have}" for name in undefined]
+        parts = [
+            "there is no `main`, where a program begins"
+            if name == "main"
+            else f"`{name}` is declared and called, but no source defines it{have}"
+            for name in undefined
+        ]
         near = [f for f in found if f.defined and any(re.match(rf"(?:\w+::)*{f.name}\(", name) for name in undefined)]
         if near:
             defines = f"Line {near[0].line} defines `{' '.join(near[0].signature.split())}`"

@@ -29,13 +29,14 @@ class Token(NamedTuple):
 _COMMENT = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
 _QUOTED = r""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])+' """
 _SPLICE = r"\\[ \t]*\r?\n"  # continues a line on the next one
+# Between the three characters of `<<<` there may be spaces, as some formatters write them: `k << <1, 2 >> >(x)`.
 _TOKEN = re.compile(
     rf"""(?:[\s\ufeff]+|{_COMMENT}|{_SPLICE})*
        ( (?:u8|[uUL])?R"(?P<mark>[^()\\\s]{{0,16}})\(.*?\)(?P=mark)"   # raw string
        | (?:u8|[uUL])?(?:{_QUOTED})
        | \.?\d(?:[eEpP][+-]|'?[\w.])*                                  # number
        | [^\W\d]\w*                                                    # word
-       | <<< | >>> | :: | -> | \#\# | . | \Z )""",
+       | <<[ \t]*< | >>[ \t]*> | >[ \t]+>> | :: | -> | \#\# | . | \Z )""",
     re.VERBOSE | re.DOTALL,
 )
 _LINE = re.compile(rf"(?:{_COMMENT}|{_QUOTED}|{_SPLICE}|[^\n])*", re.VERBOSE | re.DOTALL)  # of the preprocessor
@@ -51,6 +52,8 @@ def tokens(source) -> tuple[Token, ...]:
             break
         line += source.count("\n", at, start)
         text, at = match[1], start
+        if text[0] in "<>":
+            text = text.replace(" ", "").replace("\t", "")
         if start >= end_of_line:
             directive = 0
             if text == "#" and source.rfind("\n", 0, start) >= before:  # nothing before it on its line

@@ -33,10 +33,16 @@ def renamed(source) -> str:
     if not any(token.text in BUILT_IN for token in tokens):
         return source
     units = [unit for declaration in cxx.declarations(source) for unit in _units(declaration)]
-    members = {name for unit, kind in units if kind == "members" for name in _declared(unit)}
+    of_classes = {}
+    for unit, kind, heads in units:
+        if kind == "members":
+            of_classes.setdefault(heads[0], set()).update(_declared(unit))
+    members = set().union(*of_classes.values())
     own, host = set(), set()
-    for unit, kind in units:
-        names = _declared(unit) | (members if kind != "function" else set())
+    for unit, kind, heads in units:
+        inherited = set().union(*(of_classes.get(name, set()) for name in heads))
+        names = _declared(unit) | (members if kind != "function" else inherited)
+        kind = "method" if inherited else kind
         host |= names
         since = {name: 0 for name in names} if kind != "function" else _begin(unit, names)
         own |= {token.start for token in unit if token.text in names and token.start >= since[token.text]}
@@ -58,24 +64,28 @@ def is_scope(word) -> bool:
 
 
 def _units(declaration):
-    """The parts of a declaration whose names are their own: (tokens, 'function', 'method' or 'members')."""
+    """The parts of a declaration whose names are their own: (tokens, 'function', 'method' or 'members', the names of
+    its class and of those it inherits from)."""
     tokens = declaration.tokens
     if declaration.parameters is not None or not _CLASSES & set(declaration.words) or not declaration.defined:
-        yield tokens, "method" if declaration.returns.endswith("::") else "function"
+        yield tokens, "method" if declaration.returns.endswith("::") else "function", ()
         return
+    begins = next(k for k, token in enumerate(tokens) if token.text in _CLASSES) + 1
+    heads = [token.text for token in tokens[begins : declaration.head] if token.text.isidentifier()]
+    heads = heads or [""]
     members, at, k = [], declaration.head + 1, declaration.head + 1
     while k < len(tokens) - 1:
         if tokens[k].text == "{" and any(token.text == "(" for token in tokens[at:k]):
             end = cxx.step_over(tokens, k)
             device = any(token.text in ("__device__", "__global__") for token in tokens[at:k])
-            yield tokens[at:end], "function" if device and not _declared(tokens[at:end]) else "method"
+            yield tokens[at:end], "function" if device and not _declared(tokens[at:end]) else "method", heads
             at = k = end
         elif tokens[k].text == ";":
             members += tokens[at : k + 1]
             at = k = k + 1
         else:
             k = cxx.step_over(tokens, k) if tokens[k].text in "([{" else k + 1
-    yield members, "members"
+    yield members, "members", heads
 
 
 def _declared(part) -> set[str]:

@@ -95,3 +95,32 @@ def test_ldg_of_what_the_same_launch_writes_is_stale():
     assert (problem.kind, problem.line, problem.other_line) == ("stale", 5, 3)
     assert problem.count == 64 and "reads x[1] with `__ldg`" in problem.message
     assert compile_kernel(LDG, "copied").trace[1, 64](x, out).ok
+
+
+VOLATILE = """
+__global__ void go(volatile int* x, volatile int* flag, int* out, const int* n) {{
+    const int b = blockIdx.x, t = threadIdx.x;
+    {}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "races"),
+    [
+        ("if (t == 0) x[0] += 1;", True),
+        ("x[b] = 1; out[b] = x[(b + 1) % 4];", True),
+        ("if (t) return; while (b && flag[b - 1] == 0) {}\n int p = b ? x[b - 1] : 0; x[b] = p + 1;"
+         " flag[b] = 1;", True),
+        ("if (t) return; while (b && flag[b - 1] == 0) {} __threadfence(); int p = b ? x[b - 1] : 0; x[b] = p + 1;"
+         " __threadfence(); flag[b] = 1;", False),
+        ("if (t) return; int f = b;\n while (f) {\n f = 1 - flag[b - 1];\n }\n flag[b] = 1;", False),
+        ("if (*flag) return;\n if (n[b] == 3) *flag = 1;", False),
+        ("if (t) return; while (atomicCAS((int*)flag, 0, 1)) {} __threadfence(); x[0] = x[0] + 1; __threadfence();"
+         " *flag = 0;", False),
+    ],
+)  # fmt: skip
+def test_volatile_orders_nothing_unless_a_thread_decides_by_it(text, races):
+    x, flag, out, n = (torch.zeros(4, dtype=torch.int32) for _ in range(4))
+    trace = compile_kernel(VOLATILE.format(text), "go").trace[4, 32](x, flag, out, n)
+    assert ("race" in {problem.kind for problem in trace.problems}) == races, trace.problems

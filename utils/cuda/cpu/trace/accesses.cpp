@@ -111,14 +111,18 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     Block& owner = peer ? *peer : b;  // of shared memory
     if (peer) reaches(b, owner, a, bytes, party(b, *b.running, code, op), number, *region);
     uint32_t since = shared ? owner.traced->order.begun : order.since;
-    // A volatile variable may be a flag, with a fence beside it. In shared memory it may also be what a warp exchanges
-    // in step, which is a race.
-    bool may_signal = op == Op::atomic || is_volatile, as_atomic = op == Op::atomic || (is_volatile && !shared);
-    if (may_signal) order.acquire(tb.order, a);
+    // A volatile variable may be a flag with a fence beside it, or what an atomic sets. Two volatile accesses race, unless
+    // one decides how its thread goes on: the source shows that.
+    bool as_atomic = op == Op::atomic || is_volatile;
+    auto together = [&](const Record& x) {
+        const Site& other = requests.sites[x.site];
+        return op == Op::atomic || other.op == Op::atomic || !(is_volatile && other.is_volatile);
+    };
+    if (as_atomic) order.acquire(tb.order, a);
     bool unwritten = false;
     Record before = memory.shadow.note(a - memory.begin, bytes, me, op, as_atomic, since, shared, unwritten,
-                                       [&](const Record& x) { return ordered(x, me, tb.order, copy); });
-    if (op != Op::load && may_signal) order.release(tb.order, b.number, number, a);
+                                       [&](const Record& x) { return ordered(x, me, tb.order, copy); }, together);
+    if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
     bool flies = shared && !peer && tb.in_flight && !ends && in_flight(b, a, bytes, op, code, region, unwritten);
     const bool by_agent = before.time && tb.order.is_agent(before.thread);
     if (by_agent) against_agent(b, a, bytes, op, code, region, before, unwritten);

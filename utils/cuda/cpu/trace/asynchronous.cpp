@@ -86,7 +86,8 @@ void Asynchronous::note(uintptr_t a, size_t bytes, Op op, Region& region) {
     Shadow& shadow = region.memory->shadow;
     auto ordered = [&](const Record& x) { return t.order.ordered(x, issues, by.traced->order); };
     bool unwritten = false;
-    Record before = shadow.note(offset, bytes, me, op, atomic, since, shared && op == Op::load, unwritten, ordered);
+    Record before = shadow.note(offset, bytes, me, op, atomic, since, shared && op == Op::load, unwritten, ordered,
+                                [](const Record&) { return true; });
     if (before.time && tb.order.is_agent(before.thread) && op != Op::load) {  // a thread that still reads says more
         const Record touched = shadow.against_write(offset, bytes, since, [&](const Record& x) {
             return tb.order.is_agent(x.thread) || ordered(x);

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from utils.cuda.cpu.trace.races import is_signal
 from utils.cuda.cpu.trace.sentences import sentence
 from utils.cuda.cpu.trace.words import counted
 from utils.ground.errors import CourseError
@@ -61,8 +60,8 @@ def problems_of(records) -> list[Problem]:
         if record.kind == "divergent_barrier" and record.line == other.line is not None:
             if not (other.left or record.stuck):
                 continue  # one barrier in the source, which the compiler has duplicated
-        if record.kind == "race" and is_signal(record):
-            continue
+        if record.signal:
+            continue  # a race that is meant
         together.setdefault((record.kind, record.region, frozenset([record.where, other.where])), []).append(record)
     # A race is between the threads of one block, or of one warp, if no record of it says otherwise.
     firsts = [min(same, key=lambda record: (record.one_block, record.one_warp)) for same in together.values()]

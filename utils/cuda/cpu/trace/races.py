@@ -1,22 +1,8 @@
 """Sentences about races between two threads."""
 
-import re
-
-from utils.cuda.cpu.trace.source import without_comment
 from utils.cuda.cpu.trace.words import does_to, element, in_line, thread_of, triple
 
-__all__ = ["about_race", "is_signal"]
-
-# A line that only waits: `while (ready == 0) {}`, `} while (!flag);`, `while (*flag < k) __nanosleep(20);`
-_WAITS = re.compile(r"\bwhile\s*\(.*\)\s*(?:;|\{\s*\}?|\{?\s*(?:__nanosleep\s*\(\w*\)|continue)\s*;\s*\}?)?\s*$")
-
-
-def is_signal(p) -> bool:
-    """Whether a race is meant: a thread waits in a loop until one of another warp has set a volatile variable."""
-    ops = {p.op: p, p.other.op: p.other}
-    if not p.both_volatile or p.in_step or ops.keys() != {"load", "store"}:
-        return False
-    return bool(_WAITS.search(without_comment(ops["load"].source)))
+__all__ = ["about_race"]
 
 
 def about_race(p):

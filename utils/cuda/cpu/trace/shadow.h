@@ -77,11 +77,12 @@ public:
         }
     }
 
-    // Notes an access and returns an earlier one that it races with, if there is one. What was noted before `since`
-    // does not count. `uninitialized` is set where shared memory is read that no thread has written.
-    template <class Ordered>
+    // Notes an access and returns an earlier one that it races with, if there is one: neither is ordered before the
+    // other, and they are not both atomic or, `together`, harmless. What was noted before `since` does not count.
+    // `uninitialized` is set where shared memory is read that no thread has written.
+    template <class Ordered, class Together>
     Record note(size_t offset, size_t bytes, const Record& me, Op op, bool atomic, uint32_t since, bool shared,
-                bool& uninitialized, Ordered ordered) {
+                bool& uninitialized, Ordered ordered, Together together) {
         Record other;
         if (!cells) return other;
         for (size_t at = offset; at < offset + bytes;) {
@@ -90,7 +91,7 @@ public:
             unsigned char mask = (1u << to) - (1u << from);
             at += to - from;
             auto races = [&](const Record& x, unsigned char x_mask, bool x_atomic) {
-                return x.time >= since && (x_mask & mask) && !(x_atomic && atomic) && !ordered(x);
+                return x.time >= since && (x_mask & mask) && !(x_atomic && atomic && together(x)) && !ordered(x);
             };
             for (int plain_or_atomic = 0; plain_or_atomic < 2; plain_or_atomic++)
                 if (!other.time && races(c.write[plain_or_atomic], c.write_mask[plain_or_atomic], plain_or_atomic))

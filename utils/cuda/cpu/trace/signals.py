@@ -1,0 +1,38 @@
+"""Whether a volatile variable is a signal between threads: one sets it, and another decides by it how to go on."""
+
+from utils.cuda.common import cxx
+from utils.cuda.cpu.trace.source import branches, loop_around, reads_memory
+
+__all__ = ["decides", "is_awaited"]
+
+
+def decides(source, line, array) -> bool:
+    """Whether what a line reads of `array`, or through a pointer, decides how its thread goes on.
+
+    `while (flag[b] == 0) {}` and `if (*stop) return;` do, and so does `f = flag[b];` in a loop that asks for `f`.
+    """
+    for branch in branches(source):
+        asked = [token for token in branch.condition if token.line == line]
+        if asked and (reads_memory(asked) or any(token.text == array for token in asked)):
+            return True
+    loop, set_here = loop_around(source, line, line), _set_in(source, line)
+    if not loop:
+        return False
+    inside = [b for b in branches(source) if b is loop or (b.word == "if" and line <= b.line <= loop.last)]
+    return any(token.text in set_here for branch in inside for token in branch.condition)
+
+
+def is_awaited(source, array) -> bool:
+    """Whether a loop of the source waits until `array` has some value: whoever sets it next has seen that."""
+    loops = (branch for branch in branches(source) if branch.word in ("while", "do"))
+    return any(token.text == array for loop in loops for token in loop.condition)
+
+
+def _set_in(source, line) -> set[str]:
+    """The variables that a line sets: {'f'} of `int f = flag[b];`."""
+    part = [token for token in cxx.tokens(source) if token.line == line]
+    return {
+        part[k - 1].text
+        for k, token in enumerate(part)
+        if token.text == "=" and k and cxx.text_at(part, k + 1) != "=" and part[k - 1].text.isidentifier()
+    }
