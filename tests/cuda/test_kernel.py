@@ -6,6 +6,7 @@ import signal
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -384,7 +385,9 @@ def test_a_trace_takes_the_same_arguments_and_options(backend):
         kernel.trace[1, 8](x, x, 8, order="backward")
     with pytest.raises(ValueError, match="max_problems must be a whole number, at least 1, but got 0"):
         kernel.trace[1, 8](x, x, 8, max_problems=0)
-    for order in ("forward", "reversed", 0, 12345):
+    with pytest.raises(ValueError, match="blocks takes a list of blocks, each a number or .* but got 'a'"):
+        kernel.trace[1, 8](x, x.clone(), 8).play("a")
+    for order in ("forward", "reversed", 0, 12345, np.int64(3)):
         assert kernel.trace[2, 8](x, x.clone(), 8, order=order).problems == []
     empty = torch.zeros(0, device=backend)
     assert kernel.trace[1, 1](empty, empty, 0).args[0].shape == (0,)

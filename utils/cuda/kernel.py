@@ -36,7 +36,7 @@ def compile_kernels(source, names, options=(), verbose=False):
     """The same for several kernels of one source, as a list of `Kernel`: they are compiled together, in one go, and
     share the source's `__device__` variables."""
     __tracebackhide__ = True
-    options = (options,) if isinstance(options, str) else tuple(options)
+    options = (options,) if isinstance(options, str) else tuple(options or ())
     source = plain("cuda_src", source)
     check_options(options)
     chosen = [chosen_kernel(source, name, options) for name in names]
@@ -138,8 +138,8 @@ class Kernel:
         `utils.cuda.gpu.resources.Resources`; without `threads`, a table of them for the usual sizes of a block.
         """
         __tracebackhide__ = True
-        _, sizes, shared_bytes = _launch((1, threads or 1, shared_bytes), self.name)
-        return self._compiled(gpu).resources(threads and math.prod(sizes), shared_bytes)
+        _, sizes, shared_bytes = _launch((1, 1 if threads is None else threads, shared_bytes), self.name)
+        return self._compiled(gpu).resources(None if threads is None else math.prod(sizes), shared_bytes)
 
     def _compiled(self, gpu=None):
         __tracebackhide__ = True

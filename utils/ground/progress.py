@@ -246,4 +246,7 @@ def _find_screen():
         shell.events.register("post_execute", _end_what_is_left)  # once: IPython ignores duplicates
     if hasattr(shell, "kernel"):
         return _Output()
-    return _Terminal(sys.stderr) if sys.stderr and sys.stderr.isatty() else None
+    try:
+        return _Terminal(sys.stderr) if sys.stderr and sys.stderr.isatty() else None
+    except (AttributeError, ValueError):  # it is closed, or no file
+        return None

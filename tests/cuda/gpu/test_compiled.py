@@ -65,6 +65,11 @@ def test_resources_of_a_block(tiled):
     assert (few.blocks_per_sm, few.limited_by) == (1, "shared memory") and few.occupancy == pytest.approx(4 / 48)
 
 
+def test_a_block_without_threads(tiled):
+    with pytest.raises(ValueError, match="threads must be at least 1"):
+        tiled.resources("T4", threads=0)
+
+
 def test_the_table_of_resources(tiled):
     table = tiled.resources("A100")
     assert [row.threads for row in table] == [64, 128, 256, 512, 1024]

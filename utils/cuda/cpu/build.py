@@ -55,6 +55,7 @@ _HOOKS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-f
 _HOOKS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-and-partition"]
 # Otherwise `while (i < n) out[i] = 1;` becomes a loop without a step, which calls no hook and cannot be stopped.
 _HOOKS_GCC += ["-fno-tree-loop-im"]
+_HOOKS_GCC += ["-fno-schedule-insns2"]  # an instruction that is moved may get the line of its new neighbours
 # g++ checks a type's last array only if told to.
 _STRICT_GCC = "-fsanitize=bounds-strict"
 _HOOKS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-read-before-write=1"]

@@ -3,8 +3,10 @@
 import pickle
 
 import pytest
+import torch
 
 from tests.cuda.cpu.trace.reports import at, problem, shared, traced
+from utils import compile_kernel
 from utils.cuda.cpu.trace.problems import KernelProblem, Problem
 
 
@@ -46,3 +48,19 @@ def test_raise_if_problems():
     assert str(caught.value).endswith("(1 more problem in .problems)")
     assert isinstance(caught.value, RuntimeError)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+BFLOAT16 = """#include <cuda_bf16.h>
+__global__ void sum(const __nv_bfloat16* x, float* out) {
+    int i = threadIdx.x;
+    float s = __bfloat162float(x[i]);
+    for (int d = 16; d; d /= 2)
+        s += __shfl_xor_sync(~0u, s, d);
+    if (i == 0) out[0] = s;
+}
+"""
+
+
+def test_a_load_in_front_of_a_loop_has_its_own_line(on_cpu):
+    trace = compile_kernel(BFLOAT16, "sum").trace[1, 32](torch.zeros(20, dtype=torch.bfloat16), torch.zeros(1))
+    assert [(p.line, p.thread) for p in trace.problems] == [(4, (20, 0, 0))]

@@ -3,6 +3,8 @@
 import ctypes
 import itertools
 import math
+from numbers import Integral
+from operator import index
 
 import numpy as np
 
@@ -172,18 +174,22 @@ def _memory(memory):
 
 def _positive(steps) -> int:
     __tracebackhide__ = True
-    if isinstance(steps, int) and not isinstance(steps, bool) and 0 < steps <= 10**6:
-        return steps
+    if isinstance(steps, Integral) and not isinstance(steps, bool) and 0 < steps <= 10**6:
+        return int(steps)
     raise ValueError(f"steps must be a whole number from 1 to 1,000,000, but got {steps!r}")
 
 
 def _listed(blocks) -> list:
     """Blocks as a list of numbers and (x, y, z) tuples."""
     __tracebackhide__ = True
-    asked = [blocks] if isinstance(blocks, int) else list(blocks)
-    numbers = [block if isinstance(block, int) else (*block, 0, 0)[:3] for block in asked]
+    refused = ValueError(f"blocks takes a list of blocks, each a number or (x, y, z), but got {blocks!r:.80}")
+    try:
+        asked = [blocks] if isinstance(blocks, Integral) else list(blocks)
+        numbers = [index(b) if isinstance(b, Integral) else (*map(index, b), 0, 0)[:3] for b in asked]
+    except TypeError:
+        raise refused from None
     if not numbers or any(min((b,) if isinstance(b, int) else b) < 0 for b in numbers):
-        raise ValueError(f"blocks takes a list of blocks, each a number or (x, y, z), but got {blocks!r}")
+        raise refused
     return numbers
 
 

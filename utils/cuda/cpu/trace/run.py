@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Integral
 
 import torch
 
@@ -160,15 +161,15 @@ def _seed(order) -> int:
     named = {"forward": -1, "reversed": -2}
     if isinstance(order, str) and order in named:
         return named[order]
-    if isinstance(order, int) and not isinstance(order, bool) and 0 <= order < 2**63:
-        return order
+    if isinstance(order, Integral) and not isinstance(order, bool) and 0 <= order < 2**63:
+        return int(order)
     raise ValueError(f"order is 'forward', 'reversed' or a seed (a whole number, at least 0), but got {order!r}")
 
 
 def _positive(number, name) -> int:
     __tracebackhide__ = True
-    if isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**63:
-        return number
+    if isinstance(number, Integral) and not isinstance(number, bool) and 0 < number < 2**63:
+        return int(number)
     raise ValueError(f"{name} must be a whole number, at least 1, but got {number!r}")
 
 

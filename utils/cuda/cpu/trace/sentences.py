@@ -82,7 +82,7 @@ def _out_of_bounds(p):
     elif below and p.remainder:
         hint = "In C++, unlike in Python, `%` of a negative number is negative: write `(i + n) % n` where i may be -1."
     elif below:
-        hint = "Guard the line, as in `if (i > 0)`, or look at how the index is computed: does it overflow?"
+        hint = "Guard the line: no index may be below 0. Or look at how the index is computed: does it overflow?"
     else:
         hint = _guarded(p, has)
     return f"{thread_of(p)} {does_to(p.op, element(p))}, but {limit}{at(p)}", hint
