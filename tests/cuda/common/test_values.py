@@ -20,6 +20,15 @@ MISTAKES = {
     "constructor": (ROUND, "float* x", "x[i] = Round(2).r;", "Mark `Round::Round` (line 1) with `__device__`"),
     "operator": (SUM, "Point* p", "p[i] = p[0] + p[1];", "Mark `operator +` (line 2) with `__device__`"),
     "min of array": ("", "int* x", "x[i] = min(x + 60, 255);", "`x` is a pointer, the address of an array: write `"),
+    "constexpr": ("", "float* x, int n", "constexpr int m = n * 2; x[m] = 0;", "What is known only when the kernel "
+                  "runs needs `const` instead"),
+    "case": ("", "float* x, int n", "switch (i) { case n: x[i] = 0; }", "What is known only when the kernel runs needs "
+             "`if` and `else if`"),
+    "if constexpr": ("", "float* x, int n", "if constexpr (n > 3) x[i] = 1;", "What is known only when the kernel runs "
+                     "needs `if` instead"),
+    "limit": ("", "float* x", "x[i] = FLT_MAX;", "`FLT_MAX` needs `#include <cfloat>`"),
+    "min of long and int": ("", "long* x, long n", "x[i] = min(n, 0);", "Both arguments of `min` must have one type: "
+                            "convert one, as in `min(a, (long)b)`."),
     "min of two types": ("", "int* x", "x[i] = min(x[i] + 60, 255.0);", "Both arguments of `min` must have one type"),
     "max of halves": (HALF, "half* x", "x[i] = max(x[1], x[2]);", "For these there is `__hmax`"),
     "half and float": (HALF, "half* x, float f", "x[i] = x[1] * f;", "Both sides need one type: `__half2"),
@@ -30,7 +39,7 @@ MISTAKES = {
     "no factor sign": ("", "float* x, float t", "x[i] = (1 - t) x[1];", "C++ needs the `*` between two factors"),
     "number and name": ("", "float* x, int r", "x[i] = 2r;", "C++ needs the `*`: `2 * r`."),
     "parentheses": ("", "float* x", "x[i] = x(i);", "An element is `x[i]`, with brackets."),
-    "case": ("", "float* x, int n", "x[i] = N;", "Upper and lower case differ in C++: did you mean `n`?"),
+    "upper case": ("", "float* x, int n", "x[i] = N;", "Upper and lower case differ in C++: did you mean `n`?"),
     "numba": ("", "float* x", "int j = cuda.grid(1); x[j] = 0;", "C++ has no `cuda.grid`: write `blockIdx"),
     "no mask": ("", "float* x", "x[i] = __shfl_xor_sync(x[i], 1);", "Its first argument is the mask of the lanes"),
     "without sync": ("", "unsigned* x", "x[i] = __ballot(x[1]);", "Write `__ballot_sync(0xffffffff, ...)`"),

@@ -109,6 +109,9 @@ _CALLED = {
     "let": "`auto`",
     "var": "`auto`",
     "PI": "`3.14159265f`",
+    "clamp": "`min(max(x, low), high)`",
+    "saturate": "`__saturatef(x)`",
+    "restrict": "`__restrict__`",
     "get_global_id": "`blockIdx.x * blockDim.x + threadIdx.x`",
     **dict.fromkeys(
         ["__global", "__local", "__kernel"], "CUDA's words: `__global__` marks a kernel, a pointer has none"
@@ -129,6 +132,8 @@ _REMOVED = {
 }
 _HEADERS = {"half": "cuda_fp16.h", "half2": "cuda_fp16.h", "__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
 _HEADERS["assert"] = "cassert"
+_HEADERS |= dict.fromkeys(("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_EPSILON"), "cfloat")
+_HEADERS |= dict.fromkeys(("CUDART_INF_F", "CUDART_NAN_F", "CUDART_PI_F", "CUDART_INF"), "math_constants.h")
 _HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
 _HEADERS |= dict.fromkeys((f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)), "cstdint")
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
@@ -285,10 +290,20 @@ def launch(place, name, sizes):
     return f"In C++, a launch is `{name}<<<{sizes.strip()}>>>(...)`." if name in cxx.kernels(place.source) else ""
 
 
+def _constant(place):
+    """What only a constant may be, other than the size of an array."""
+    for word, instead in (("constexpr if", "`if`"), ("constexpr", "`const`"), ("case", "`if` and `else if`")):
+        if re.search(r"\bif\s+constexpr\b" if word == "constexpr if" else rf"\b{word}\b", place.code):
+            return f"What is known only when the kernel runs needs {instead} instead."
+    return "It must be known to the compiler: a number, a `constexpr`, a macro or a template's parameter."
+
+
 def array_size(place):
     """An array, or a template, whose size is known only at run time."""
     if "__shared__" in place.code:
         return ""
+    if not re.search(r"\w\s+\w+\s*\[|\w\s*<[^;<>]*>", place.code):
+        return _constant(place)
     what = "a template's argument" if re.search(r"\w\s*<\s*\w+\s*>", place.code) else "the size of an array"
     return f"The compiler must know {what}: use a number, a constexpr or a template's parameter."
 

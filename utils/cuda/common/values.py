@@ -130,8 +130,12 @@ def two_types(place, name):
     """`min(x[i] + 60, 255.0)`, and `max` of two halves."""
     given = place.message.partition("argument types are: (")[2].rstrip(")")
     if "half" in given or "bfloat16" in given:
-        return f"For these there is `__h{name}`; or compute with floats, `{name}(__half2float(a), __half2float(b))`."
-    return f"Both arguments of `{name}` must have one type: beside a float write `255.0f`, beside an int `255`."
+        to_float = "__bfloat162float" if "bfloat16" in given else "__half2float"
+        return f"For these there is `__h{name}`; or compute with floats, `{name}({to_float}(a), {to_float}(b))`."
+    if re.search(r"float|double", given) and not re.search(r"long|unsigned|size_t|int64", given):
+        return f"Both arguments of `{name}` must have one type: beside a float write `255.0f`, beside an int `255`."
+    first = given.partition(",")[0].strip() or "int"
+    return f"Both arguments of `{name}` must have one type: convert one, as in `{name}(a, ({first})b)`."
 
 
 def atomic(place, name):

@@ -124,3 +124,28 @@ def test_volatile_orders_nothing_unless_a_thread_decides_by_it(text, races):
     x, flag, out, n = (torch.zeros(4, dtype=torch.int32) for _ in range(4))
     trace = compile_kernel(VOLATILE.format(text), "go").trace[4, 32](x, flag, out, n)
     assert ("race" in {problem.kind for problem in trace.problems}) == races, trace.problems
+
+
+CHECKED = """
+__device__ float highest(float* p, float v) {
+    int* q = (int*)p;
+    int old = *q, seen;
+    do {
+        seen = old;
+        old = atomicCAS(q, seen, __float_as_int(fmaxf(v, __int_as_float(seen))));
+    } while (seen != old);
+    return __int_as_float(old);
+}
+__global__ void all(const float* x, float* out) { highest(out, x[threadIdx.x]); }
+__global__ void early(const float* x, float* out) {
+    highest(out, x[threadIdx.x]);
+    out[1 + threadIdx.x] = out[0];
+}
+"""
+
+
+def test_what_a_compare_and_swap_verifies_may_be_read_without_one():
+    x, out = torch.rand(64), torch.zeros(65)
+    assert compile_kernel(CHECKED, "all").trace[2, 64](x, out).ok
+    problem = compile_kernel(CHECKED, "early").trace[2, 64](x, out).problems[0]
+    assert problem.kind == "race" and 14 in (problem.line, problem.other_line)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
-from utils.cuda.cpu.trace.signals import decides, is_awaited
+from utils.cuda.cpu.trace.signals import decides, is_awaited, is_verified
 from utils.cuda.cpu.trace.source import (
     Branch,
     array_dimensions,
@@ -82,7 +82,7 @@ class Record(Side):
     one_block: bool = False  # whatever two threads race at these places, they are of one block
     one_warp: bool = False  # and of one warp
     both_volatile: bool = False  # both accesses of a race
-    signal: bool = False  # and one decides how its thread goes on, or a loop waits for what both write
+    signal: bool = False  # a race is meant: one decides how its thread goes on, a loop waits for what both write, ...
     unset: bool = False  # the value is that of a variable which was never set
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     remainder: bool = False  # the index is computed with `%`
@@ -214,6 +214,9 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["cooperative"] = is_cooperative(source)
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
+            lines = {record["op"]: more["line"], other.op: other.line}
+            if lines.keys() == {"load", "atomic"}:
+                more["signal"] = is_verified(source, lines["load"], lines["atomic"])
         if more["line"] and other.line and record.get("both_volatile"):
             loads = [line for line, op in ((more["line"], record["op"]), (other.line, other.op)) if op == "load"]
             more["signal"] = any(decides(source, at, array) for at in loads) if loads else is_awaited(source, array)

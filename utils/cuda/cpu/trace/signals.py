@@ -1,9 +1,9 @@
 """Whether a volatile variable is a signal between threads: one sets it, and another decides by it how to go on."""
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.trace.source import branches, loop_around, reads_memory
+from utils.cuda.cpu.trace.source import branches, computed_from, loop_around, reads_memory
 
-__all__ = ["decides", "is_awaited"]
+__all__ = ["decides", "is_awaited", "is_verified"]
 
 
 def decides(source, line, array) -> bool:
@@ -26,6 +26,16 @@ def is_awaited(source, array) -> bool:
     """Whether a loop of the source waits until `array` has some value: whoever sets it next has seen that."""
     loops = (branch for branch in branches(source) if branch.word in ("while", "do"))
     return any(token.text == array for loop in loops for token in loop.condition)
+
+
+def is_verified(source, line, atomic) -> bool:
+    """Whether the `atomicCAS` in the line `atomic` compares with what a line has read, and so finds out if it changed:
+    `old = *x; do { seen = old; old = atomicCAS(x, seen, f(seen)); } while (seen != old);`"""
+    part = [token for token in cxx.tokens(source) if token.line == atomic]
+    if not any(token.text == "atomicCAS" for token in part):
+        return False
+    names = {token.text for piece in computed_from(source, atomic, part) for token in piece}
+    return bool(names & _set_in(source, line))
 
 
 def _set_in(source, line) -> set[str]:

@@ -339,7 +339,7 @@ def coordinates(source, line, array) -> tuple[str, ...]:
 
 def takes_remainder(source, line, array) -> bool:
     """Whether the index of `array[...]` in a line is computed with `%`."""
-    parts = [part for index in _indexes(source, line, array) for part in _computed_from(source, line, index)]
+    parts = [part for index in _indexes(source, line, array) for part in computed_from(source, line, index)]
     return any(token.text == "%" for part in parts for token in part)
 
 
@@ -361,7 +361,7 @@ _CALLS = {"min", "max", "int", "size_t", "if", "for", "while", "sizeof", "unsign
 def _reached(source, line, expression) -> set[str]:
     """The coordinates that an expression depends on, through the variables of its function; '?' for other calls."""
     found = set()
-    for part in _computed_from(source, line, expression):
+    for part in computed_from(source, line, expression):
         for k, token in enumerate(part):
             if token.text in _COORDINATES:
                 found.add(f"{token.text}.{cxx.text_at(part, k + 2)}")
@@ -370,7 +370,7 @@ def _reached(source, line, expression) -> set[str]:
     return found
 
 
-def _computed_from(source, line, expression):
+def computed_from(source, line, expression):
     """An expression, and those that the variables in it get in the function around a line, and so on."""
     body = _function_around(source, line)
     given = {}  # the right sides that a variable gets
