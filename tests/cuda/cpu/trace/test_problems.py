@@ -64,3 +64,18 @@ __global__ void sum(const __nv_bfloat16* x, float* out) {
 def test_a_load_in_front_of_a_loop_has_its_own_line(on_cpu):
     trace = compile_kernel(BFLOAT16, "sum").trace[1, 32](torch.zeros(20, dtype=torch.bfloat16), torch.zeros(1))
     assert [(p.line, p.thread) for p in trace.problems] == [(4, (20, 0, 0))]
+
+
+VARIABLES = """__device__ int table[4];
+__global__ void clear(int* y, long long bytes) { memset(table, 0, bytes); }
+__global__ void step(int* y, int i) { table[i] = 1; y[0] = table[0]; }
+"""
+
+
+@pytest.mark.parametrize("bytes", [20, 1 << 32])
+def test_a_memset_beyond_a_variable_of_the_source(on_cpu, bytes):
+    y = torch.zeros(1, dtype=torch.int32)
+    (problem,) = compile_kernel(VARIABLES, "clear").trace[1, 1](y, bytes).problems
+    assert (problem.kind, problem.line) == ("out_of_bounds", 2) and "table" in problem.message
+    traced = compile_kernel(VARIABLES, "step").trace[1, 1]
+    assert traced(y, 3).ok and [p.kind for p in traced(y, 4).problems] == ["out_of_bounds"]

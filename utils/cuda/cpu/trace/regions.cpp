@@ -108,7 +108,8 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     for (auto [begin, end] : writable) mine = mine || (a >= begin && a < end);
     if (!mine) return nullptr;
     for (auto& r : variables)
-        if (r->holds(a, bytes)) return r.get();
+        if (a >= r->begin && a < r->end) return r.get();
+    const size_t element = bytes <= 16 ? bytes : 1;  // more is a memset or the like
     auto region = std::make_unique<Region>();
     region->space = constant ? Space::constant : Space::global;
     region->begin = a / 16 * 16;
@@ -120,9 +121,9 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
         info.dli_sname && symbol) {
         region->name = demangled(info.dli_sname);
         region->begin = reinterpret_cast<uintptr_t>(info.dli_saddr);
-        region->end = region->begin + std::max<size_t>(symbol->st_size, bytes);
+        region->end = region->begin + (symbol->st_size ? symbol->st_size : element);
     }
-    region->element = region->alignment = bytes;
+    region->element = region->alignment = element;
     region->keep_memory();
     variables.push_back(std::move(region));
     return variables.back().get();
