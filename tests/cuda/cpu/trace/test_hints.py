@@ -6,6 +6,7 @@ import torch
 from tests.cuda.cpu.trace.reports import at, problem, shared, traced
 from utils import load_cuda
 from utils.cuda.cpu.trace.problems import KernelProblem
+from utils.cuda.cpu.trace.waits import where_to_wait
 from utils.cuda.kernel import Tracer
 
 
@@ -465,3 +466,20 @@ def test_an_unset_pointer_to_write_through():
     source = POINTER.replace("const T*", "T*").replace("out[r] = row[at]", "row[at] = out[r]")
     (found,) = Tracer(source, "k<float>")[1, 8](torch.ones(16), torch.zeros(8), 4, 4, 1).problems
     assert " writes 4 bytes through a pointer that was never set (line 6: " in found.message
+
+
+RELAXED = """__global__ void relax(float* d, const float* w, int m) {
+    int e = threadIdx.x;
+    if (e >= m) return;
+    float through = d[e] + w[e];
+    if (through < d[e + 1])
+        d[e + 1] = through;
+}
+"""
+
+
+def test_where_to_wait_between_a_condition_and_what_depends_on_it():
+    reach = "every thread must reach it. Let none return before it (line 3)."
+    first = "Read what the condition of line 5 needs in front of it, then `__syncthreads();`"
+    assert where_to_wait(RELAXED, 5, 6) == f"{first}: {reach}"
+    assert where_to_wait(RELAXED, 4, 6) == f"Put `__syncthreads();` before the `if` of line 5, after line 4: {reach}"

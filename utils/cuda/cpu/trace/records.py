@@ -13,14 +13,12 @@ from utils.cuda.cpu.trace.source import (
     coordinates,
     copies_as_group,
     guard,
-    is_cooperative,
     line_of,
     lines_of_asm,
     loop_around,
     takes_remainder,
-    waits_between,
-    where_to_wait,
 )
+from utils.cuda.cpu.trace.waits import is_cooperative, waits_between, where_to_wait
 
 __all__ = ["Example", "Product", "Record", "Recorded", "Side", "Site", "accesses", "read"]
 

@@ -9,10 +9,9 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 from utils.cuda.cpu.ptx.headers import WORDS
 
-__all__ = ["Branch", "array_dimensions", "array_of_line", "branches", "calls_itself", "coordinates"]
-__all__ += ["copies_as_group", "guard", "is_cooperative", "kernel_parameter", "line_of", "lines_of_asm"]
-__all__ += ["loop_around", "parameter_type", "reads_memory", "takes_remainder", "waits_between", "where_to_wait"]
-__all__ += ["without_comment"]
+__all__ = ["LOOPS", "Branch", "array_dimensions", "array_of_line", "branches", "calls_itself", "computed_from"]
+__all__ += ["coordinates", "copies_as_group", "guard", "kernel_parameter", "line_of", "lines_of_asm", "loop_around"]
+__all__ += ["parameter_type", "reads_memory", "takes_remainder", "without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -70,12 +69,6 @@ def _declared_dimensions(part, name, element) -> int:
             count, at = count + 1, closes + 1
         return count
     return 0
-
-
-def waits_between(source, first, last) -> str:
-    """'__syncthreads' if a line between these two calls it, otherwise '__syncwarp' if one calls that; or empty."""
-    called = {a.text for a, b in pairwise(cxx.tokens(source)) if b.text == "(" and first < a.line < last}
-    return next((barrier for barrier in ("__syncthreads", "__syncwarp") if barrier in called), "")
 
 
 def copies_as_group(source) -> bool:
@@ -141,7 +134,7 @@ class Branch(NamedTuple):
         return self.first <= line <= self.last and (line > self.line or self.last == self.line)
 
 
-_LOOPS = ("for", "while", "do")
+LOOPS = ("for", "while", "do")
 
 
 @functools.lru_cache(maxsize=8)  # asked several times about each problem
@@ -151,7 +144,7 @@ def branches(source) -> list[Branch]:
     part = [b for a, b in pairwise([part[0], *part]) if (a.text, b.text) != ("if", "constexpr")] if part else []
     found = []
     for k, token in enumerate(part):
-        if token.text not in ("if", "else", *_LOOPS):
+        if token.text not in ("if", "else", *LOOPS):
             continue
         head = [] if token.text in ("else", "do") else _head(part, k)
         ends = _statement_ends(part, k + 1 + len(head))
@@ -202,72 +195,9 @@ def _differs(source, line, condition):
     return "?" in reached or any(name.startswith("threadIdx") for name in reached)
 
 
-# What roles that have parted meet at.
-_PARTED = re.compile(r"\bmbarrier\b|\bbar(?:rier)?\.(?:cta\.)?arrive\b|[.>]arrive\w*\s*\(")
-
-
-def where_to_wait(source, first, last, one_warp=False) -> str:
-    """Where a `__syncthreads` between two lines is reached by every thread; empty if simply between them.
-
-    With `one_warp`, the threads that have to wait are of one warp.
-    """
-    put, reach = "Put `__syncthreads();`", "every thread must reach it"
-    loop = loop_around(source, first, last) if first != last else None
-    if loop:
-        reach += f". Put another at the end of the loop of line {loop.line}"
-    around = [b for b in branches(source) if b.divergent and b.word not in _LOOPS]
-    inside = [b for b in branches(source) if b.holds(first) and b.holds(last)]
-    both = [b for b in inside if b.divergent and (one_warp or b.word not in _LOOPS)]
-    of_loop = [f"the `{b.word}` of line {b.line}" for b in both if loop and loop.line < b.line]
-    if of_loop and any(b.line == first and b.holds(last) and not b.holds(first) for b in branches(source)):
-        return f"{put} behind {of_loop[0]}, at the end of the loop of line {loop.line}: every thread must reach it."
-    if both:
-        name = f"the `{both[-1].word}` of line {both[-1].line}"
-        if one_warp:
-            why = "both threads are of one warp, and every lane of its mask must reach it"
-            if first == last:
-                return f"Within {name}, `__syncwarp();` instead: {why}."
-            also = f", and at the end of the loop of line {loop.line}" if loop else ""
-            return f"Put `__syncwarp();` between lines {first} and {last}{also}: {why}."
-        if first == last:
-            return f"{put} outside {name}: {reach}."
-        return (
-            f"End {name} after line {first}, put `__syncthreads();` there, and open it again for line {last}: {reach}."
-        )
-    if (uneven := [b for b in inside if b.divergent and b.word in _LOOPS]) and first != last:
-        return (
-            f"{put} between lines {first} and {last} and at the end of the loop of line {uneven[-1].line}, and let "
-            "that run equally often in all threads: every thread must reach it."
-        )
-    left, right = ([b for b in around if b.holds(line)] for line in (first, last))
-    if left and right and _PARTED.search(source):
-        return (
-            f"The threads of lines {first} and {last} have parted, and do not meet at `__syncthreads();`: let those "
-            "that come first arrive at an mbarrier after it, and the others wait for that before. In a loop, both "
-            "ways: what was read may be overwritten only then."
-        )
-    if left and right and right[0].word == "else":
-        return f"{put} after the whole `if` of line {left[0].line}, and move line {last} behind it: {reach}."
-    if left:
-        return f"{put} after the `{left[0].word}` of line {left[0].line}, before line {last}: {reach}."
-    if right:
-        return f"{put} before the `{right[0].word}` of line {right[0].line}, after line {first}: {reach}."
-    gone = [b for b in around if b.returns and b.last < first]
-    if gone and first != last:
-        instead = f"let no thread return before it (line {gone[-1].last}): guard single lines instead"
-        also = f"; put another at the end of the loop of line {loop.line}" if loop else ""
-        return f"{put} between lines {first} and {last}, and {instead}{also}."
-    return ""
-
-
-def is_cooperative(source) -> bool:
-    """Whether its kernels have a barrier of the whole grid: `cg::this_grid()`."""
-    return any(token.text == "this_grid" for token in cxx.tokens(source))
-
-
 def loop_around(source, first, last) -> Branch | None:
     """The innermost loop that two lines are in."""
-    loops = [b for b in branches(source) if b.word in _LOOPS and b.line <= first and last <= b.last]
+    loops = [b for b in branches(source) if b.word in LOOPS and b.line <= first and last <= b.last]
     return loops[-1] if loops else None
 
 
