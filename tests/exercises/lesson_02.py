@@ -49,7 +49,7 @@ WRONG = {
     "02-stride": [
         ("unwritten", "blocks * blockdim)", "n)"),  # every thread takes one number
         ("raced", "blocks * blockdim)", "blockdim)"),  # the step of one block
-        ("unwritten", "blocks * blockdim)", "64)"),  # that of two blocks
+        ("raced", "blocks * blockdim)", "64)"),  # that of two blocks
         ("out of bounds", "threadidx, n, ", "threadidx, n + 1, "),
         ("unwritten", "range(blockidx * blockdim + threadidx, ", "range(blockidx * blockdim + threadidx + 1, "),
         ("wrong", "2 * x[i]", "x[i] * x[i]"),

@@ -198,7 +198,7 @@ WRONG = {
             "            __threadfence();  // otherwise the sum may be one from before the flag\n",
             "",
         ),
-        ("wrong: no trace sees it", "", _VOLATILE),
+        ("raced", "", _VOLATILE),
         ("raced", _FENCE + "        flags[tile] = 1;\n", "        flags[tile] = 1;\n" + _FENCE),
         ("wrong: if the last block begins first", _TAKEN, "blockIdx.x"),
         ("wrong", "before = ((volatile float*)sums)[tile - 1];", "before += 0.0f;"),

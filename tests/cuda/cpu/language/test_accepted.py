@@ -16,6 +16,7 @@ KERNELS = r"""
 #if !defined(__CUDACC__) || !defined(__NVCC__) || __CUDACC_VER_MAJOR__ < 12 || __cplusplus != 201703L
 #error "not what nvcc says of itself"
 #endif
+#include <cstdio>
 
 __device__ float lerp(float a, float b, float t) { return a + t * (b - a); }
 __global__ void own_lerp(float* x) { x[0] = lerp(x[0], x[1], x[2]); }
