@@ -69,6 +69,15 @@ __global__ void twice(int* x) {}
 """
 
 
+def test_kernels_named_in_a_tuple_are_the_same_build(backend, monkeypatch):
+    (first,) = compile_kernels(IN_NAMESPACES, ("a::k",))
+    monkeypatch.setattr(subprocess, "Popen", None)  # nothing is compiled again
+    x = torch.zeros(3, device=backend)
+    for kernel in (first, compile_kernel(IN_NAMESPACES, "a::k")):
+        kernel[1, 1](x)
+    assert x.tolist() == [1, 0, 0]
+
+
 def test_kernels_of_one_name_in_several_namespaces(backend):
     x = torch.zeros(3, device=backend)
     first, second, third = compile_kernels(IN_NAMESPACES, ["a::k", "b::k<9>", "b::c::k"])

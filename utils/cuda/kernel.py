@@ -37,7 +37,7 @@ def compile_kernels(source, names, options=(), verbose=False):
     share the source's `__device__` variables."""
     __tracebackhide__ = True
     options = (options,) if isinstance(options, str) else tuple(options or ())
-    source = plain("cuda_src", source)
+    source, names = plain("cuda_src", source), list(names)
     check_options(options)
     chosen = [chosen_kernel(source, name, options) for name in names]
     on, judge = device().type, verdict.on_kernels(source, names, options)
