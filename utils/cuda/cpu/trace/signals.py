@@ -15,7 +15,7 @@ def decides(source, line, array) -> bool:
         asked = [token for token in branch.condition if token.line == line]
         if asked and (reads_memory(asked) or any(token.text == array for token in asked)):
             return True
-    loop, set_here = loop_around(source, line, line), _set_in(source, line)
+    loop, set_here = loop_around(source, line, line), _set_in(source, line, array)
     if not loop:
         return False
     inside = [b for b in branches(source) if b is loop or (b.word == "if" and line <= b.line <= loop.last)]
@@ -35,14 +35,16 @@ def is_verified(source, line, atomic) -> bool:
     if not any(token.text == "atomicCAS" for token in part):
         return False
     names = {token.text for piece in computed_from(source, atomic, part) for token in piece}
-    return bool(names & _set_in(source, line))
+    return bool(names & _set_in(source, line, ""))
 
 
-def _set_in(source, line) -> set[str]:
-    """The variables that a line sets: {'f'} of `int f = flag[b];`."""
-    part = [token for token in cxx.tokens(source) if token.line == line]
-    return {
-        part[k - 1].text
-        for k, token in enumerate(part)
-        if token.text == "=" and k and cxx.text_at(part, k + 1) != "=" and part[k - 1].text.isidentifier()
-    }
+def _set_in(source, line, array) -> set[str]:
+    """The variables that a line sets to what it reads of `array`, or through a pointer: {'f'} of `int f = flag[b];`."""
+    part, found = [token for token in cxx.tokens(source) if token.line == line], set()
+    for k, token in enumerate(part):
+        if token.text == "=" != cxx.text_at(part, k + 1) and k and part[k - 1].text.isidentifier():
+            ends = next((at for at in range(k, len(part)) if part[at].text == ";"), len(part))
+            read = part[k + 1 : ends]
+            if reads_memory(read) or any(token.text == array for token in read):
+                found.add(part[k - 1].text)
+    return found
