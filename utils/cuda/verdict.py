@@ -86,8 +86,8 @@ class Judge(NamedTuple):
 
     @property
     def for_host(self) -> bool:
-        """Whether the text is a program, or a function of the host, perhaps of the device, too, uses what only the
-        device may have: nvcc notices if it reads for the host.
+        """Whether nvcc has to read the text for the host, too: it is a program, or a function of the host (or of both)
+        uses what only the device may have.
 
         That takes 0.1 s more, and most functions of the host only launch kernels.
         """

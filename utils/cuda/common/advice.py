@@ -292,8 +292,9 @@ def launch(place, name, sizes):
 
 def _constant(place):
     """What only a constant may be, other than the size of an array."""
-    for word, instead in (("constexpr if", "`if`"), ("constexpr", "`const`"), ("case", "`if` and `else if`")):
-        if re.search(r"\bif\s+constexpr\b" if word == "constexpr if" else rf"\b{word}\b", place.code):
+    places = ((r"\bif\s+constexpr\b", "`if`"), (r"\bconstexpr\b", "`const`"), (r"\bcase\b", "`if` and `else if`"))
+    for where, instead in places:
+        if re.search(where, place.code):
             return f"What is known only when the kernel runs needs {instead} instead."
     return "It must be known to the compiler: a number, a `constexpr`, a macro or a template's parameter."
 

@@ -479,7 +479,7 @@ RELAXED = """__global__ void relax(float* d, const float* w, int m) {
 
 
 def test_where_to_wait_between_a_condition_and_what_depends_on_it():
-    reach = "every thread must reach it. Let none return before it (line 3)."
-    first = "Read what the condition of line 5 needs in front of it, then `__syncthreads();`"
+    reach = "every thread must reach it. Let no thread return before it (line 3)."
+    first = "Read what the condition of line 5 needs into variables before it, then `__syncthreads();`"
     assert where_to_wait(RELAXED, 5, 6) == f"{first}: {reach}"
     assert where_to_wait(RELAXED, 4, 6) == f"Put `__syncthreads();` before the `if` of line 5, after line 4: {reach}"

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
-from utils.cuda.cpu.trace.signals import decides, is_awaited, is_verified
+from utils.cuda.cpu.trace.signals import is_signal
 from utils.cuda.cpu.trace.source import (
     Branch,
     array_dimensions,
@@ -80,7 +80,7 @@ class Record(Side):
     one_block: bool = False  # whatever two threads race at these places, they are of one block
     one_warp: bool = False  # and of one warp
     both_volatile: bool = False  # both accesses of a race
-    signal: bool = False  # a race is meant: one decides how its thread goes on, a loop waits for what both write, ...
+    signal: bool = False  # the race is meant (signals.py)
     unset: bool = False  # the value is that of a variable which was never set
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     remainder: bool = False  # the index is computed with `%`
@@ -206,18 +206,13 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["recursive"] = calls_itself(source, more["line"])
             more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
         if more["line"] and other.line:
+            more["signal"] = record["kind"] == "race" and is_signal(source, array, record, more["line"], other)
             more["coordinates"] = coordinates(source, more["line"], array)
             other = replace(other, coordinates=coordinates(source, other.line, array))
             both = sorted((more["line"], other.line))
             more["cooperative"] = is_cooperative(source)
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
-            lines = {record["op"]: more["line"], other.op: other.line}
-            if lines.keys() == {"load", "atomic"}:
-                more["signal"] = is_verified(source, lines["load"], lines["atomic"])
-        if more["line"] and other.line and record.get("both_volatile"):
-            loads = [line for line, op in ((more["line"], record["op"]), (other.line, other.op)) if op == "load"]
-            more["signal"] = any(decides(source, at, array) for at in loads) if loads else is_awaited(source, array)
         return _made(Record, record, other=other, shape=shapes.get(record.get("region"), ()), **more)
 
     def site(record):

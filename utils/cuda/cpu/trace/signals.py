@@ -1,12 +1,22 @@
-"""Whether a volatile variable is a signal between threads: one sets it, and another decides by it how to go on."""
+"""Races that are meant: a volatile variable by which another thread goes on, and a read that `atomicCAS` verifies."""
 
 from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.source import branches, computed_from, loop_around, reads_memory
 
-__all__ = ["decides", "is_awaited", "is_verified"]
+__all__ = ["is_signal"]
 
 
-def decides(source, line, array) -> bool:
+def is_signal(source, array, record, line, other) -> bool:
+    """Whether a race at `array` is meant: a `record` of the runtime's, its line, and the other `Side`."""
+    lines = {record["op"]: line, other.op: other.line}
+    if lines.keys() == {"load", "atomic"}:
+        return _is_verified(source, lines["load"], lines["atomic"])
+    if not record.get("both_volatile"):
+        return False
+    return _decides(source, lines["load"], array) if "load" in lines else _is_awaited(source, array)
+
+
+def _decides(source, line, array) -> bool:
     """Whether what a line reads of `array`, or through a pointer, decides how its thread goes on.
 
     `while (flag[b] == 0) {}` and `if (*stop) return;` do, and so does `f = flag[b];` in a loop that asks for `f`.
@@ -22,13 +32,13 @@ def decides(source, line, array) -> bool:
     return any(token.text in set_here for branch in inside for token in branch.condition)
 
 
-def is_awaited(source, array) -> bool:
+def _is_awaited(source, array) -> bool:
     """Whether a loop of the source waits until `array` has some value: whoever sets it next has seen that."""
     loops = (branch for branch in branches(source) if branch.word in ("while", "do"))
     return any(token.text == array for loop in loops for token in loop.condition)
 
 
-def is_verified(source, line, atomic) -> bool:
+def _is_verified(source, line, atomic) -> bool:
     """Whether the `atomicCAS` in the line `atomic` compares with what a line has read, and so finds out if it changed:
     `old = *x; do { seen = old; old = atomicCAS(x, seen, f(seen)); } while (seen != old);`"""
     part = [token for token in cxx.tokens(source) if token.line == atomic]

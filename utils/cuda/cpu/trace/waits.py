@@ -70,9 +70,10 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
         return f"{put} after the `{left[0].word}` of line {left[0].line}, before line {last}: {reach}."
     gone = [b for b in around if b.returns and b.last < first]
     if right:
-        reach += f". Let none return before it (line {gone[-1].last})" if gone else ""
+        reach += f". Let no thread return before it (line {gone[-1].last})" if gone else ""
         if right[0].line == first:
-            return f"Read what the condition of line {first} needs in front of it, then `__syncthreads();`: {reach}."
+            read = f"Read what the condition of line {first} needs into variables before it"
+            return f"{read}, then `__syncthreads();`: {reach}."
         return f"{put} before the `{right[0].word}` of line {right[0].line}, after line {first}: {reach}."
     if gone and first != last:
         instead = f"let no thread return before it (line {gone[-1].last}): guard single lines instead"
