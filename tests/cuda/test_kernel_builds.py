@@ -41,6 +41,16 @@ def test_names_that_are_no_kernel(backend, name, message):
         compile_kernel(SOURCE, name)
 
 
+def test_a_kernel_as_opencl_writes_it(backend):
+    with pytest.raises(ValueError, match="only a __global__ function can be launched .`__kernel` is OpenCL's word"):
+        compile_kernel("__kernel void k(float* x) { x[0] = 1; }", "k")
+
+
+def test_an_architecture_that_there_is_not(on_cpu):
+    with pytest.raises(CompileError, match="invalid value for -arch: 'sm_999'"):
+        compile_kernel(SOURCE, "scale", options=["-arch=sm_999"])
+
+
 def test_source_or_name_that_is_no_text(backend):
     with pytest.raises(TypeError, match="cuda_src must be text, but it is NoneType"):
         compile_kernel(None, "k")

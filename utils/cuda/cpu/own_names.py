@@ -70,9 +70,11 @@ def _units(declaration):
     if declaration.parameters is not None or not _CLASSES & set(declaration.words) or not declaration.defined:
         yield tokens, "method" if declaration.returns.endswith("::") else "function", ()
         return
-    begins = next(k for k, token in enumerate(tokens) if token.text in _CLASSES) + 1
-    heads = [token.text for token in tokens[begins : declaration.head] if token.text.isidentifier()]
-    heads = heads or [""]
+    in_template = ("<", ",")  # before the `class` of `template <class T>`
+    begins = next(
+        k for k, t in enumerate(tokens) if t.text in _CLASSES and cxx.text_at(tokens, k - 1) not in in_template
+    )
+    heads = [token.text for token in tokens[begins + 1 : declaration.head] if token.text.isidentifier()] or [""]
     members, at, k = [], declaration.head + 1, declaration.head + 1
     while k < len(tokens) - 1:
         if tokens[k].text == "{" and any(token.text == "(" for token in tokens[at:k]):

@@ -502,3 +502,21 @@ def test_texts_near_the_border_compile(tmp_path):
     for standard in ("gnu++17", "gnu++20"):
         command = [compiler, *flags, f"-std={standard}", "-w", "-fsyntax-only", str(source)]
         assert subprocess.run(command, capture_output=True, text=True).stderr == ""
+
+
+MEMBERS = """
+struct Sizes { dim3 blockDim; __device__ unsigned int x() const { return blockDim.x; } };
+template <class T> struct Base { T blockIdx = 5; };
+struct Derived : Base<int> { __device__ int get() const { return this->blockIdx + Base<int>::blockIdx; } };
+struct Plain { int threadIdx; __device__ int next() const { return threadIdx + 2; } };
+template <class T> struct Other { __device__ T get() const { return blockIdx.x * 10 + threadIdx.x; } };
+__global__ void members(int* x) {
+    x[threadIdx.x] = Sizes{dim3(7)}.x() + 100 * Plain{3}.next() + 1000 * Other<int>().get() + 100000 * Derived().get();
+}
+"""
+
+
+def test_a_member_named_like_a_built_in_variable_is_meant_in_its_methods_and_nowhere_else():
+    x = torch.zeros(2, dtype=torch.int32)
+    compile_kernel(MEMBERS, "members")[1, 2](x)
+    assert x.tolist() == [1000507, 1001507]
