@@ -134,6 +134,7 @@ def test_an_earlier_build_is_used_until_a_file_changes(folder, tmp_path, capfd):
         ('#include "wrong.cuh"\nint main() { k<<<1, 1>>>(0); }', r"wrong\.cuh, line 2: .*missing"),
         ("int main() {\n    return missing;\n}", r"one\.cu, line 2: .*missing.*\n.*\n-->    2 \| +return missing;"),
         ("void f();\nint main() { f(); }", r"`f\(\)` is declared and called, but no source defines it"),
+        ("__global__ void k() {}", r"^(?!.*NVIDIA).*there is no `main`, where a program begins"),
     ],
 )
 def test_errors_name_the_file_and_the_line(tmp_path, capfd, text, message):
