@@ -18,7 +18,7 @@ from utils.cuda.common.toolchain import is_clang
 from utils.cuda.cpu import constructors, guard, launch_bounds, library
 from utils.cuda.cpu.placed import INCLUDE, inside, place, placed_headers, translated
 from utils.cuda.cpu.plain_macros import with_plain_macros
-from utils.cuda.cpu.precompiled import NOT_TAKEN, binding_headers
+from utils.cuda.cpu.precompiled import KERNEL, NOT_TAKEN, TORCH, binding_headers, kernel_headers, torch_headers
 from utils.cuda.cpu.ptx.headers import last_headers
 from utils.cuda.cpu.recorded import recorded_flags
 from utils.ground.system import cxx_compiler
@@ -114,7 +114,6 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     """The flags for device code in these texts: recorded (and traced), traced, fast, or quickly compiled."""
     clang, in_step = is_clang(compiler), any(map(cxx.uses_volatile, sources))
     flags = _AS_NVCC + (_AS_NVCC_CLANG if clang else _AS_NVCC_GCC) + _CHECKED_STACK
-    flags = [*flags, f"-DCUDA_ON_CPU_ARCH={10 * gpus.chosen().capability}"]  # what __CUDA_ARCH__ is
     from utils.cuda.cpu.array_members import may_be_longer
     from utils.cuda.cpu.local_arrays import has_local_arrays
 
@@ -135,6 +134,11 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     return flags if clang else [*flags, "-fno-gnu-unique"]
 
 
+def _architecture():
+    """Lines that follow the engine's headers: what __CUDA_ARCH__ is in device code."""
+    return ["#undef CUDA_ON_CPU_ARCH", f"#define CUDA_ON_CPU_ARCH {10 * gpus.chosen().capability}"]
+
+
 def build_kernels(source, names, folder, traced=False, options=(), say=print, recorded=False) -> str:
     """Compile the kernels `names` of CUDA C++ text into `folder/kernel.so`; the compiler's log, empty on success.
 
@@ -148,8 +152,8 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     stem = "recorded" if recorded else "traced" if traced else "kernel"
     macros, others = preprocessor.own_macros(preprocessor.preprocessor_options(options))
     own, places = placed_headers([source], folder, options, traced, host=False)
-    headers = ("cuda_runtime.h", "cuda_on_cpu/kernel.h", *last_headers([source, *own]))
-    code = [*(f"#include <{header}>" for header in headers), *macros]
+    headers = (*KERNEL, *last_headers([source, *own]))
+    code = [*(f"#include <{header}>" for header in headers), *_architecture(), *macros]
     code += ["#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH", '#line 1 "cuda_src"']
     code.append(translated("cuda_src", source, traced, host=False))
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
@@ -169,11 +173,18 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
         *_device_flags(compiler, [source, *own], traced, recorded=recorded),
     ]
     flags += ["-D__CUDACC_RTC__", *others, "-iquote", os.curdir]  # as NVRTC
-    compiled = [compiler, *flags, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
     whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []  # report undefined names now, not on loading
     whole += _traced_link(compiler) if traced else []
     link = [compiler, "-shared", *whole, str(folder / f"{stem}.o"), *library.link_flags(recorded), "-o", str(built)]
-    return library.compile_and_link([compiled], link, folder, say)
+
+    def build(first):
+        compiled = [compiler, *flags, *first, "-c", str(folder / f"{stem}.cpp"), "-o", str(folder / f"{stem}.o")]
+        return library.compile_and_link([compiled], link, folder, say)
+
+    usual = not (is_clang(compiler) or options or places or recorded or any(map(cxx.uses_volatile, [source, *own])))
+    first = kernel_headers(compiler, flags) if usual else []
+    log = build(first)
+    return build([]) if first and NOT_TAKEN in log else log
 
 
 class Builder:
@@ -221,14 +232,16 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     """
     __tracebackhide__ = True
     (folder / "cuda.cu").write_text(cuda_src)
-    device_code = ["#include <cuda_runtime.h>"]
-    if cxx.uses_python(cuda_src):
-        device_code.append("#include <cuda_course/binding.h>")
-    if cxx.uses_torch(cuda_src) or cxx.includes_torch(cuda_src):
-        device_code += ["#include <cuda_on_cpu/torch_halves.h>", "#include <torch/types.h>"]
     own, places = placed_headers([cuda_src, cpp_src], folder, traced=traced)
-    device_code += [f"#include <{header}>" for header in last_headers([cuda_src, *own])]
-    device_code += ['#line 1 "cuda_src"', translated("cuda_src", cuda_src, traced)]
+    uses_python, uses_torch = cxx.uses_python(cuda_src), cxx.uses_torch(cuda_src) or cxx.includes_torch(cuda_src)
+    headers = [*["cuda_course/binding.h"] * uses_python, *(TORCH if uses_torch else TORCH[:1])]
+    headers += last_headers([cuda_src, *own])
+    device_code = [*(f"#include <{header}>" for header in headers), *_architecture()]
+    device_code += [
+        f"#define TORCH_EXTENSION_NAME {name}",
+        '#line 1 "cuda_src"',
+        translated("cuda_src", cuda_src, traced),
+    ]
     (folder / "cuda.cpp").write_text("\n".join(device_code) + "\n")
     includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
     binding = {"cpp_src": translated("cpp_src", cpp_src, kernels=False)}
@@ -238,7 +251,6 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     compiler = _compiler(traced)
     device_flags = _device_flags(compiler, [cuda_src, *own], traced, opt, recorded)
     device_flags += [flag for flag in extension.NVCC_FLAGS if flag.startswith("-D")]
-    device_flags.append(f"-DTORCH_EXTENSION_NAME={name}")
     parts = {"cuda": device_flags, "main": ["-O1" if opt else "-O0", "-DCUDA_ON_CPU_WITHOUT_DEVICE"]}
     # The engine's headers come first. A host function that forgets to return its tensor would end Python.
     flags = [f"-I{INCLUDE}", *places, "-iquote", os.curdir, *extension.torch_flags(), "-Werror=return-type"]
@@ -246,17 +258,19 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     link += _traced_link(compiler) if traced else []
     link += [*extension.torch_libraries(compiler), "-o", str(folder / f"{name}.so")]
 
-    usual = opt and not (is_clang(compiler) or places or cxx.uses_python(cpp_src))
+    usual = opt and not (is_clang(compiler) or places)
+    kept = {"main": binding_headers} if usual and not cxx.uses_python(cpp_src) else {}
+    if usual and uses_torch and not (uses_python or recorded or cxx.uses_volatile(cuda_src)):
+        kept["cuda"] = torch_headers
 
-    def build(more, kept=True):
-        wanted = usual and kept and not more
-        first = binding_headers(compiler, [*flags, *parts["main"]]) if wanted else []
-        commands = [
-            [compiler, *flags, *more, *level, "-c", str(folder / f"{part}.cpp"), "-o", str(folder / f"{part}.o")]
-            for part, level in (parts | {"main": [*parts["main"], *first]}).items()
-        ]
+    def build(more, kept=kept):
+        commands, kept = [], {} if more else kept
+        for part, level in parts.items():
+            first = kept[part](compiler, [*flags, *level]) if part in kept else []
+            command = [compiler, *flags, *more, *level, *first, "-c", str(folder / f"{part}.cpp")]
+            commands.append([*command, "-o", str(folder / f"{part}.o")])
         log = library.compile_and_link(commands, link, folder, say)
-        return build(more, kept=False) if first and NOT_TAKEN in log else log
+        return build(more, kept={}) if kept and NOT_TAKEN in log else log
 
     return extension.compiled(build, say, [cuda_src, cpp_src])
 
@@ -282,7 +296,7 @@ def build_program(program, folder, traced=False, say=print) -> str:
         place(root, path, text, path.suffix in CUDA or is_device_code(text), traced)
     standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
     macros, others = preprocessor.own_macros(program.macros)
-    (folder / "macros.h").write_text("\n".join(macros) + "\n")
+    (folder / "macros.h").write_text("\n".join([*_architecture(), *macros]) + "\n")
     flags = [f"-std={standard}", *library.COMMON_FLAGS, *others, *program.host_flags]
     flags += [f"-I{place}" for original in program.folders for place in (inside(root, original), original)]
     levels = {"cuda": _device_flags(compiler, texts.values(), traced), "host": ["-O2"]}

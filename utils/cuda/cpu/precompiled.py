@@ -1,7 +1,8 @@
-"""torch's headers take g++ two seconds to read; prepared once and kept in the cache (150 MB), half a second.
+"""Headers that every build includes: g++ reads them once, and keeps what it has understood in the cache.
 
-Every extension has a small file that binds its functions to Python (extension.main_source), with the same headers.
-g++ ignores a precompiled header that does not fit, because a flag differs for instance, and reads the headers as usual.
+torch's, which extensions and their bindings include, take g++ two seconds, or a quarter of a second if they are kept
+(150 MB each); the engine's own take half of a kernel's compile time (25 MB). g++ ignores a precompiled header that does
+not fit, because a flag differs for instance, and reads the headers as usual.
 """
 
 import contextlib
@@ -14,11 +15,14 @@ from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu.placed import INCLUDE
 from utils.ground.errors import ToolchainError
 
-__all__ = ["NOT_TAKEN", "binding_headers"]
+__all__ = ["KERNEL", "NOT_TAKEN", "TORCH", "binding_headers", "kernel_headers", "torch_headers"]
 
+#: What every kernel includes first.
+KERNEL = ("cuda_runtime.h", "cuda_on_cpu/kernel.h")
+#: What an extension's device code includes first, if it uses torch.
+TORCH = ("cuda_runtime.h", "cuda_on_cpu/torch_halves.h", "torch/types.h")
 #: In g++'s message if it has found no room for them at the one address where they can be.
 NOT_TAKEN = "PCH"
-_SECONDS = 6  # to prepare them
 
 
 def binding_headers(compiler, flags) -> list[str]:
@@ -26,17 +30,31 @@ def binding_headers(compiler, flags) -> list[str]:
 
     Prepares them if they are not there yet. Without room for them, for instance, there are no such flags.
     """
-    parts = extension.identity(compiler), flags, extension.fingerprint(), hashed_files(INCLUDE, (".h",))
-    folder = cache_folder() / "runtime" / f"binding_{hashed(*parts)}"
+    return _kept("binding", extension.BINDING, compiler, flags, "torch's", 6, extension.fingerprint())
+
+
+def torch_headers(compiler, flags) -> list[str]:
+    """The same for `TORCH`."""
+    return _kept("torch", TORCH, compiler, flags, "torch's", 4, extension.fingerprint())
+
+
+def kernel_headers(compiler, flags) -> list[str]:
+    """The same for `KERNEL`."""
+    return _kept("kernel", KERNEL, compiler, flags, "the engine's", 1)
+
+
+def _kept(name, headers, compiler, flags, whose, seconds, *more):
+    folder = cache_folder() / "runtime"
+    folder /= f"{name}_{hashed(extension.identity(compiler), flags, hashed_files(INCLUDE, ('.h',)), *more)}"
 
     def build(place):
-        header = place / "binding.h"
-        header.write_text("".join(f"#include <{name}>\n" for name in extension.BINDING))
+        header = place / f"{name}.h"
+        header.write_text("".join(f"#include <{each}>\n" for each in headers))
         command = [compiler, *flags, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
         (place / "commands.txt").write_text(f"{shlex.join(command)}\n")
         return extension.run([command], lambda command: None)
 
     with contextlib.suppress(CompileError, ToolchainError):
-        build_once(folder, build, "preparing torch's headers", {}, _SECONDS)
-        return ["-include", str(folder / "binding.h")]
+        build_once(folder, build, f"preparing {whose} headers", {}, seconds)
+        return ["-include", str(folder / f"{name}.h")]
     return []

@@ -17,6 +17,7 @@ from utils.cuda.cpu.shared_uses import Shared, reference
 __all__ = ["Unreadable", "is_in_switch", "is_member", "is_parameter", "rewrite"]
 
 _ALIGNMENT = ("alignas", "__align__", "__attribute__", "__builtin_align__")
+_TYPE_OF = {"decltype", "typeof", "__typeof__"}
 _CLASSES = {"struct", "union", "class", "enum"}
 _ENDS = (";", "{", "}", "(", ",", ":", "#", "else", "do")
 
@@ -105,10 +106,12 @@ def is_parameter(tokens, at) -> bool:
 
 
 def _name(declarator):
-    """'x' of `float x[16]` and of `(*x)[16]`; empty if there is none."""
+    """'x' of `float x[16]`, of `(*x)[16]` and of `(x)[16]`; empty if there is none."""
     for k, token in enumerate(declarator[:-1]):
         if token.text == "(" and declarator[k + 1].text in "*&":
             return _name(declarator[k + 2 : cxx.matching(declarator, k)])
+        if token.text == "(" and cxx.text_at(declarator, k + 2) == ")" and declarator[k - 1].text not in _TYPE_OF:
+            return declarator[k + 1].text
     at = first = cxx.declared_at(declarator)
     while first and declarator[first - 1].text == "##":  # in a macro: name##_tile
         first -= 2
@@ -168,12 +171,16 @@ def _without_qualifiers(declaration):
 
 def _type(declaration, names, ending):
     """The text of a declaration whose `names`, outside of braces, get an ending."""
-    pieces, depth = [], 0
+    pieces, depth, brackets = [], 0, 0
     for before, token in pairwise((None, *declaration)):
         pieces.append(" " if before and before.end != token.start else "")
-        declared = depth == 0 and token.text in names and not (before and before.text == "::")
-        pieces.append(token.text + (ending if declared else ""))
+        known = depth == 0 and token.text in names and not (before and before.text == "::")
+        if known and brackets:  # float a[4], b[sizeof(a) / sizeof(a[0])]
+            pieces.append(f"(*({token.text}{ending}*)nullptr)")
+        else:
+            pieces.append(token.text + (ending if known else ""))
         depth += {"{": 1, "}": -1}.get(token.text, 0)
+        brackets += {"[": 1, "]": -1}.get(token.text, 0)
     return "".join(pieces)
 
 

@@ -48,9 +48,7 @@ __forceinline__ const dim3& place_of_grid_dim() { return here->grid_dim; }
 
 bool next_watched_thread();  // in fibers.cpp
 
-#ifndef CUDA_ON_CPU_ARCH  // the value of __CUDA_ARCH__ in device code, unless the build names another
-#define CUDA_ON_CPU_ARCH 900
-#endif
+#define CUDA_ON_CPU_ARCH 900  // the value of __CUDA_ARCH__ in device code, unless the build names another
 
 // For a __host__ __device__ function with one body for either side (architecture.py): whether a kernel calls it.
 __attribute__((pure)) bool kernel_runs();
