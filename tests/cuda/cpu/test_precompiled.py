@@ -76,17 +76,15 @@ def test_the_compiler_takes_them_from_the_cache(compiled, commands, tmp_path, tr
 def test_those_of_kernels_serve_every_gpu(fresh, commands, tmp_path, monkeypatch, kind, gpu):
     """The same ones: what __CUDA_ARCH__ is comes after them."""
     monkeypatch.setenv("CUDA_COURSE_GPU", gpu)
-    x = torch.zeros(1, dtype=torch.int32)
-    kernel = compile_kernel(
-        "__global__ void arch(int* x) { assert((x[0] = __CUDA_ARCH__) == %d); }" % ARCH[gpu], "arch"
-    )
+    x, right = torch.zeros(1, dtype=torch.int32), {"T4": 750, "H200": 900}[gpu]
+    source = f"__global__ void arch(int* x) {{ x[0] = __CUDA_ARCH__; assert(x[0] == {right}); }}"
+    kernel = compile_kernel(source, "arch")
     (kernel if kind == "kernel" else kernel.trace)[1, 1](x)
     assert taken(command_for(commands, f"{kind}.cpp"), tmp_path) == "kernel.h"
     kept = Path(commands[0][commands[0].index("-include") + 1]).parent.name
     assert kept_for.setdefault(kind, kept) == kept
 
 
-ARCH = {"T4": 750, "H200": 900}
 kept_for = {}  # each kind of build, from one test to the next
 
 
