@@ -404,6 +404,59 @@ MISTAKES = {
     "curly quotes": (in_kernel("    printf(“hi”);"), 3, '`“` is the character left double quotation mark: write `"`.'),
     "minus": (in_kernel("    x[i] = y[i] − 1;"), 3, "`−` is the character minus sign: write `-`."),
     "no-break space": (in_kernel("    x[i]\u00a0= 1;"), 3, "is the character no-break space: write a space."),
+    "two sizes": (in_kernel("    float t[16, 16];\n    x[i] = t[0][0];"), (3, 4), "its own brackets: `t[16][16]`."),
+    "comma in an array": (
+        in_kernel("    __shared__ float t[16][16];\n    t[i, 0] = 1;\n    x[i] = t[0][0];"),
+        4,
+        "The comma drops `i`: write `[i][0]` for an array of arrays",
+    ),
+    "half literal": (
+        in_kernel("    x[i] = __half2float(1.5h);", before="#include <cuda_fp16.h>\n"),
+        4,
+        "`__float2half(1.5f)`",
+    ),
+    "concept": (in_kernel("    x[i] = 1;", before="template <class T>\nconcept C = true;\n"), 2, "`concept` is C++20"),
+    "spaceship": (in_kernel("    x[i] = (i <=> n) < 0;"), 3, "`<=>` is C++20, and nvcc takes C++17 unless told"),
+    "bounds behind": (
+        "__global__ void k(float* x) __launch_bounds__(128) {\n    x[0] = 1;\n}\n",
+        1,
+        "comes before the kernel's name: `__global__ void __launch_bounds__(128) k(...)`.",
+    ),
+    "no size": (in_kernel("    __shared__ float s[];\n    x[i] = s[0];"), 3, "Give the array a size, or write `extern"),
+    "cudaMalloc returns": (
+        beside_kernel("float* d = (float*)cudaMalloc(16);\n    k<<<1, 32>>>(d, 4);"),
+        6,
+        "`cudaMalloc` sets a pointer whose address it gets, and returns an error code: `cudaMalloc(&d, bytes);`.",
+    ),
+    "stream third": (
+        beside_kernel("k<<<1, 32, s>>>(x, 4);", parameters="float* x, cudaStream_t s"),
+        6,
+        "The stream comes fourth",
+    ),
+    "atomic on the host": (
+        beside_kernel("atomicAdd(x, 1.0f);\n    k<<<1, 32>>>(x, 4);"),
+        6,
+        "`atomicAdd` is for kernels: call it in one, or mark `go` with `__device__`",
+    ),
+    "device on the host": (
+        beside_kernel("x[0] = f(1);", before="__device__ float f(float a) { return a; }\n"),
+        7,
+        "`f` is for kernels: mark it with `__host__ __device__`",
+    ),
+    "bfloat16 and float": (
+        in_kernel("    x[i] = b[i] * y[i];", "#include <cuda_bf16.h>\n", "__nv_bfloat16* b, float* x, float* y"),
+        4,
+        "`__bfloat162float(h) * f` is a float",
+    ),
+    "base template": (
+        in_kernel(
+            "    D<float> d;\n    d.v = 1;\n    x[i] = d.get();",
+            before="template <class T> struct B { T v; };\n"
+            "template <class T> struct D : B<T> {\n    __device__ T get() { return v; }\n};\n",
+        ),
+        3,
+        "write `this->v`.",
+    ),
     "cdiv missing": (
         beside_kernel("k<<<cdiv(n, 32), 32>>>(x, n);", parameters="float* x, int n"),
         6,

@@ -157,6 +157,8 @@ def unknown(place, nvidia, member, gcc, clang):
         return f"Upper and lower case differ in C++: did you mean `{upper}`?"
     if name in _REMOVED:
         return removed(name)
+    if _may_be_of_a_base(place, name):
+        return f"A member of a base that is a template needs `this->`: write `this->{name}`."
     if name in _HEADERS:
         return f"`{name}` needs `#include <{_HEADERS[name]}>` at the top of the source."
     if name in _MODULES and re.search(rf"\b{name}\s*(?:\.|::)", place.code):
@@ -175,6 +177,13 @@ def unknown(place, nvidia, member, gcc, clang):
     if re.search(rf"(?:^|[;{{(])\s*{name}\s*=[^=]", place.code) and not _declared_elsewhere(place, name):
         return f"A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`."
     return _declared_elsewhere(place, name) or similar(place, name)
+
+
+def _may_be_of_a_base(place, name):
+    """Whether, before this place, a class template has such a member and another has a template as its base."""
+    begun = "\n".join(place.source.splitlines()[: place.line])
+    derived = re.search(r"\btemplate\s*<[^{};]*\b(?:struct|class)\s+\w+\s*:[^:;{]*<", begun)
+    return bool(derived and re.search(rf"\btemplate\s*<[^{{;]*\{{[^}}]*\b{name}\s*[;,=(\[]", begun))
 
 
 def _declared_elsewhere(place, name):
@@ -248,6 +257,13 @@ def host_function(place, name):
     if base in _OF_FLOATS:
         return f"`{base}` takes floats or doubles, all of one type: write `{base}f`, or `(float)n` for an int `n`."
     return "A kernel can call CUDA's own functions and those that are marked `__device__`."
+
+
+def device_function(place, name, host):
+    """A function of the device that host code calls."""
+    if any(function.name == name for function in cxx.functions(place.source)):
+        return f"`{name}` is for kernels: mark it with `__host__ __device__`, and the host can call it, too."
+    return f"`{name}` is for kernels: call it in one, or mark `{host}` with `__device__` if only kernels call that."
 
 
 def _line_of_method(source, name):

@@ -111,7 +111,7 @@ _PYTHON = [
     (_INTEGERS_ONLY, r"\^", "`^` is the bitwise XOR: write `a * a` for a square, `powf(a, b)` for any other power."),
     (
         r"expected (?:an |primary-)?expression",
-        r"=\s*<|=\s*>|<\s*>(?!>)",
+        r"=\s*<|(?<!<)=\s*>|<\s*>(?!>)",
         "C++ compares with `<`, `<=`, `>`, `>=`, `==` and `!=`.",
     ),
     ("expected|already", r"\bfor\s*\([^;]*(?:,[^;]*){2}\)", "The three parts of a `for` are separated by `;`."),
@@ -149,6 +149,51 @@ _PYTHON = [
 ]
 
 _CUDA = [
+    (
+        _EXPECTED,
+        r"(?P<word><=>|\b(?:consteval|constinit|concept|requires|co_await|co_yield)\b)",
+        '`{word}` is C++20, and nvcc takes C++17 unless told: `compile_kernel(..., options=["-std=c++20"])`.',
+    ),
+    (
+        "literal operator",
+        r"(?P<number>\d+\.\d*)h\b",
+        "C++ has no halves of its own: write `__float2half({number}f)`, of `cuda_fp16.h`.",
+    ),
+    (
+        r'expected a "\]"|expected [\'‘]\][\'’]|not a constant',
+        r"\b\w+\s+(?P<name>\w+)\[(?P<a>[\w ]+),\s*(?P<b>[\w ]+)\]\s*[;,]",
+        "C++ gives each size its own brackets: `{name}[{a}][{b}]`.",
+    ),
+    (
+        f"{_READ_ONLY}|value of type|invalid (?:array assignment|conversion)|incompatible types",
+        r"\[(?P<r>[^\[\],()]+),\s*(?P<c>[^\[\],()]+)\]",
+        "The comma drops `{r}`: write `[{r}][{c}]` for an array of arrays, `[({r}) * w + {c}]` through a pointer.",
+    ),
+    (
+        "attributes are not permitted in a function definition",
+        r"\)\s*__launch_bounds__",
+        "It comes before the kernel's name: `__global__ void __launch_bounds__(128) k(...)`.",
+    ),
+    (
+        "incomplete type|size missing|storage size",
+        r"^(?!.*extern).*__shared__.*\[\s*\]",
+        "Give the array a size, or write `extern __shared__` if the launch gives its bytes: `<<<1, 32, bytes>>>`.",
+    ),
+    (
+        "cudaMalloc",
+        r"(?P<name>\w+)\s*=\s*(?:\([^()]*\)\s*)?(?P<call>cudaMalloc\w*)\(",
+        "`{call}` sets a pointer whose address it gets, and returns an error code: `{call}(&{name}, bytes);`.",
+    ),
+    (
+        "cudaStream_t.*(?:size_t|unsigned)",
+        "<<<",
+        "The stream comes fourth, after the bytes of shared memory: `<<<blocks, threads, 0, stream>>>`.",
+    ),
+    (
+        r'calling a __device__ function\("(?P<name>\w+).*from a __host__ function\("(?P<host>\w+)',
+        "",
+        advice.device_function,
+    ),
     (_ANY, r"__shared__\s+\w+\s*[\[;]", "A variable needs a type: `__shared__ float s[32];`."),
     (
         "texture",
@@ -201,8 +246,7 @@ _CUDA = [
         r"\b(?P<name>atomic\w+)\s*\(\s*(?!&)\w+\s*\[",
         "`{name}` takes an address: `{name}(&x[i], ...)`.",
     ),
-    (r'no instance of overloaded function "atomicMax"', "", "`atomicMax` takes whole numbers only, no floats."),
-    (r'no instance of overloaded function "atomicMin"', "", "`atomicMin` takes whole numbers only, no floats."),
+    (r'overloaded function "(?P<name>atomicM(?:ax|in))"', "", "`{name}` takes whole numbers only, no floats."),
     (r'more than one instance of overloaded function "(?P<name>min|max)"', "", values.two_types),
     (
         r'instance of overloaded function "(?:min|max)".*\([\w ]+ \*,',
@@ -220,11 +264,7 @@ _CUDA = [
         r"\b(?P<name>__(?:ballot|any|all|shfl\w*))\s*\(",
         "Write `{name}_sync(0xffffffff, ...)`: its first argument is the mask of the lanes that take part.",
     ),
-    (
-        r"more than one operator|no operator",
-        "",
-        values.halves,
-    ),
+    (r"more than one operator|no operator", "", values.halves),
     (
         r'overloaded function "(?P<name>sqrt|exp|log|sin|cos|floor|ceil)" .*\(.*half',
         "",
@@ -276,11 +316,7 @@ _CUDA = [
         r"\b(?P<name>\w+)\((?P<index>\w+)\)",
         "An element is `{name}[{index}]`, with brackets. If they are factors, C++ needs the `*` between them.",
     ),
-    (
-        "expected",
-        r"\)\s*(?P<name>[a-zA-Z_]\w*)\s*\[",
-        values.missing_operator,
-    ),
+    ("expected", r"\)\s*(?P<name>[a-zA-Z_]\w*)\s*\[", values.missing_operator),
     (
         "modifiable lvalue|invalid array assignment",
         r"^\s*(?:.*[;{{])?\s*(?P<name>\w+)\s*=",

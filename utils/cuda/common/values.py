@@ -167,7 +167,8 @@ def halves(place):
     if "half" not in kinds and "bfloat16" not in kinds:
         return ""
     if "more than one" in place.message:
-        return "Both sides need one type: `__half2float(h) * f` is a float, `h * __float2half(f)` a half."
+        kind = "bfloat16" if "bfloat16" in kinds else "half"
+        return f"Both sides need one type: `__{kind}2float(h) * f` is a float, `h * __float2{kind}(f)` a {kind}."
     return "Without operators for half: compute with floats, `__half2float(x)`, or with `__hadd`, `__hmul`, `__hfma`."
 
 

@@ -4,23 +4,15 @@ from utils.cuda.common import cxx
 
 __all__ = ["edited", "lines_of", "with_plain_macros"]
 
-_IN_MACROS = ("<<<", "__shared__", "__cluster_dims__")
-
 
 def with_plain_macros(source):
     """The source without macros for parts of a launch or of a declaration: `#define ON(grid, block) <<<grid, block>>>`.
 
     Such a macro is replaced where it is used, before anything else is read.
     """
-    if not any(token.directive and token.text in _IN_MACROS for token in cxx.tokens(source)):
+    plain = {name: macro for name, macro in cxx.macros(source).items() if _is_plain(macro)}
+    if not plain:
         return source
-    plain = {}
-    for name, macro in cxx.macros(source).items():
-        texts = [token.text for token in macro.body]
-        if texts[:1] == ["<<<"] or "__shared__" in texts and macro.parameters is None and ";" not in texts:
-            plain[name] = macro
-        if "__cluster_dims__" in texts and not {";", "{"} & set(texts):
-            plain[name] = macro
     tokens, edits = cxx.tokens(source), []
     for k, token in enumerate(tokens):
         macro = plain.get(token.text)
@@ -42,6 +34,17 @@ def with_plain_macros(source):
             if [t.text for t in line[1:3]] == ["define", name]:
                 edits.append((line[2].end, line[-1].end, lines_of(source[line[2].end : line[-1].end], line[2])))
     return edited(source, edits)
+
+
+def _is_plain(macro):
+    """Whether this is a macro for a launch's sizes, an array's, or for the beginning of a declaration."""
+    texts = [token.text for token in macro.body]
+    if texts[:1] == ["<<<"] or texts[:1] == ["["] and texts[-1] == "]" and macro.parameters is None:
+        return True
+    parts = set(texts)
+    return (
+        "__shared__" in parts and not {";", "#", "##"} & parts or "__cluster_dims__" in parts and not {";", "{"} & parts
+    )
 
 
 def lines_of(text, token):

@@ -269,7 +269,12 @@ class _Reader:
         if before == "::":
             space, name = text_at(self.part, k - 2), self.part[k].text
             is_outside = self.scopes[0].names.get(name)
-            if is_outside and (space in self.namespaces or space != ">" and not space.isidentifier()):
+            first = k - 2
+            while text_at(self.part, first - 1) == "::":
+                first -= 2
+            if is_outside and "using" in (text_at(self.part, first), text_at(self.part, first - 1)):  # using q::t;
+                self.replaced.append((self.part[k], f"{name}__shared"))
+            elif is_outside and (space in self.namespaces or space != ">" and not space.isidentifier()):
                 self.replaced.append((self.part[k], _expression(name)))
         elif not self._is_declared(k, scope):
             self._use(k, self.part[k].text, self.part[k])

@@ -107,7 +107,8 @@ def is_parameter(tokens, at) -> bool:
 
 def _name(declarator):
     """'x' of `float x[16]`, of `(*x)[16]` and of `(x)[16]`; empty if there is none."""
-    for k, token in enumerate(declarator[:-1]):
+    sizes = next((k for k, token in enumerate(declarator) if token.text == "["), len(declarator) - 1)
+    for k, token in enumerate(declarator[:sizes]):
         if token.text == "(" and declarator[k + 1].text in "*&":
             return _name(declarator[k + 2 : cxx.matching(declarator, k)])
         if token.text == "(" and cxx.text_at(declarator, k + 2) == ")" and declarator[k - 1].text not in _TYPE_OF:
