@@ -14,6 +14,10 @@ template <class A, class B> constexpr bool same = std::is_same<A, B>::value;
 template <class T, int N> __host__ __device__ constexpr int length(T (&)[N]) { return N; }
 __shared__ int outside[32];
 extern __shared__ float sized[];
+#define SHARED(type) __shared__ type
+#define SIZES [4][8]
+namespace inner { __shared__ int used[2]; }
+using inner::used;
 namespace inner { __shared__ int number; __device__ int get() { return [] { return number; }(); } }
 struct Pair { int a; float b[3]; };
 template <class F> __device__ int called(F f, int q) { return f(q); }
@@ -83,12 +87,20 @@ __global__ void hidden(int* x) {  // other variables of the same name
     struct Has { int t; __device__ int get() { return [this] { return t; }(); } };
     x[i] = sum + Has{1000}.get() + [] { return t[threadIdx.x]; }();
 }
+
+__global__ void spelled(int* x) {
+    SHARED(int) m[32];
+    __shared__ int n SIZES, (o)[4], p[sizeof(n) / sizeof(n[0])];
+    static_assert(sizeof(p) == 16 && sizeof(o) == 16);
+    m[31] = 1, n[3][7] = 10, o[3] = 100, p[3] = 1000, used[1] = 10000;
+    x[0] = m[31] + n[3][7] + o[3] + p[3] + inner::used[1];
+}
 """.replace("struct Pair", "struct Two { int t, u; };\nstruct Pair")
 
 
 @pytest.fixture(scope="module")
 def kernels():
-    names = ["copied", "uncaptured", "typed<4>", "hidden"]
+    names = ["copied", "uncaptured", "typed<4>", "hidden", "spelled"]
     return dict(zip(names, compile_kernels(KERNELS, names), strict=True))
 
 
@@ -104,6 +116,7 @@ REVERSED = 31 - torch.arange(32, dtype=torch.int32)
         ("uncaptured", 32, REVERSED * 3 + 1000 + 100 + 0 + 32 + 5000),
         ("typed<4>", 1, torch.tensor([8, 4 * 8 * 4, 2, 2, 1, 1, 1, 1])),
         ("hidden", 1, torch.tensor([3 + 5 + 1 + 3 + 32 + 100 + 1000 + 1])),
+        ("spelled", 1, torch.tensor([11111])),
     ],
 )
 def test_shared_variables_are_static(kernels, name, threads, expected, traced):
