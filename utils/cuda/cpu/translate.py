@@ -10,7 +10,16 @@ from itertools import pairwise
 
 from utils.cuda.common import cxx
 from utils.cuda.common.missing import unclosed_brace
-from utils.cuda.cpu import bools, cases, launch_bounds, long_doubles, own_names, shared_uses, shared_variables
+from utils.cuda.cpu import (
+    bools,
+    cases,
+    constants,
+    launch_bounds,
+    long_doubles,
+    own_names,
+    shared_uses,
+    shared_variables,
+)
 from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
 from utils.cuda.cpu.plain_macros import edited, lines_of, with_plain_macros
@@ -80,6 +89,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
             i += 1
     edits += _uses(source, shared) + cases.edits(tokens) + bools.edits(tokens, declared)
     edits += long_doubles.edits(tokens, declared)
+    edits += constants.edits(tokens, lambda token: _is_inside(token, in_bodies))
     edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
     translated = edited(source, edits)
     return with_architecture(translated) if kernels and host else translated

@@ -340,6 +340,25 @@ def test_a_launch_keeps_to_its_launch_bounds():
     assert module.launched(torch.zeros(256), 256).tolist() == [1, 1, 0]
 
 
+LITERALS = r"""
+struct Has { const float m = 2; };
+__global__ void k(float* x, const float d = 3.0f) {
+    const float c = 2.0f, e = -(1.5f);
+    struct Local { const float q = 7; };
+    const double w = x[1];
+    auto f = [](float a) { return a * c + e; };
+    float (*p)(float) = [](float a) { return a + c; };
+    x[0] = f(1) + p(1) + Has().m + Local().q + *&c + w + d;
+}
+"""
+
+
+def test_a_lambda_without_captures_uses_constant_floats():
+    x = torch.tensor([0.0, 100.0])
+    compile_kernel(LITERALS, "k")[1, 1](x, 5.0)
+    assert x[0] == 0.5 + 3 + 2 + 7 + 2 + 100 + 5
+
+
 def test_the_standard_is_the_one_that_is_asked_for():
     source = "template <class T> concept Any = true;\n__global__ void k(long* x) { x[0] = __cplusplus; }"
     x = torch.zeros(1, dtype=torch.int64)
