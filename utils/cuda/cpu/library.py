@@ -52,7 +52,7 @@ _FIXED = ["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []
 @functools.cache
 def fingerprint() -> str:
     """What the library depends on: the engine's C++ files, the table of GPUs, and how a compiler makes it."""
-    parts = hashed_files(_HERE, (".h", ".cuh", ".cpp", "barrier", "pipeline", "ptx"))
+    parts = hashed_files(_HERE, (".h", ".cuh", ".cpp")), hashed_files(INCLUDE, "")
     compiler = cxx_compiler()
     flags = [_flags(compiler, name) for name in ("trace", "others")]
     return hashed(parts, gpus.TABLE.read_text(), flags, _LINK, identity(compiler))

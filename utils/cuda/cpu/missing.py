@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.placed import INCLUDE
 
 __all__ = ["explained_missing", "without_missing_headers"]
 
@@ -33,11 +34,10 @@ _PARTS = [
         r"cub/.*", "cub", "CUB", "write the reduction, scan or sort as a kernel, with cooperative groups for the warps"
     ),
     _Missing(
-        r"cuda/(?!(?:barrier|pipeline|ptx)$)(std/)?\w+",
+        r"cuda/(std/)?\w+",
         "cuda",
-        "libcu++ beyond cuda/barrier, cuda/pipeline and cuda/ptx",
-        "use std:: for the types and the constexpr functions of cuda::std, and for the rest __syncthreads, "
-        "cooperative groups and atomicAdd",
+        "libcu++ beyond cuda/atomic, cuda/barrier, cuda/pipeline, cuda/ptx and those of cuda/std that C++17 has",
+        "use __syncthreads, cooperative groups and atomicAdd",
     ),
     _Missing(
         r"(cuda_texture_types|texture_\w+|cuda_surface_types|surface_\w+)\.h",
@@ -97,7 +97,8 @@ def without_missing_headers(source) -> str:
     """
     for line in reversed(cxx.directives(source)):
         name = cxx.included(line)
-        if name and any(part.names and re.fullmatch(part.headers, name) for part in _PARTS):
+        lacks = name and not (INCLUDE / name).exists()
+        if lacks and any(part.names and re.fullmatch(part.headers, name) for part in _PARTS):
             source = source[: line[0].start] + source[line[-1].end :]
     return source
 

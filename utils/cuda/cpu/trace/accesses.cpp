@@ -28,7 +28,7 @@ __thread Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
     return counts;
 }
 
-void Trace::access(const void* address, size_t bytes, Op op, const void* code, bool is_volatile, Parts parts,
+void Trace::access(const void* address, size_t bytes, Op op, const void* code, Strength strength, Parts parts,
                    const Copy* copy) {
     if (!in_thread()) return;
     beat();
@@ -69,13 +69,13 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, b
     }
     if (t.array_type && region->space == Space::shared) tell_array(b, region, a, bytes, op);
     for (size_t at = 0; at < bytes; at += width(*region))
-        piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, is_volatile, region, copy);
+        piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, strength, region, copy);
     if (op != Op::load && region->space == Space::global) stores(t, a, bytes, op, code, region, is_struct);
 }
 
 void Trace::copies(void* to, const void* from, size_t bytes, Parts parts, const void* code) {
-    access(from, bytes, Op::load, code, false, parts);
-    access(to, bytes, Op::store, code, false, parts);
+    access(from, bytes, Op::load, code, Strength::weak, parts);
+    access(to, bytes, Op::store, code, Strength::weak, parts);
 }
 
 // Whether these bytes of a tensor hold what fresh memory is filled with: torch.empty's (guard/guard.cpp), or an
@@ -93,7 +93,7 @@ static bool is_poison(const Region& region, uintptr_t a, size_t bytes) {
     return false;
 }
 
-void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile,
+void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, Strength strength,
                   Region* region, const Copy* copy) {
     TracedBlock& tb = *b.traced;
     unsigned int number = b.running->number;
@@ -103,7 +103,7 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     if (!memory.written.empty() && op != Op::load)
         for (size_t i = 0; i < bytes; i++) memory.written[a - memory.begin + i] = true;
     if (region->space == Space::constant) return;
-    if (is_volatile) requests.sites[place].is_volatile = true;
+    if (strength != Strength::weak) requests.sites[place].strength = strength;
 
     Record me{order.now, uint32_t(b.number), uint16_t(number), place};
     bool shared = region->space == Space::shared;
@@ -113,10 +113,11 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     uint32_t since = shared ? owner.traced->order.begun : order.since;
     // A volatile variable may be a flag with a fence beside it, or what an atomic sets. Two volatile accesses race, unless
     // one decides how its thread goes on: the source shows that.
-    bool as_atomic = op == Op::atomic || is_volatile;
+    bool as_atomic = op == Op::atomic || strength != Strength::weak;
     auto together = [&](const Record& x) {
+        auto of_volatile = [](Op op, Strength s) { return op != Op::atomic && s == Strength::of_volatile; };
         const Site& other = requests.sites[x.site];
-        return op == Op::atomic || other.op == Op::atomic || !(is_volatile && other.is_volatile);
+        return !(of_volatile(op, strength) && of_volatile(other.op, other.strength));
     };
     if (as_atomic) order.acquire(tb.order, a);
     bool unwritten = false;
@@ -126,7 +127,7 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     bool flies = shared && !peer && tb.in_flight && !ends && in_flight(b, a, bytes, op, code, region, unwritten);
     const bool by_agent = before.time && tb.order.is_agent(before.thread);
     if (by_agent) against_agent(b, a, bytes, op, code, region, before, unwritten);
-    else if (before.time && !flies) race(b, a, bytes, op, code, region, before, ends, is_volatile);
+    else if (before.time && !flies) race(b, a, bytes, op, code, region, before, ends, strength);
     if (shared && !owner.traced->barriers.empty()) touches_barrier(owner, a, bytes, op, code);
     if (!shared && op != Op::store) unwritten = is_poison(*region, a, bytes);
     if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region);
@@ -151,11 +152,11 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
     Region* source = bytes > zeros ? t.find(b, f, bytes - zeros, ignore) : nullptr;
     bool one = bytes >= 4 && source && source->space == Space::global && a >= arena && a < arena + b.arena.size();
     Copy there{bytes, uint16_t((a - arena) / 4)}, here{bytes, uint16_t((f + (one ? source->shift : 0)) / 4)};
-    if (bytes > zeros) t.access(from, bytes - zeros, Op::load, code, false, Parts::whole, one ? &there : nullptr);
+    if (bytes > zeros) t.access(from, bytes - zeros, Op::load, code, Strength::weak, Parts::whole, one ? &there : nullptr);
     Region* region = t.find(b, a, bytes, ignore);
     if (region && region->space == Space::shared) t.tiles.copied(b.number, *region, a, bytes, source, f, zeros);
     if (!region || !region->holds(a, bytes)) {
-        t.access(to, bytes, Op::store, code, false, Parts::whole, one ? &here : nullptr);
+        t.access(to, bytes, Op::store, code, Strength::weak, Parts::whole, one ? &here : nullptr);
         return 0;
     }
     TracedThread& thread = *b.running->traced;
@@ -187,7 +188,7 @@ void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, u
     if (at < b.traced->flights.size())
         for (size_t i = at; i < at + bytes; i++) b.traced->in_flight -= !--b.traced->flights[i].count;
     Copy copy{bytes, 0, begun};
-    t.access(to, bytes, Op::store, code, false, Parts::whole, &copy);
+    t.access(to, bytes, Op::store, code, Strength::weak, Parts::whole, &copy);
     bool ignore;
     Region* region = t.recorder ? t.find(b, reinterpret_cast<uintptr_t>(to), bytes, ignore) : nullptr;
     if (region) t.recorder->lands(b, to, bytes, *region);

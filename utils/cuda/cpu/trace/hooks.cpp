@@ -17,7 +17,7 @@ using namespace cuda_on_cpu;
 #define VOLATILE(name, bytes, op)                                       \
     void __tsan_##name##bytes(void* p) {                                \
         wait_in_step(p, CODE, Op::op == Op::load);                      \
-        if (tracing) tracing->access(p, bytes, Op::op, CODE, true);     \
+        if (tracing) tracing->access(p, bytes, Op::op, CODE, Strength::of_volatile); \
     }
 #define HOOKS(bytes)                             \
     PLAIN(read, bytes, load)                     \
@@ -38,10 +38,10 @@ HOOKS(16)
 #undef HOOKS
 
 void __tsan_read_range(void* p, size_t bytes) {
-    if (tracing) tracing->access(p, bytes, Op::load, CODE, false, Parts::aligned);
+    if (tracing) tracing->access(p, bytes, Op::load, CODE, Strength::weak, Parts::aligned);
 }
 void __tsan_write_range(void* p, size_t bytes) {
-    if (tracing) tracing->access(p, bytes, Op::store, CODE, false, Parts::aligned);
+    if (tracing) tracing->access(p, bytes, Op::store, CODE, Strength::weak, Parts::aligned);
 }
 void __tsan_init() {}
 void __tsan_vptr_read(void**) {}
@@ -71,7 +71,7 @@ void __sanitizer_cov_trace_pc() {
         return memmove(to, from, bytes);                                                                    \
     }                                                                                                       \
     void* prefix##memset(void* to, int value, size_t bytes) {                                               \
-        if (tracing && bytes) tracing->access(to, bytes, Op::store, CODE, false, parts);                    \
+        if (tracing && bytes) tracing->access(to, bytes, Op::store, CODE, Strength::weak, parts);                    \
         return memset(to, value, bytes);                                                                    \
     }
 COPIES(__wrap_, Parts::aligned)
@@ -132,8 +132,10 @@ namespace cuda_on_cpu {
 
 void touch(const void* address, size_t bytes, Access access, const void* code) {
     if (!tracing) return;
-    if (access == Access::atomic && uintptr_t(address) % bytes) tracing->misaligned(address, bytes, Op::atomic, code);
-    tracing->access(address, bytes, Op(int(access)), code);
+    const bool strong = access == Access::strong_load || access == Access::strong_store;
+    Op op = strong ? access == Access::strong_load ? Op::load : Op::store : Op(int(access));
+    if ((strong || op == Op::atomic) && uintptr_t(address) % bytes) tracing->misaligned(address, bytes, op, code);
+    tracing->access(address, bytes, op, code, strong ? Strength::strong : Strength::weak);
 }
 
 uint3 place_of_thread() { return here->thread; }

@@ -293,14 +293,14 @@ void look_at_width(int width, const char* function) {
 bool trace_is_silent(const Trace& t) { return t.silent; }
 
 void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
-                 bool under_way, bool is_volatile) {
+                 bool under_way, Strength strength) {
     Problem p;
     const Site& other = requests.sites[before.site];
     p.under_way = under_way;
     p.copied = is_copy(other.copy) && other.op == Op::store;
     p.one_block = before.block == b.number;
     p.one_warp = p.one_block && before.thread / 32 == b.running->number / 32;
-    p.both_volatile = is_volatile && other.is_volatile;
+    p.both_volatile = strength == Strength::of_volatile && other.strength == Strength::of_volatile;
     const bool one_block = p.one_block, one_warp = p.one_warp;
     p.kind = "race";
     p.who = party(b, *b.running, code, op);
@@ -335,7 +335,7 @@ void trace_access(Trace& t, const void* address, size_t bytes, Access access, co
 }
 void trace_row(Trace& t, const void* row, Access access, bool transposed, const void* code) {
     Copy rows{transposed ? matrix_columns : matrix_rows};
-    t.access(row, 16, Op(int(access)), code, false, Parts::whole, &rows);
+    t.access(row, 16, Op(int(access)), code, Strength::weak, Parts::whole, &rows);
 }
 
 void trace_refused(Trace& t, const char* kernel, const std::string& why) {

@@ -29,7 +29,7 @@ static bool look(const void* code, void** frame) {
             wait_in_step(p, CODE, Op::op == Op::load);                   \
             ARRIVES;                                                     \
         }                                                                \
-        if (tracing) tracing->access(p, bytes, Op::op, CODE, is_volatile); \
+        if (tracing) tracing->access(p, bytes, Op::op, CODE, is_volatile ? Strength::of_volatile : Strength::weak); \
     }
 #define HOOKS(bytes)                                    \
     ACCESS(read, bytes, load, false)                    \
@@ -55,11 +55,11 @@ HOOKS(16)
 
 void __wrap___tsan_read_range(void* p, size_t bytes) {
     ARRIVES;
-    if (tracing) tracing->access(p, bytes, Op::load, CODE, false, Parts::aligned);
+    if (tracing) tracing->access(p, bytes, Op::load, CODE, Strength::weak, Parts::aligned);
 }
 void __wrap___tsan_write_range(void* p, size_t bytes) {
     ARRIVES;
-    if (tracing) tracing->access(p, bytes, Op::store, CODE, false, Parts::aligned);
+    if (tracing) tracing->access(p, bytes, Op::store, CODE, Strength::weak, Parts::aligned);
 }
 void __wrap___tsan_func_entry(void*) {
     if (tracing && tracing->recorder) tracing->recorder->enters(CODE, FRAME);

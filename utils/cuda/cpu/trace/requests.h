@@ -14,6 +14,7 @@ namespace cuda_on_cpu {
 
 enum class Space : uint8_t { global, shared, constant, local };
 enum class Op : uint8_t { load, store, atomic, none };  // none: a basic block began
+enum class Strength : uint8_t { weak, of_volatile, strong };  // strong: an ordered access, such as ld.acquire
 
 // What a thread did, in its order.
 struct Event {
@@ -37,7 +38,7 @@ struct Site {
     Op op = Op::load;
     unsigned int bytes = 0;
     unsigned int copy = 0;  // the bytes of the asynchronous copy of which this is one end, or of matrices
-    bool is_volatile = false;
+    Strength strength = Strength::weak;
     std::string name;  // of the tensor or variable that it touched first,
     uintptr_t base = 0;  // its address,
     size_t element = 1;  // and the size of its elements

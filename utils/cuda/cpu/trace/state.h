@@ -223,14 +223,14 @@ public:
         fill_unset(unset_value, unset_integer);
     }
     // `copy`: the asynchronous copy that it is one end of.
-    void access(const void* p, size_t bytes, Op op, const void* code, bool is_volatile = false,
+    void access(const void* p, size_t bytes, Op op, const void* code, Strength strength = Strength::weak,
                 Parts parts = Parts::whole, const Copy* copy = nullptr);
     void copies(void* to, const void* from, size_t bytes, Parts parts, const void* code);
-    void piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, bool is_volatile,
+    void piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, Strength strength,
                Region* region, const Copy* copy);
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
-              bool under_way = false, bool is_volatile = false);
+              bool under_way = false, Strength strength = Strength::weak);
     Party agent_party(const Block& b, const Record& record) const;  // of what an agent did
     void against_agent(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const Record& before, bool unwritten);

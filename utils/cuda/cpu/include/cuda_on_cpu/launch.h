@@ -218,7 +218,7 @@ long long device_clock();  // ticks of the multiprocessors' clock (runtime/profi
 
 // Reports to a trace, if there is one, an access that the compiler's hooks do not see: atomics, asynchronous copies.
 // Call it from a function marked CUDA_ON_CPU_OPAQUE, before the access.
-enum class Access { load, store, atomic };
+enum class Access { load, store, atomic, strong_load, strong_store };  // strong: atomic, and no change
 #ifdef CUDA_ON_CPU_TRACE
 void touch(const void* address, size_t bytes, Access access, const void* code);
 #define CUDA_ON_CPU_TOUCH(address, bytes, access) \

@@ -80,7 +80,7 @@ __forceinline__ void atomic_store(char* p, B x) {
 // Accesses by which threads wait for each other: whoever asks again and again lets the others go on.
 template <class T, int count>
 CUDA_ON_CPU_OPAQUE Elements<T, count> load_strong(const char* p) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, atomic);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, strong_load);
     Elements<T, count> x;
     for (int k = 0; k < count; k++) x.of[k] = atomic_load<T>(p + k * sizeof(T));
     nothing_changed();
@@ -88,7 +88,7 @@ CUDA_ON_CPU_OPAQUE Elements<T, count> load_strong(const char* p) {
 }
 template <class T, int count>
 CUDA_ON_CPU_OPAQUE void store_strong(char* p, Elements<T, count> x) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, atomic);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, strong_store);
     for (int k = 0; k < count; k++) atomic_store<T>(p + k * sizeof(T), x.of[k]);
 }
 

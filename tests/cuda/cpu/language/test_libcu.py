@@ -1,0 +1,163 @@
+"""Atomics and the standard library of libcu++: cuda/atomic and cuda/std."""
+
+import pytest
+import torch
+
+from utils import compile_kernel
+from utils.cuda.common.diagnostics import CompileError
+
+ATOMICS = r"""
+#include <cuda/atomic>
+
+template <class T>
+__global__ void changes(T* x) {  // of an atomic in memory, and of one in shared memory
+    cuda::atomic_ref<T, cuda::thread_scope_device> all(x[0]);
+    __shared__ cuda::atomic<T, cuda::thread_scope_block> block;
+    if (threadIdx.x == 0) block.store(0, cuda::memory_order_relaxed);
+    __syncthreads();
+    all.fetch_add(2, cuda::memory_order_relaxed);
+    all -= 1;
+    block++;
+    cuda::atomic_ref<T>(x[2]).fetch_max(T(threadIdx.x));
+    cuda::atomic_ref<T>(x[3]).fetch_min(T(threadIdx.x));
+    T old = all.load();
+    while (!all.compare_exchange_weak(old, T(old + 10))) {}
+    __syncthreads();
+    if (threadIdx.x == 0) x[1 + 3 * (blockIdx.x + 1)] = block;
+}
+
+__global__ void bits(unsigned* x) {
+    cuda::std::atomic_ref<unsigned> all(x[0]);
+    all |= 1u << threadIdx.x;
+    cuda::std::atomic_ref<unsigned>(x[1]).fetch_xor(3u);
+    cuda::std::atomic_ref<unsigned>(x[2]) &= ~(1u << threadIdx.x);
+    if (threadIdx.x == 5) x[3] = cuda::atomic_ref<unsigned>(x[4]).exchange(7, cuda::memory_order_acq_rel);
+}
+
+__global__ void handed(int* x, int* flag) {  // from the first block to the last, which waits for it
+    cuda::atomic_ref<int, cuda::thread_scope_device> ready(*flag);
+    if (blockIdx.x == 0) {
+        x[0] = 42;
+        ready.store(1, cuda::memory_order_release);
+    } else if (blockIdx.x == gridDim.x - 1) {
+        while (ready.load(cuda::memory_order_acquire) == 0) {}
+        x[1] = x[0];
+    }
+}
+
+__global__ void too_early(int* x, int* flag) {
+    cuda::atomic_ref<int, cuda::thread_scope_device> ready(*flag);
+    if (blockIdx.x == 0) {
+        x[0] = 42;
+        ready.store(1, cuda::memory_order_relaxed);
+    } else if (blockIdx.x == gridDim.x - 1) {
+        while (ready.load(cuda::memory_order_relaxed) == 0) {}
+        x[1] = x[0];
+    }
+}
+
+__global__ void lock(int* x, int* taken) {
+    cuda::atomic<int, cuda::thread_scope_device>& mutex = *(cuda::atomic<int, cuda::thread_scope_device>*)taken;
+    for (int free = 0; !mutex.compare_exchange_strong(free, 1, cuda::memory_order_acquire); free = 0) __nanosleep(20);
+    x[0] += 1;
+    mutex.store(0, cuda::memory_order_release);
+}
+"""
+
+
+def launched(kernel, traced, launch, *args):
+    """The arguments after a launch or a trace in which nothing is wrong."""
+    if not traced:
+        kernel[launch](*args)
+        return args
+    trace = kernel.trace[launch](*args)
+    assert trace.ok, trace
+    return trace.args
+
+
+both = pytest.mark.parametrize("traced", [False, True])
+
+
+@both
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("int", torch.int32),
+        ("unsigned long long", torch.int64),
+        ("float", torch.float32),
+        ("double", torch.float64),
+    ],
+)
+def test_changes_of_every_type(on_cpu, traced, name, dtype):
+    x = torch.tensor([5, 0, 3, 50, 0, 0, 0, 0], dtype=dtype)
+    (x,) = launched(compile_kernel(ATOMICS, f"changes<{name}>"), traced, (2, 33), x)
+    assert x.tolist() == [5 + 66 * 11, 0, 32, 0, 33, 0, 0, 33]
+
+
+@both
+def test_bits(on_cpu, traced):
+    x = torch.tensor([0, 9, -1, 0, 3], dtype=torch.int32)
+    (x,) = launched(compile_kernel(ATOMICS, "bits"), traced, (1, 32), x)
+    assert x.tolist() == [-1, 9, 0, 3, 7]
+
+
+@both
+@pytest.mark.parametrize("kernel", ["handed", "lock"])
+def test_what_is_released_is_there_for_whoever_acquires(on_cpu, traced, kernel):
+    x, word = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    x, _ = launched(compile_kernel(ATOMICS, kernel), traced, (40, 1), x, word)
+    assert x.tolist() == ([42, 42] if kernel == "handed" else [40, 0])
+
+
+def test_relaxed_accesses_order_nothing_else(on_cpu):
+    x, flag = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    (problem,) = compile_kernel(ATOMICS, "too_early").trace[4, 1](x, flag).problems
+    of = ("x[0] = 42;", "x[1] = x[0];")
+    lines = [number for number, line in enumerate(ATOMICS.splitlines(), 1) if line.strip() in of]
+    assert problem.kind == "race" and sorted([problem.line, problem.other_line]) == lines[2:]
+
+
+PARTS = r"""
+#include <cuda/std/array>
+#include <cuda/std/cmath>
+#include <cuda/std/complex>
+#include <cuda/std/cstdint>
+#include <cuda/std/functional>
+#include <cuda/std/limits>
+#include <cuda/std/optional>
+#include <cuda/std/tuple>
+#include <cuda/std/type_traits>
+#include <cuda/std/utility>
+#include <cuda/std/variant>
+
+__device__ cuda::std::optional<float> root(float v) {
+    if (v < 0) return cuda::std::nullopt;
+    return cuda::std::sqrt(v);
+}
+
+__global__ void parts(float* x) {
+    cuda::std::array<float, 4> a = {1, 2, 3, 4};
+    auto [first, second] = cuda::std::make_tuple(10.0f, cuda::std::int8_t(20));
+    cuda::std::swap(a[0], a[3]);
+    cuda::std::complex<float> z(3, 4);
+    cuda::std::variant<int, float> either = 2.5f;
+    x[0] = a[0] + a.back();
+    x[1] = first + second + cuda::std::get<1>(cuda::std::make_pair(0, 5));
+    x[2] = cuda::std::numeric_limits<float>::max();
+    x[3] = root(16).value_or(-1) + root(-1).value_or(-1);
+    x[4] = cuda::std::abs(z) + cuda::std::get<float>(either);
+    x[5] = cuda::std::plus<float>()(1, 2) + cuda::std::is_same_v<cuda::std::remove_const_t<const int>, int>;
+}
+"""
+
+
+@both
+def test_types_and_functions_of_the_standard_library(on_cpu, traced):
+    (x,) = launched(compile_kernel(PARTS, "parts"), traced, (1, 1), torch.zeros(6))
+    assert x.tolist() == [5, 35, torch.finfo(torch.float32).max, 3, 7.5, 4]
+
+
+def test_what_only_libcu_has_is_named(on_cpu):
+    source = "#include <cuda/semaphore>\n__global__ void k() { cuda::binary_semaphore<cuda::thread_scope_block>* s; }"
+    with pytest.raises(CompileError, match=r"libcu\+\+ beyond cuda/atomic, cuda/barrier"):
+        compile_kernel(source, "k")
