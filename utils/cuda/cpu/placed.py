@@ -19,13 +19,15 @@ def translated(which, source, traced=False, **options):
     # Here, because loading an earlier build needs none of it.
     from utils.cuda.cpu.array_members import with_marks_around_structs
     from utils.cuda.cpu.local_arrays import with_marks
+    from utils.cuda.cpu.shifts import with_shifts_once
     from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
     from utils.cuda.cpu.unset_locals import with_unset_locals
     from utils.cuda.cpu.wrappers import with_wrappers_inlined
 
     try:
         if traced:
-            source = with_wrappers_inlined(with_unset_locals(with_marks_around_structs(with_marks(source))))
+            source = with_unset_locals(with_marks_around_structs(with_marks(with_shifts_once(source))))
+            source = with_wrappers_inlined(source)
         return translate(source, **options)
     except TranslationError as error:
         raise refused(which, source, error.line, str(error), needs_gpu=isinstance(error, NeedsGPU)) from None

@@ -45,6 +45,34 @@ def test_requests():
     assert table.sectors_per_request.dtype == np.float64
 
 
+SHIFTS = r"""
+#include <cuda/std/array>
+struct P { int s; };
+template <int N> __device__ int after() { return 1 << N; }
+__global__ void shifts(const int* x, unsigned* y, const P* p) {
+    int i = threadIdx.x;
+    unsigned m = 1u << x[i];
+    m >>= p[i].s;
+    m += 8u << *(x + i + 32);
+    m += 8u >> x[i + 64];
+    m += 1u << x[i + 96] % 5 + 1;
+    m <<= __ldg(x + i + 128);
+    constexpr int n = 2, four = 1 << n;
+    cuda::std::array<cuda::std::array<int, four>, 1 << 2> made = {};
+    auto more = [] { return 1 << n; };
+    y[i] = m + (more() << after<2>()) + made[0][0] + (i << 1 < 4);
+}
+"""
+
+
+def test_what_is_shifted_by_is_loaded_once(on_cpu):
+    """g++ checks how far a shift goes, and for that would load it again."""
+    x, y = torch.ones(160, dtype=torch.int32), torch.zeros(32, dtype=torch.int32)
+    trace = Tracer(SHIFTS, "shifts")[1, 32](x, y, x)
+    assert trace.requests.requests.tolist() == [1] * 7 and trace.ok
+    assert trace.args[1].tolist() == [2 * (1 + 16 + 4 + 4) + 64 + (i < 2) for i in range(32)]
+
+
 @pytest.mark.parametrize("report", [{}, {"sites": [], "problems": [], "total": 0, "threads": 0, "shared": []}])
 def test_an_empty_report(report):
     def never(positions):

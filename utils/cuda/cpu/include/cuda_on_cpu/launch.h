@@ -232,6 +232,9 @@ void touch(const void* address, size_t bytes, Access access, const void* code);
 #else  // g++ 11
 #define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread")))
 #endif
+// A value that is read once, however often a check of the compiler's needs it (shifts.py).
+template <class T>
+__attribute__((always_inline)) constexpr T once(T v) { return v; }
 // A function that only wraps an instruction (wrappers.py): its caller's line is named, too. A player shows its own.
 #ifdef CUDA_ON_CPU_RECORDED
 #define CUDA_ON_CPU_WRAPPER
