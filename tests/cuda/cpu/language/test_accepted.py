@@ -313,13 +313,14 @@ __global__ void fixed(float* x);
 __global__ void __launch_bounds__(THREADS) fixed(float* x) { x[threadIdx.x] = 4; }
 __global__ void __launch_bounds__(64) same(int* x) {}
 __global__ void same(float* x) { x[threadIdx.x] = 4; }
-torch::Tensor launched(torch::Tensor x, int threads) {
+void launched(torch::Tensor x, torch::Tensor errors, int threads) {
+    int* error = errors.data_ptr<int>();
     fixed<<<1, threads>>>(x.data_ptr<float>());
-    int first = cudaGetLastError();
+    error[0] = cudaGetLastError();
     my::some<4><<<1, threads>>>(x.data_ptr<float>());
-    int second = cudaGetLastError();
+    error[1] = cudaGetLastError();
     same<<<1, threads>>>(x.data_ptr<float>());
-    return torch::tensor({first, second, (int)cudaGetLastError()});
+    error[2] = cudaGetLastError();
 }
 """
 
@@ -335,9 +336,11 @@ def test_a_launch_keeps_to_its_launch_bounds():
         with pytest.raises(RuntimeError, match=said):
             launched[1, (16, 16)](*args)
         assert x.sum() == 4 * 128
-    module = load_cuda(BOUNDED, "torch::Tensor launched(torch::Tensor x, int threads);", "launched")
-    assert module.launched(torch.zeros(256), 128).tolist() == [0, 0, 0]
-    assert module.launched(torch.zeros(256), 256).tolist() == [1, 1, 0]
+    module = load_cuda(BOUNDED, "void launched(torch::Tensor x, torch::Tensor errors, int threads);", "launched")
+    for threads, expected in ((128, [0, 0, 0]), (256, [1, 1, 0])):
+        errors = torch.full((3,), -1, dtype=torch.int32)
+        module.launched(torch.zeros(256), errors, threads)
+        assert errors.tolist() == expected
 
 
 LITERALS = r"""
