@@ -326,7 +326,7 @@ void launched(torch::Tensor x, torch::Tensor errors, int threads) {
 
 
 def test_a_launch_keeps_to_its_launch_bounds():
-    only = BOUNDED[: BOUNDED.index("torch::")]
+    only = BOUNDED[: BOUNDED.index("void launched")]
     said = r"CUDA error: invalid argument: a block of \(16, 16, 1\) has 256 threads, and .*__launch_bounds__ allows 128"
     for launched in compile_kernels(only, ["my::some<4>", "fixed"]):
         x = torch.zeros(256)
