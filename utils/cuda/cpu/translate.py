@@ -14,6 +14,7 @@ from utils.cuda.cpu import (
     bools,
     cases,
     constants,
+    designators,
     launch_bounds,
     long_doubles,
     own_names,
@@ -90,6 +91,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     edits += _uses(source, shared) + cases.edits(tokens) + bools.edits(tokens, declared)
     edits += long_doubles.edits(tokens, declared)
     edits += constants.edits(tokens, lambda token: _is_inside(token, in_bodies))
+    edits += designators.edits(tokens)
     edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
     translated = edited(source, edits)
     return with_architecture(translated) if kernels and host else translated
@@ -214,6 +216,12 @@ def _word(tokens, i, edits):
         edits.append((tokens[first].start, token.end, _ON_CPU["printf"]))
     elif token.text == "::" and after in own_names.BUILT_IN and not own_names.is_scope(before):  # ::threadIdx
         edits.append((token.start, token.end, ""))
+    elif token.text == "decltype" and after == "(":
+        inside = cxx.written(tokens[i + 2 : cxx.matching(tokens, i + 1)])
+        name = inside.strip("()")
+        if name in own_names.BUILT_IN and inside in (name, f"({name})"):  # here it is a function's result
+            kind = f"const {'dim3' if name.endswith('Dim') else 'uint3'}{'&' * (inside != name)}"
+            edits.append((token.start, tokens[cxx.matching(tokens, i + 1)].end, kind))
     elif token.text == "__inline_hint__":
         edits.append((token.start, token.end, ""))
     elif token.text == "__noinline__" and before != "(":  # a macro of that name would break the standard library

@@ -362,6 +362,28 @@ def test_a_lambda_without_captures_uses_constant_floats():
     assert x[0] == 0.5 + 3 + 2 + 7 + 2 + 100 + 5
 
 
+def test_elements_have_designators():
+    source = "__global__ void k(int* x) { int a[4] = {[0] = 1, [2] = 5}, b[] = {[2] = 7, 8}; x[0] = a[2] + b[3]; "
+    source += "x[1] = a[1] + a[3] + b[0]; auto f = [=] { return a[0]; }; x[2] = f() + sizeof(b) / sizeof(b[0]); }"
+    x = torch.full((3,), -1, dtype=torch.int32)
+    compile_kernel(source, "k")[1, 1](x)
+    assert x.tolist() == [13, 0, 5]
+
+
+@pytest.mark.parametrize("name", ["threadIdx", "blockIdx", "blockDim", "gridDim"])
+def test_the_types_of_the_built_in_variables(name):
+    kind = "dim3" if name.endswith("Dim") else "uint3"
+    source = (
+        f"#include <type_traits>\ntemplate <class T, class U> constexpr bool same = std::is_same_v<T, U>;\n"
+        f"__global__ void k(int* x) {{ auto t = {name}; static_assert(same<decltype({name}), const {kind}>); "
+        f"static_assert(same<decltype(({name})), const {kind}&> && same<decltype(t), {kind}>); "
+        f"static_assert(same<decltype({name}.x), unsigned> && same<decltype({name} . y + 1), unsigned>); x[0] = t.x; }}"
+    )
+    x = torch.zeros(1, dtype=torch.int32)
+    assert compile_kernel(source, "k").trace[1, 1](x).ok
+    compile_kernel(source, "k")[1, 1](x)
+
+
 def test_the_standard_is_the_one_that_is_asked_for():
     source = "template <class T> concept Any = true;\n__global__ void k(long* x) { x[0] = __cplusplus; }"
     x = torch.zeros(1, dtype=torch.int64)
