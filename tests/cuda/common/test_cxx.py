@@ -489,7 +489,7 @@ def test_the_reader_needs_no_torch():
 @pytest.mark.parametrize(
     ("source", "name", "address"),
     [
-        ("__global__ void log(const float* __restrict__ x, int n = 2);", "log", "(const float* __restrict__, int)"),
+        ("__global__ void log(const float* __restrict__ x, int n = 2);", "log", "(const float*, int)"),
         ("__global__ void k(float (*rows)[4], float x[], int);", "k", "(float (* )[4], float [], int)"),
         ("__global__ void k();", "k", "()"),
         ("template <int n> __global__ void k(float* x);", "k<3>", None),

@@ -286,7 +286,8 @@ def address(source, name) -> str:
 def parameter_type(parameter):
     """'float (*)[16]' of `float (*rows)[16] = nullptr`."""
     ends = next((k for k, token in enumerate(parameter) if token.text == "="), len(parameter))
-    no_type = (parameter_name(parameter), "__shared__")  # which means nothing there, as nvcc warns
+    # `__shared__` means nothing there, as nvcc warns, and `__restrict__` nothing to the type of the function.
+    no_type = (parameter_name(parameter), "__shared__", "__restrict__", "__restrict")
     return written([token for token in parameter[:ends] if token.text not in no_type]).strip()
 
 

@@ -222,7 +222,7 @@ def _word(tokens, i, edits):
         if name in own_names.BUILT_IN and inside in (name, f"({name})"):  # here it is a function's result
             kind = f"const {'dim3' if name.endswith('Dim') else 'uint3'}{'&' * (inside != name)}"
             edits.append((token.start, tokens[cxx.matching(tokens, i + 1)].end, kind))
-    elif token.text == "__inline_hint__":
+    elif token.text == "__inline_hint__" or token.text.startswith("__restrict") and before == "[":
         edits.append((token.start, token.end, ""))
     elif token.text == "__noinline__" and before != "(":  # a macro of that name would break the standard library
         edits.append((token.start, token.end, "__attribute__((noinline))"))

@@ -370,6 +370,14 @@ def test_elements_have_designators():
     assert x.tolist() == [13, 0, 5]
 
 
+def test_parameters_of_unusual_types():
+    source = "struct Opaque;\n__global__ void k(int out[__restrict__], Opaque* q, void* v) { out[0] = !q; }"
+    x = torch.zeros(1, dtype=torch.int32)
+    k = compile_kernel(source, "k")
+    k[1, 1](x, x, x)
+    assert x.item() == 0 and k.trace[1, 1](x, x, x).ok
+
+
 @pytest.mark.parametrize("name", ["threadIdx", "blockIdx", "blockDim", "gridDim"])
 def test_the_types_of_the_built_in_variables(name):
     kind = "dim3" if name.endswith("Dim") else "uint3"

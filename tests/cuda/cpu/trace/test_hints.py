@@ -236,12 +236,32 @@ def test_a_loop_over_tiles_is_even(width):
     assert found.hint == "Put `__syncthreads();` between lines 5 and 6; in a loop, also one at its end."
 
 
+HALVING = """__global__ void k(float* x) {
+    __shared__ float part[64];
+    int t = threadIdx.x;
+    part[t] = x[t];
+    __syncthreads();
+    for (int step = 32; step > 0; step /= 2)
+        if (t < step) part[t] += part[t + step];
+    if (t == 0) x[0] = part[0];
+}
+"""
+
+
+def test_a_reduction_waits_after_each_of_its_rounds():
+    expected = (
+        "Is one of them already in the next round of the loop of line 6? Then put `__syncthreads();` at the end of"
+    )
+    (found,) = Tracer(HALVING, "k")[1, 64](torch.zeros(64)).problems
+    assert found.hint.startswith(expected)
+
+
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_race_between_blocks_too_is_not_mended_by_a_barrier(blocks):
     source = "__global__ void k(float* x) {\n    x[0] = x[0] + 1;\n}"
     (found,) = Tracer(source, "k")[blocks, 64](torch.zeros(1)).problems
     assert found.message.startswith("threads (1,0,0) and (0,0,0) of block (0,0,0) both touch x[0] in line 2")
-    expected = "Threads of different blocks do this, too, and no barrier orders those. Use an atomic such as"
+    expected = "Threads of different blocks do this, too, and no barrier orders those. Are both meant to touch this"
     if blocks == 1:
         expected = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
     assert found.hint.startswith(expected)

@@ -1,5 +1,7 @@
 """Sentences about races between two threads."""
 
+import re
+
 from utils.cuda.cpu.trace.words import does_to, element, in_line, thread_of, triple
 
 __all__ = ["about_race"]
@@ -44,7 +46,8 @@ def about_race(p):
     elif missing := _missing_coordinate(p):
         hint = missing
     elif not p.one_block and p.space == "global":
-        hint = "Use an atomic such as `atomicAdd`, give each block its own elements, or make two launches."
+        hint = "Are both meant to touch this element? If not, check the index; otherwise use an atomic such as "
+        hint += "`atomicAdd`, give each block its own elements, or make two launches."
         if same_block:
             hint = f"Threads of different blocks do this, too, and no barrier orders those. {hint}"
         if p.cooperative:
@@ -58,6 +61,9 @@ def about_race(p):
             hint = f"Are both meant to have the same index? {hint}"
         if p.space == "shared" and p.loop:
             hint += f" Are these two rounds of the loop of line {p.loop.line}? Then put `__syncthreads();` at its end."
+    elif one_line and p.loop and p.space == "shared" and _neighbours(p):
+        hint = f"Is one of them already in the next round of the loop of line {p.loop.line}? Then put "
+        hint += "`__syncthreads();` at the end of its body, where every thread of the block reaches it."
     elif one_line or None in (p.line, other.line):
         hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
         hint += f" {p.where_to_wait}" if p.where_to_wait else ""
@@ -74,6 +80,11 @@ def about_race(p):
         names = " and ".join(f"`{name}`" for name in p.same_tensor)
         hint = f"{names} are one tensor in this launch: pass two, unless the kernel is to work in place. {hint}"
     return f"{who} {what}, {why}", hint
+
+
+def _neighbours(p):
+    """Whether the line names two elements of one array: `part[t] += part[t + step];`"""
+    return len(set(re.findall(rf"\b{re.escape(p.region or '')}\s*\[([^\[\]]*)\]", p.source or ""))) > 1
 
 
 def _updates(p):

@@ -226,6 +226,8 @@ def _unwritten(p):
         return f"{last}{rest}", f"{whole}: write the rest element by element."
     every = f"each of the {elements} elements of {region}" if elements > 1 else f"the element of {region}"
     hint = f"Is there a thread for {every}, and does the guard let it through?"
+    if not more and not p.offset and elements > 1:
+        hint = f"Is the index one too large? {hint}"
     return f"{element(p)} was never written{rest}", hint
 
 

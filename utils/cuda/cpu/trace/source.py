@@ -151,7 +151,7 @@ def branches(source) -> list[Branch]:
         statement = part[k + 1 + len(head) : ends]
         if token.text == "do" and cxx.text_at(part, ends) == "while":
             head = _head(part, ends)
-        if statement and cxx.text_at(statement, 0) != "if":  # `else if` is covered by its `if`
+        if statement and (token.text, statement[0].text) != ("else", "if"):  # covered by its `if`
             divergent = token.text == "else" or _differs(source, token.line, head)
             returns = any(inner.text == "return" for inner in statement)
             lines = statement[0].line, statement[-1].line

@@ -21,7 +21,7 @@ const char* guarded(void (*run)(void*), void* data);
 template <class T>
 constexpr Parameter parameter() {
     using Pointee = std::remove_pointer_t<T>;
-    if constexpr (std::is_pointer_v<T> && !std::is_void_v<Pointee> && !std::is_function_v<Pointee>)
+    if constexpr (std::is_pointer_v<T> && is_complete<Pointee>)
         return {sizeof(T), alignof(Pointee), sizeof(Pointee)};
     else
         return {sizeof(T), 0, 0};

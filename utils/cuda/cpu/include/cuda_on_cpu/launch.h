@@ -132,6 +132,12 @@ struct BoundsOf {
 const char* refusal_text();  // ": ", and why this CPU thread's last launch was refused; empty if it was not
 void run_grid(const char* name, const Launch& launch, void (*run_threads)(void*), void* thread);
 
+// Whether a type has a size: `void`, functions and classes that are only declared have none.
+template <class T, class = void>
+inline constexpr bool is_complete = false;
+template <class T>
+inline constexpr bool is_complete<T, std::enable_if_t<std::is_object_v<T> && sizeof(T) != 0>> = true;
+
 #ifdef CUDA_ON_CPU_TRACE
 void look_at_width(int width, const char* function);  // of a shuffle: one that is not a power of two
 void look_at_ldg(const void* p, size_t bytes);        // is it written in this launch?
@@ -146,10 +152,10 @@ template <class T>
 void look_at_argument(const char* kernel, size_t i, const T& argument) {
     if constexpr (std::is_pointer_v<T>) {
         using Pointee = std::remove_pointer_t<T>;
-        if constexpr (std::is_void_v<Pointee>)
-            name_argument(kernel, i, (const void*)argument, 0, 0);
-        else
+        if constexpr (is_complete<Pointee>)
             name_argument(kernel, i, (const void*)argument, sizeof(Pointee), alignof(Pointee));
+        else
+            name_argument(kernel, i, (const void*)argument, 0, 0);
     }
 }
 #endif
