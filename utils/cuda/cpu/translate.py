@@ -121,6 +121,9 @@ def _check_braces(source):
         raise TranslationError("this `{` is never closed", line=line)
 
 
+_VALUES = {*"int unsigned signed char short long float double bool half size_t __global__ static inline".split()}
+
+
 def _check_kernels(marked):
     """A kernel returns nothing and takes no tensors. A C++ compiler says nothing, or something about our headers."""
     for kernel in marked:
@@ -132,7 +135,9 @@ def _check_kernels(marked):
                     f"device code cannot use a `{''.join(texts[:3])}`: take a pointer, as in `float* {texts[-1]}`, and "
                     f"launch with `{texts[-1]}.data_ptr<float>()`",
                 )
-        if "void" not in kernel.returns.split() and ("->", "void") not in pairwise(kernel.words):
+        returned = [token.text for token in cxx.tokens(kernel.returns)]
+        named = "typename" in returned or (returned and returned[-1].isidentifier() and returned[-1] not in _VALUES)
+        if not ("void" in returned or named or ("->", "void") in pairwise(kernel.words)):  # another name may mean void
             mark = next(token for token in kernel.tokens if token.text == "__global__")
             raise _error(
                 mark, f"a kernel returns nothing: write `__global__ void {kernel.name}(...)` and store the result"

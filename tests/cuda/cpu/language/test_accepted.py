@@ -370,6 +370,14 @@ def test_elements_have_designators():
     assert x.tolist() == [13, 0, 5]
 
 
+@pytest.mark.parametrize("nothing", ["nothing", "typename std::conditional<true, void, int>::type"])
+def test_a_kernel_s_void_may_have_another_name(nothing):
+    source = f"#include <type_traits>\nusing nothing = void;\n__global__ {nothing} k(int* x) {{ x[0] = 1; }}"
+    x = torch.zeros(1, dtype=torch.int32)
+    compile_kernel(source, "k")[1, 1](x)
+    assert x.item() == 1
+
+
 def test_parameters_of_unusual_types():
     source = "struct Opaque;\n__global__ void k(int out[__restrict__], Opaque* q, void* v) { out[0] = !q; }"
     x = torch.zeros(1, dtype=torch.int32)
