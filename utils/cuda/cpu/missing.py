@@ -1,10 +1,10 @@
 """The parts of CUDA that the engine lacks: explains a compiler's "no such file" or "not declared" to the reader."""
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.placed import INCLUDE
 
 __all__ = ["explained_missing", "without_missing_headers"]
 
@@ -83,6 +83,7 @@ _PARTS = [
     ),
     _Missing("", r"cudaGraph\w+", "this part of graphs", "capture a stream instead"),
 ]
+_INCLUDE = Path(__file__).parent / "include"
 _HEADER = re.compile(r"(?:fatal )?error: '?(?P<header>[\w./+-]+)'?(?:: No such file or directory| file not found)")
 _UNDECLARED = re.compile(
     r"error: ['‘](?P<gcc>\w+)['’] (?:was not declared|does not name a|has not been declared|is not a namespace)[^\n]*"
@@ -97,7 +98,7 @@ def without_missing_headers(source) -> str:
     """
     for line in reversed(cxx.directives(source)):
         name = cxx.included(line)
-        lacks = name and not (INCLUDE / name).exists()
+        lacks = name and not (_INCLUDE / name).exists()
         if lacks and any(part.names and re.fullmatch(part.headers, name) for part in _PARTS):
             source = source[: line[0].start] + source[line[-1].end :]
     return source
