@@ -443,6 +443,38 @@ MISTAKES = {
         7,
         "`f` is for kernels: mark it with `__host__ __device__`",
     ),
+    "method on the host": (
+        beside_kernel("P p; x[0] = p + 1;", before="struct P { __device__ float operator+(float a) { return a; } };\n"),
+        7,
+        "`P::operator +` is for kernels: mark it with `__host__ __device__`",
+    ),
+    "method of a class in a kernel": (
+        in_kernel("    struct P { int a; int get() { return a; } };\n    P p{2};\n    x[i] = p.get();"),
+        5,
+        "Mark `P::get` (line 3) with `__device__`",
+    ),
+    "count of nothing": (in_kernel("    x[i] = __syncthreads_count();"), 3, "`__syncthreads_count(x[i] > 0)`."),
+    "atomicInc of int": (
+        in_kernel("    atomicInc(m, 10);", parameters="int* m"),
+        3,
+        "The elements are of type `int`: make them `unsigned int`",
+    ),
+    "atomicCAS of long long": (
+        in_kernel("    atomicCAS(m, 1LL, 2LL);", parameters="long long* m"),
+        3,
+        "cast the pointer",
+    ),
+    "malloc without a cast": (in_kernel("    int* p = malloc(16);\n    x[i] = p[0];"), 3, "`(int*)malloc(...)`."),
+    "pipeline header": (
+        in_kernel("    __pipeline_memcpy_async(x, y, 16);\n    __pipeline_commit();"),
+        3,
+        "`__pipeline_memcpy_async` needs `#include <cuda_pipeline.h>`",
+    ),
+    "iostream on the host": (
+        beside_kernel("std::cout << 1;"),
+        6,
+        "It needs `#include <iostream>` at the top of the source.",
+    ),
     "bfloat16 and float": (
         in_kernel("    x[i] = b[i] * y[i];", "#include <cuda_bf16.h>\n", "__nv_bfloat16* b, float* x, float* y"),
         4,

@@ -137,12 +137,16 @@ _HEADERS |= dict.fromkeys(("CUDART_INF_F", "CUDART_NAN_F", "CUDART_PI_F", "CUDAR
 _HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
 _HEADERS |= dict.fromkeys((f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)), "cstdint")
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
+_OF_STD = {"cout": "iostream", "cerr": "iostream", "cin": "iostream", "endl": "iostream"}
+_OF_STD |= {name: name for name in ("vector", "array", "list", "map", "string")}
 _CONTAINERS = {"vector", "array", "list", "map", "string"}
 
 
 def unknown(place, nvidia, member, gcc, clang):
     """A name that is not declared at this place, as each compiler says it."""
     name = nvidia or member or gcc or clang
+    if name in _OF_STD and _is_in_host_code(place):
+        return f"It needs `#include <{_OF_STD[name]}>` at the top of the source."
     if name in _CONTAINERS and re.search(rf"\bstd::{name}\b|\b{name}\s*<", place.code):
         return _NO_CONTAINERS
     if re.search(rf"\b{name}\s*<<<", place.code):
@@ -159,6 +163,8 @@ def unknown(place, nvidia, member, gcc, clang):
         return removed(name)
     if _may_be_of_a_base(place, name):
         return f"A member of a base that is a template needs `this->`: write `this->{name}`."
+    if name.startswith("__pipeline_"):
+        return f"`{name}` needs `#include <cuda_pipeline.h>` at the top of the source."
     if name in _HEADERS:
         return f"`{name}` needs `#include <{_HEADERS[name]}>` at the top of the source."
     if name in _MODULES and re.search(rf"\b{name}\s*(?:\.|::)", place.code):
@@ -177,6 +183,13 @@ def unknown(place, nvidia, member, gcc, clang):
     if re.search(rf"(?:^|[;{{(])\s*{name}\s*=[^=]", place.code) and not _declared_elsewhere(place, name):
         return f"A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`."
     return _declared_elsewhere(place, name) or similar(place, name)
+
+
+def _is_in_host_code(place):
+    return any(
+        function.line <= place.line <= function.tokens[-1].line and not {"__global__", "__device__"} & {*function.words}
+        for function in cxx.functions(place.source)
+    )
 
 
 def _may_be_of_a_base(place, name):
@@ -237,6 +250,7 @@ _NO_CONTAINERS = "A kernel has pointers, shared memory and arrays of fixed size 
 
 def host_function(place, name):
     """A function of the host that a kernel calls."""
+    name = re.sub(r"^.*\)::", "", name)  # of a class in a kernel: k(int *)::S::get()
     base = re.sub(r"<.*|\(.*", "", name)
     mine = [function for function in cxx.functions(place.source) if function.name == base.split("::")[-1]]
     line = mine[0].line if mine else _line_of_method(place.source, name)
@@ -261,7 +275,7 @@ def host_function(place, name):
 
 def device_function(place, name, host):
     """A function of the device that host code calls."""
-    if any(function.name == name for function in cxx.functions(place.source)):
+    if "::" in name or any(function.name == name for function in cxx.functions(place.source)):
         return f"`{name}` is for kernels: mark it with `__host__ __device__`, and the host can call it, too."
     return f"`{name}` is for kernels: call it in one, or mark `{host}` with `__device__` if only kernels call that."
 

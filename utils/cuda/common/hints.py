@@ -190,7 +190,7 @@ _CUDA = [
         "The stream comes fourth, after the bytes of shared memory: `<<<blocks, threads, 0, stream>>>`.",
     ),
     (
-        r'calling a __device__ function\("(?P<name>\w+).*from a __host__ function\("(?P<host>\w+)',
+        r'calling a __device__ function\("(?P<name>[^("]+).*from a __host__ function\("(?P<host>\w+)',
         "",
         advice.device_function,
     ),

@@ -55,6 +55,8 @@ def read_only(place):
 
 def arguments(place):
     """A call with too few or too many arguments."""
+    if re.search(r"\b__syncthreads_\w+\s*\(\s*\)", place.code):
+        return "It takes a condition, as in `__syncthreads_count(x[i] > 0)`."
     if "__syncthreads" in place.code:
         return "`__syncthreads()` takes no argument."
     if "<<<" in place.code and len(cxx.at_commas(cxx.tokens(place.code.partition("<<<")[2].partition(">>>")[0]))) > 4:
@@ -73,11 +75,14 @@ def pointer_or_value(place):
             return 'The first argument of `printf` is a text: `printf("i = %d\\n", i)`.'
         return "A text is not a number."
     types = re.findall(r"""["'‘]([^"'’]*)["'’]""", place.message)
-    given, wanted = [*(re.sub(r"\bconst\b|\s|__restrict__", "", kind) for kind in types), "", ""][:2]
+    bare = (re.sub(r"\bconst\b|__restrict__", "", kind) for kind in types)
+    given, wanted = [*(" ".join(kind.replace("*", "* ").split()).replace(" *", "*") for kind in bare), "", ""][:2]
     if given.endswith("*") and wanted.endswith("*"):
         if given == wanted:
             return f"That pointer is for reading only: declare what takes it as `const {wanted}`."
-        bases = {"float", "double", "int", "unsignedint", "char", "longlong", "half", "__half"}
+        if allocates := re.search(r"\b(?:malloc|calloc|realloc)\s*\(", place.code):
+            return f"C++ needs a cast: `({wanted}){allocates[0]}...)`."
+        bases = {"float", "double", "int", "unsigned int", "char", "long long", "half", "__half"}
         if given[:-1] in bases and wanted[:-1] in bases:
             return f"The elements are of type `{given[:-1]}`: make them `{wanted[:-1]}`, or the pointer `{given}`."
         if wanted == "void*":
@@ -142,9 +147,8 @@ def atomic(place, name):
     """An atomic function for a type that CUDA has none for."""
     kind = place.message.partition("argument types are: (")[2].partition(",")[0].replace("__nv_bool", "bool").strip()
     if kind in ("long long *", "int64_t *", "long *", "size_t *", "unsigned long *", "uint64_t *"):
-        return (
-            f"CUDA has it for `unsigned long long`: `{name}((unsigned long long*)&x[i], 1ull)` adds to `{kind}`, too."
-        )
+        more = ", too: adding is the same for both" if name == "atomicAdd" else ""
+        return f"CUDA has it for `unsigned long long`: cast the pointer, `(unsigned long long*)&x[i]`{more}."
     if kind in ("unsigned char *", "char *", "bool *", "signed char *", "uint8_t *", "int8_t *", "short *"):
         return f"CUDA has no `{name}` for `{kind}`: use an array of `int`."
     return ""
