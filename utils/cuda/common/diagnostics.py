@@ -18,7 +18,7 @@ __all__ = ["ACCEPTED", "PTXAS", "CompileError", "CompileWarning", "excerpt", "ex
 __all__ += ["shorten", "show_warnings", "warned_in_cell"]
 
 #: In the log of a text that only the CPU engine rejects.
-ACCEPTED = "NVIDIA's compiler accepts this source: it is the CPU engine that does not compile it."
+ACCEPTED = "NVIDIA's compiler accepts this device code: it is the CPU engine that does not compile it."
 
 
 class CompileError(CourseError):
