@@ -34,7 +34,7 @@ MISTAKES = {
     "half and float": (HALF, "half* x, float f", "x[i] = x[1] * f;", "Both sides need one type: `__half2"),
     "sqrt of half": (HALF, "half* x", "x[i] = sqrt(x[1]);", "For half there is `hsqrt`"),
     "bfloat16": ("", "bfloat16* x", "", "C++ has no `bfloat16`: write `__nv_bfloat16`, of `cuda_bf16.h`."),
-    "long long": ("", "long long* x", "atomicAdd(x, 1LL);", "CUDA has it for `unsigned long long`: `atomic"),
+    "long long": ("", "long long* x", "atomicAdd(x, 1LL);", "CUDA has it for `unsigned long long`: cast the"),
     "bytes": ("", "unsigned char* x", "atomicAdd(x, 1);", "CUDA has no `atomicAdd` for `unsigned char *`: use"),
     "no factor sign": ("", "float* x, float t", "x[i] = (1 - t) x[1];", "C++ needs the `*` between two factors"),
     "number and name": ("", "float* x, int r", "x[i] = 2r;", "C++ needs the `*`: `2 * r`."),
