@@ -47,7 +47,11 @@ limits map memory mutex numeric optional sstream stdexcept string tuple type_tra
 # For a text whose kernels use torch's types of 16 bits (gpu/split.py).
 _TORCH_NUMBERS = ("c10/util/BFloat16.h", "c10/util/Half.h")
 
+# CUDA's built-in names that the host lacks, or has only with a header.
+_OF_DEVICE = re.compile(r"__\w+|atomic[A-Z]\w*|threadIdx|blockIdx|blockDim|gridDim|warpSize|printf|assert")
+
 _DEVICE = {"__device__", "__global__"}
+_ONLY_DEVICE = {"__device__", "__constant__"}
 
 # What NVIDIA's compilers say of a name that is not there.
 _MISSING = re.compile(
@@ -82,13 +86,30 @@ class Judge(NamedTuple):
 
     @property
     def for_host(self) -> bool:
-        """Whether nvcc has to read the text for the host, too, which takes 0.1 s more: it defines a function that the
-        host may call, a method for both, or a variable that a lambda may be part of.
+        """Whether nvcc has to read the text for the host, too: it is a program, or a function of the host (or of both)
+        uses what only the device may have.
+
+        That takes 0.3 s more, and most functions of the host only launch kernels.
         """
         declared, functions = cxx.declarations(self.text), cxx.functions(self.text)
-        of_host = any(f.defined and ("__host__" in f.words or not _DEVICE & set(f.words)) for f in functions)
-        others = [{t.text for t in d.tokens} for d in declared if d.parameters is None]
-        return of_host or any("__host__" in texts or {"[", "]", "{", "="} <= texts for texts in others)
+        texts = {name: {t.text for t in macro.body} for name, macro in cxx.macros(self.text).items()}
+        device = _ONLY_DEVICE | {
+            name for name, words in texts.items() if _ONLY_DEVICE & words and "__host__" not in words
+        }
+        # A class is the device's, too, if a method is; an operator is used without its name.
+        marked = [d for d in declared if device & {t.text for t in d.tokens} and "__host__" not in d.words]
+        of_device = {name for d in marked for name in d.names}
+        on_host = [
+            f for f in functions if f.defined and ("__host__" in f.words or not (_DEVICE | device) & set(f.words))
+        ]
+        others = [d for d in declared if d.parameters is None]
+        methods = any("__host__" in {t.text for t in d.tokens} for d in others)
+        operators = bool(on_host) and any(f.name == "operator" for f in functions if "__host__" not in f.words)
+        called = any("__host__" in f.words and f.template for f in on_host)  # with what only the device may call
+        lambdas = [d for d in others if {"[", "]", "{", "="} <= {t.text for t in d.tokens}]
+        uses = any(t.text in of_device for f in [*on_host, *lambdas] for t in f.tokens)
+        built_in = any(_OF_DEVICE.fullmatch(t.text) for f in on_host for t in f.tokens[f.head :])
+        return uses or built_in or methods or operators or called or any(f.name == "main" for f in functions)
 
     def beside(self, build: Callable[[], str], place: Path, say) -> str:
         """The log of `build()`, with NVIDIA's compiler judging the text meanwhile, in `place`: its log if it rejects.
