@@ -5,6 +5,7 @@ import subprocess
 import pytest
 import torch
 
+import kernels
 from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda import verdict
 from utils.cuda.common import diagnostics, extension, toolchain
@@ -141,12 +142,19 @@ def test_host_functions_are_judged_too():
         ("struct V { __device__ int a() { return 1; } __host__ __device__ int b() { return a(); } };", "", 1),
         ("struct V { int a; __device__ V(int a) : a(a) {} };", "int host() { return V(3).a; }", 3),
         ("__device__ float3 operator+(float3 a, float3 b) { return a; }", "float3 host(float3 a) { return a + a; }", 3),
+        ("struct V { __device__ int a() const { return 1; } };", "int host(const V& v) { return v.a(); }", 3),
+        ("#define DEV __device__ inline\nDEV int a() { return 1; }", "int host() { return a(); }", 4),
+        ("__device__ int a() { return 1; }", "auto host = [] { return a(); };", 3),
     ],
 )
 def test_what_the_host_uses_of_the_device_is_judged(own, used, line):
     with pytest.raises(CompileError, match="calling a __device__ function.* from a __host__") as raised:
         compile_kernel(f"{own}\n{RIGHT.strip()}\n{used}\n", "k")
     assert raised.value.line == line
+
+
+def test_functions_that_only_launch_cost_no_second_reading():
+    assert not verdict.on_kernels(kernels.source("matmul"), ["matmul_kernel"]).for_host
 
 
 @pytest.mark.parametrize("host", ["", '\n#include <cstdio>\nvoid host() { printf("done"); }'])
