@@ -137,17 +137,17 @@ _HEADERS |= dict.fromkeys(("CUDART_INF_F", "CUDART_NAN_F", "CUDART_PI_F", "CUDAR
 _HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
 _HEADERS |= dict.fromkeys((f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)), "cstdint")
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
-_OF_STD = {"cout": "iostream", "cerr": "iostream", "cin": "iostream", "endl": "iostream"}
-_OF_STD |= {name: name for name in ("vector", "array", "list", "map", "string")}
+_STREAMS = {"cout", "cerr", "cin", "endl"}
 _CONTAINERS = {"vector", "array", "list", "map", "string"}
 
 
 def unknown(place, nvidia, member, gcc, clang):
     """A name that is not declared at this place, as each compiler says it."""
     name = nvidia or member or gcc or clang
-    if name in _OF_STD and _is_in_host_code(place):
-        return f"It needs `#include <{_OF_STD[name]}>` at the top of the source."
-    if name in _CONTAINERS and re.search(rf"\bstd::{name}\b|\b{name}\s*<", place.code):
+    contains = name in _CONTAINERS and re.search(rf"\bstd::{name}\b|\b{name}\s*<", place.code)
+    if (contains or name in _STREAMS) and _is_in_host_code(place):
+        return f"It needs `#include <{name if contains else 'iostream'}>` at the top of the source."
+    if contains:
         return _NO_CONTAINERS
     if re.search(rf"\b{name}\s*<<<", place.code):
         if name in cxx.kernels(place.source):

@@ -21,6 +21,8 @@ def _edits(source, tokens):
             continue
         assigns = cxx.text_at(tokens, k + 2) == "="
         first = k + 2 + assigns
+        if cxx.text_at(tokens, k - 1) == "operator":
+            continue
         shifts = assigns or token.text == "<" or not _ends_templates(tokens, k)
         end = _operand_end(tokens, first) if shifts else None
         if end is not None and not token.directive:

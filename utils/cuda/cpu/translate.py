@@ -121,6 +121,7 @@ def _check_braces(source):
         raise TranslationError("this `{` is never closed", line=line)
 
 
+# What a kernel's return type may end in that is no other name for `void`.
 _VALUES = {*"int unsigned signed char short long float double bool half size_t __global__ static inline".split()}
 
 

@@ -51,7 +51,8 @@ struct P { int s; };
 template <int N> __device__ int after() { return 1 << N; }
 __global__ void shifts(const int* x, unsigned* y, const P* p) {
     int i = threadIdx.x;
-    unsigned m = 1u << x[i];
+    struct Bits { unsigned of; __device__ unsigned operator<<(int n) const { return of << n; } };
+    unsigned m = Bits{1} << x[i];
     m >>= p[i].s;
     m += 8u << *(x + i + 32);
     m += 8u >> x[i + 64];
