@@ -494,4 +494,49 @@ MISTAKES = {
         6,
         "Define it first",
     ),
+    "several fit": (
+        in_kernel(
+            "    x[i] = f(i);",
+            before="__device__ float f(float a) { return a; }\n__device__ float f(double a) { return a; }\n",
+        ),
+        5,
+        "convert the arguments to the types of one, as of `__device__ float f(float a)`.",
+    ),
+    "launch in a kernel": (
+        in_kernel("    g<<<1, 32>>>(x);", before="__global__ void g(float* x) { *x = 1; }\n"),
+        4,
+        "The host does it",
+    ),
+    "pointer for an array": (
+        in_kernel(
+            "    x[i] = first(x);",
+            before="template <int N> __device__ float first(float (&a)[N]) { return a[0]; }\n",
+        ),
+        4,
+        "A pointer does not know how many elements it has",
+    ),
+    "pointer for four": (
+        in_kernel("    x[i] = first(x);", before="__device__ float first(float (&a)[4]) { return a[0]; }\n"),
+        4,
+        "A pointer does not know how many elements it has",
+    ),
+    "imaginary": (in_kernel("    x[i] = 2.0i;"), 3, "C++ needs the `*`: `2.0 * i`."),
+    "too large for its type": (
+        in_kernel("    x[i] = uchar4{256, 0, 0, 0}.x;"),
+        3,
+        "The type's range is smaller",
+    ),
+    "vector for a number": (
+        in_kernel("    float a = v[i];\n    x[i] = a;", parameters="const float4* v, float* x"),
+        3,
+        "A `float4` has several numbers: take one",
+    ),
+    "host method of a template": (
+        in_kernel(
+            "    Q<float> q{1};\n    x[i] = q.twice();",
+            before="template <class T> struct Q { T v; T twice() { return 2 * v; } };\n",
+        ),
+        5,
+        "Mark `Q::twice` (line 1) with `__device__`",
+    ),
 }

@@ -327,6 +327,18 @@ def test_a_kernel_cannot_be_called_like_a_function():
     with pytest.raises(CompileError, match="square is a kernel and not a function: launch it, square<<<") as caught:
         load_cuda(source, "void go(long long p);", ["go"])
     assert caught.value.line == 3
+    with pytest.raises(
+        CompileError, match="mark it with __device__ in place of __global__, then kernels can"
+    ) as caught:
+        compile_kernel("__global__ void f(float* x) {}\n__global__ void k(float* x) { f(x); }", "k")
+    assert caught.value.line == 2
+
+
+def test_a_kernel_that_copies_by_the_runtime_is_told_what_that_needs():
+    source = "__global__ void k(float* x, float* y) {\n  cudaMemcpyAsync(x, y, 4, cudaMemcpyDeviceToDevice, 0);\n}"
+    with pytest.raises(CompileError, match="a kernel can call `cudaMemcpyAsync` only where .* -rdc=true") as caught:
+        compile_kernel(source, "k")
+    assert caught.value.line == 2
 
 
 @pytest.mark.parametrize(

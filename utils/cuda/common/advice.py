@@ -4,77 +4,12 @@ Each function returns a sentence or two, or "" if it cannot say what to do.
 """
 
 import re
-import unicodedata
 from difflib import get_close_matches
-from itertools import pairwise
 
 from utils.cuda.common import cxx
 from utils.cuda.common.missing import tokens
 
 __all__ = []  # the functions that word a hint
-
-
-# ---- Python's habits ------------------------------------------------------------------------------------------------
-
-
-def statement(place, word, condition):
-    """`if i < n:` or `while i < n {`."""
-    condition = condition.strip()
-    part = cxx.tokens(condition)
-    whole = bool(part) and part[0].text == "(" and cxx.matching(part, 0) == len(part) - 1
-    condition = condition if whole else f"({condition})"
-    return f"In C++, write `{word} {condition} {{` and close the body with `}}`: indentation means nothing."
-
-
-def colon(place):
-    """`if (i < n): x[i] = 1;`, on one line."""
-    part = cxx.tokens(place.code)
-    for k, token in enumerate(part):
-        closes = cxx.matching(part, k + 1) if token.text in _HEADS and cxx.text_at(part, k + 1) == "(" else None
-        if closes and cxx.text_at(part, closes + 1) == ":" and cxx.text_at(part, closes + 2) != ":":
-            head, body = place.text[token.start : part[closes].end], place.text[part[closes + 1].end :].strip()
-            return f"In C++, write `{head} {body or '{'}`, without the `:`."
-    return ""
-
-
-_HEADS = {"if", "while", "for", "switch"}
-
-
-def for_in_range(place, variable, arguments):
-    """`for i in range(n):`."""
-    values = [value.strip() for value in arguments.split(",")]
-    first, end, step = {1: ("0", *values, "1"), 2: (*values, "1"), 3: values}.get(len(values), ("0", "n", "1"))
-    on = f"{variable}++" if step == "1" else f"{variable} += {step}"
-    return f"In C++, write `for (int {variable} = {first}; {variable} < {end}; {on}) {{`."
-
-
-def python_text(place):
-    """A docstring or an f-string."""
-    if re.search(r'"""|\'\'\'', place.text):
-        return 'C++ has no `"""`: a comment is `// ...` or `/* ... */`.'
-    part = [token for token in tokens(place.source) if token.line == place.line]
-    if any(one.text == "f" and one.end == other.start and other.text[0] in "\"'" for one, other in pairwise(part)):
-        return 'C++ has no f-strings: `printf("i = %d\\n", i)` shows an int, `%f` a float.'
-    return ""
-
-
-def double_quotes(place):
-    """A text in single quotes."""
-    found = re.search(r"'((?:[^'\\\n]|\\.){2,})'", re.sub(r'"(?:\\.|[^"\\])*"|//.*', "", place.text))
-    return f'In C++, a text needs double quotes: "{found[1]}". Single quotes are for one character.' if found else ""
-
-
-def character(place):
-    """A character that only looks like one of C++'s: from a web page, or of another keyboard."""
-    for found in re.findall(r"[^\w\x00-\x7f]", place.code):
-        plain = _LOOKS_LIKE.get(found) or unicodedata.normalize("NFKC", found)
-        if plain.isascii() and (found in place.message or not found.isspace()):  # a comment may have such spaces
-            name, write = unicodedata.name(found, "").lower(), f"`{plain}`" if plain.strip() else "a space"
-            return f"`{found}` is the character {name}: write {write}."
-    return ""
-
-
-_LOOKS_LIKE = dict(zip("“”‘’−–—×÷≤≥≠", ['"', '"', "'", "'", "-", "-", "-", "*", "/", "<=", ">=", "!="], strict=True))
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------
@@ -238,6 +173,8 @@ def same_name(place, **names):
     """A function or a kernel of the source that has the name of something in CUDA."""
     name = next(filter(None, names.values()))
     there = [function for function in cxx.functions(place.source) if function.name == name]
+    if len(there) > 1 and "more than one instance" in place.message:
+        return f"Several fit equally well: convert the arguments to the types of one, as of `{there[0].signature}`."
     if len(there) > 1:
         return f"Line {there[0].line} has a `{name}` already: remove one, or give it another name."
     return f"CUDA has a `{name}` of its own: give yours another name." if there else ""
@@ -250,7 +187,7 @@ _NO_CONTAINERS = "A kernel has pointers, shared memory and arrays of fixed size 
 
 def host_function(place, name):
     """A function of the host that a kernel calls."""
-    name = re.sub(r"^.*\)::", "", name)  # of a class in a kernel: k(int *)::S::get()
+    name = re.sub(r"^.*\)::|<[^<>]*> ?(?=::)", "", name)  # of a class in a kernel: k(int *)::S::get(), of a template
     base = re.sub(r"<.*|\(.*", "", name)
     mine = [function for function in cxx.functions(place.source) if function.name == base.split("::")[-1]]
     line = mine[0].line if mine else _line_of_method(place.source, name)
@@ -345,6 +282,9 @@ def template_arguments(place):
         said = re.search(rf"\b{function.name}\b", place.message)
         if function.template and said and re.search(rf"\b{function.name}\s*(?:<<<|\()", place.code):
             parameters = cxx.at_commas(cxx.tokens(function.template)[2:-1])
+            of_any_size = rf"\(\s*&\s*\w*\s*\)\s*\[\s*{parameters[0][-1].text}\s*\]"
+            if re.search(r"\*&?\)", place.message) and re.search(of_any_size, place.source):
+                return ONLY_AN_ARRAY
             kinds = [parameter[0].text for parameter in parameters if not any(word.text == "=" for word in parameter)]
             if {"requires", "enable_if_t"} & set(function.words) or not kinds or not set(kinds) <= _EXAMPLES.keys():
                 return ""  # the types do not meet a condition
@@ -353,6 +293,8 @@ def template_arguments(place):
     return ""
 
 
+#: `float (&a)[N]`, and a pointer is passed.
+ONLY_AN_ARRAY = "A pointer does not know how many elements it has: only an array itself fits `(&name)[N]`."
 _EXAMPLES = {"class": "float", "typename": "float", "bool": "true"}
 _EXAMPLES |= dict.fromkeys(("int", "unsigned", "size_t", "long", "short", "char", "const", "auto"), "16")
 

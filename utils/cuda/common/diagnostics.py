@@ -112,6 +112,7 @@ _NOT_CONSTANT = re.compile(r"variably modified|variable length array|constant va
 PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
 _TOO_MUCH_SHARED = re.compile(r"Entry function '(\w+)' uses too much shared data \((\w+) bytes, (\w+) max\)")
 _BOUND_TWICE = re.compile(r"(?:multiple definition of|duplicate symbol:?) ?\W?PyInit_")
+_DEVICE_RUNTIME = re.compile(r"Unresolved extern function '?__cudaCDP2(\w+)")
 _UNDEFINED = re.compile(
     r"undefined reference to [`'](.*)'|(?:undefined symbol:|Undefined reference to|Unresolved extern function) '?(\w+)"
 )
@@ -124,6 +125,7 @@ def explained(log, sources, folder):
     errors = _errors(log, sources)
     own = [e for e in errors if e[0] in sources and e[0] != "name"]
     own = own or _misnamed(errors, sources) or _too_large(log, sources) or _bound_twice(log, sources)
+    own = own or _of_device_runtime(log, sources)
     parts, advice = [], ""
     for which, line, text in _first(own):
         short = _LONG_NAME.sub(r'\1..."', text)  # of the C++ library's templates
@@ -259,6 +261,14 @@ def _bound_twice(log, sources):
     message = "load_cuda makes the bindings of `funcs` itself: leave out PYBIND11_MODULE"
     found = [(which, token.line, message) for which, token in texts if token.text == "PYBIND11_MODULE"]
     return found if _BOUND_TWICE.search(log) else []
+
+
+def _of_device_runtime(log, sources):
+    """The calls of the runtime that kernels can make only in a program that is linked with CUDA's device runtime."""
+    calls = {f"cuda{name}" for name in _DEVICE_RUNTIME.findall(log)}
+    message = "a kernel can call `{}` only where the source is built with -rdc=true and linked with cudadevrt"
+    texts = ((which, token) for which in sources.keys() - {"name"} for token in cxx.tokens(sources[which]))
+    return [(which, token.line, message.format(token.text)) for which, token in texts if token.text in calls]
 
 
 # ---- warnings -------------------------------------------------------------------------------------------------------

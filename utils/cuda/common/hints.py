@@ -7,8 +7,9 @@ and of what was found. The first rule that gives words gives the hint.
 
 import re
 
-from utils.cuda.common import advice, missing, values
+from utils.cuda.common import advice, missing, python_habits, values
 from utils.cuda.common.missing import Place
+from utils.cuda.common.python_habits import ANY, DEREFERENCED, EXPECTED
 
 __all__ = ["hint"]
 
@@ -28,8 +29,6 @@ def hint(source, line, message) -> str:
 
 
 # What the compilers say.
-_ANY = ""
-_EXPECTED = r"expected|stray|invalid preprocessing|undefined|not declared|does not name|undeclared|unknown type"
 _UNDECLARED = "|".join(
     [
         r'identifier "(?:\w+::)*(?P<nvidia>\w+)" is undefined$',
@@ -39,7 +38,6 @@ _UNDECLARED = "|".join(
     ]
 )
 _NO_MEMBER = r"""^(?!namespace).* has no member "(?P<nvidia>\w+)"$|no member named ['‘](?P<gnu>\w+)"""
-_DEREFERENCED = r"""operand of "\*"|unary ['‘]\*|indirection requires"""
 _NO_CLASS = "|".join(
     [
         r'expression must have class type but it has type "(?P<nvidia>[^"]*)"',
@@ -49,108 +47,13 @@ _NO_CLASS = "|".join(
 )
 _SUBSCRIPT = r"must have pointer-to-object type|invalid types .* for array subscript|subscripted value is not"
 _READ_ONLY = r"modifiable lvalue|read-only|cannot assign to|is not assignable"
-_INTEGERS_ONLY = r"must have integral or (?:unscoped )?enum|invalid operands"
 _RETURNED = r"return value type|return-statement with a value|should not return|in return$"
 _ARGUMENTS = r"(?:few|many) arguments (?:in|to) (?:function )?call|(?:few|many) arguments to function"
 _TO_POINTER = r"value of type|cannot convert|incompatible with parameter of type|invalid conversion|cannot initialize"
 
-# What Python's statements would be in C++, by the line alone: no C++ has them.
-_PYTHON = [
-    (_ANY, r"[^\x00-\x7f]", advice.character),
-    (
-        _ANY,
-        r"\bfor\s*\(?\s*(?:int |auto )?\s*(?P<variable>\w+)\s+in\s+range\s*\((?P<arguments>[^()]*)\)",
-        advice.for_in_range,
-    ),
-    (_ANY, r"\bfor\s*\(?\s*(?:\w+ )?\w+\s+in\b", "In C++, a `for` counts: `for (int i = 0; i < n; i++) {{`."),
-    (_ANY, r"^\s*(?P<word>if|while)\b(?P<condition>[^{;]*):\s*$", advice.statement),
-    (
-        _EXPECTED,
-        r"^\s*\}?\s*(?:else\s+)?(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^{;]*?)\s*\{?\s*$",
-        advice.statement,
-    ),
-    (
-        _EXPECTED,
-        r"^\s*(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^:{;?]+):(?!:)\s*\w",
-        "In C++, write `{word} ({condition})` and the statement, without the `:`.",
-    ),
-    ("expected", "", advice.colon),
-    (_ANY, r"^\s*\}?\s*else\s*:", "In C++, write `else {{` and close the body with `}}`."),
-    (_ANY, r"\b(?P<word>elif|elseif|elsif)\b", "C++ writes `{word}` as two words: `else if (...) {{`."),
-    (
-        _ANY,
-        r"(?<!\.)\bdef\b",
-        "C++ has no `def`: a kernel begins with `__global__ void`, a function that kernels call with `__device__` and "
-        "the type that it returns.",
-    ),
-    ("recognized token|stray|expected", r"^\s*@\s*\w", "C++ has no decorators: `__global__ void` makes a kernel."),
-    (_EXPECTED, r"^\s*(?:from\s+\w+\s+)?import\b", "C++ has no `import`. CUDA's own functions need no header."),
-    (
-        _ANY,
-        r"(?:=|\breturn|\()\s*(?P<a>[^=;()]+?)\s+if\s+(?P<c>[^;]+?)\s+else\s+(?P<b>[^;]+?)\s*;",
-        "C++ writes that as `{c} ? {a} : {b}`.",
-    ),
-    (_EXPECTED, r"\b\w+\s+is\s+(?:not\s+)?\w+", "C++ has no `is`: compare with `==`, a pointer with `nullptr`."),
-    (_EXPECTED, r"\b\w+\s+(?:not\s+)?in\s+[\w(\[{]", "C++ has no `in`: compare with each element in a loop."),
-    (_EXPECTED, r"\w\[[^\[\]?:]*:[^\[\]:]*\]", "C++ has no slices: write a loop over the elements."),
-    (_ANY, r"=\s*\[[^\]]*\]\s*;", "C++ writes a list of values in braces: `{{1, 2, 3}}`."),
-    (_ANY, "", advice.python_text),
-    (
-        _ANY,
-        r"^\s*#\s*(?!include|define|undef|if|else|elif|endif|pragma|line|error|warning)\w",
-        "A comment begins with `//` in C++. A line that begins with `#` is for the preprocessor.",
-    ),
-    ("#", r"\S.*#", "A comment begins with `//` in C++, not with `#`."),
-    ("expected", r"\*\*=", "C++ has no `**=`: write `a = a * a` for a square, `a = powf(a, b)` for any other power."),
-    (
-        _EXPECTED,
-        r"^\s*(?P<name>\w+)\s*:\s*(?P<type>int|float|bool)\b(?!\s*[\w*&(])",
-        "In C++, the type comes before the name: `{type} {name}`.",
-    ),
-    (_DEREFERENCED, r"\*\*", "C++ has no `**`: write `a * a` for a square, `powf(a, b)` for any other power."),
-    (_INTEGERS_ONLY, r"\^", "`^` is the bitwise XOR: write `a * a` for a square, `powf(a, b)` for any other power."),
-    (
-        r"expected (?:an |primary-)?expression",
-        r"=\s*<|(?<!<)=\s*>|<\s*>(?!>)",
-        "C++ compares with `<`, `<=`, `>`, `>=`, `==` and `!=`.",
-    ),
-    ("expected|already", r"\bfor\s*\([^;]*(?:,[^;]*){2}\)", "The three parts of a `for` are separated by `;`."),
-    (
-        "expected",
-        r"\bfor\s*\([^;]*(?:;[^;]*)?\)\s*\{?\s*$",
-        "A `for` has three parts, separated by `;`: `for (int i = 0; i < n; i++)`.",
-    ),
-    (
-        "expected|already",
-        r"^\s*(?:int|float|double|auto)\s+\w+\s*(?:,\s*\w+\s*)+=",
-        "C++ sets one variable at a time: `int a = 0, b = 0;`.",
-    ),
-    (_EXPECTED, r"\w\s*\(\s*\w+\s*:\s*\w+", "In C++, the type comes before the name: `float* x, int n`."),
-    (r"const char|multi-?character|character constant|expected", "", advice.double_quotes),
-    ("expected|has `<<<` but no", "", missing.division),
-    (
-        _EXPECTED,
-        r"\b(?P<name>torch|at)\s*\.\s*(?P<member>\w+)\s*\(",
-        "In C++, it is `{name}::{member}(...)`, with `::`.",
-    ),
-    (
-        r"Tensor\W* has no member .*shape",
-        "",
-        "A tensor's sizes are `x.size(0)`, `x.size(1)`, ...; `x.numel()` is their product.",
-    ),
-    (
-        r"launch passes .*vector",
-        "",
-        "A vector is in the host's memory: pass the address of a copy on the GPU, such as `torch::tensor(v).cuda()`.",
-    ),
-    (r"launch passes .*Tensor", "", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
-    (r"no return statement|non-void function", "", "End the function with `return out;`, where `out` is its result."),
-    (r"missing (?:closing quote|terminating)", "", 'A text begins and ends with `"`, both on one line.'),
-]
-
 _CUDA = [
     (
-        _EXPECTED,
+        EXPECTED,
         r"(?P<word><=>|\b(?:consteval|constinit|concept|requires|co_await|co_yield)\b)",
         '`{word}` is C++20, and nvcc takes C++17 unless told: `compile_kernel(..., options=["-std=c++20"])`.',
     ),
@@ -194,15 +97,15 @@ _CUDA = [
         "",
         advice.device_function,
     ),
-    (_ANY, r"__shared__\s+\w+\s*[\[;]", "A variable needs a type: `__shared__ float s[32];`."),
+    (ANY, r"__shared__\s+\w+\s*[\[;]", "A variable needs a type: `__shared__ float s[32];`."),
     (
         "texture",
         r"\btexture\s*<",
         "CUDA 12 removed texture references: a GPU has `cudaTextureObject_t` instead, which the CPU engine lacks. A "
         "pointer works on both: `x[r * w + c]`.",
     ),
-    (_ANY, r"<<<\s*>>>", "Between `<<<` and `>>>` come the blocks and the threads per block, as in `<<<1, 32>>>`."),
-    (_ANY, r">>>\s*;", "After `>>>` come the kernel's arguments in parentheses."),
+    (ANY, r"<<<\s*>>>", "Between `<<<` and `>>>` come the blocks and the threads per block, as in `<<<1, 32>>>`."),
+    (ANY, r">>>\s*;", "After `>>>` come the kernel's arguments in parentheses."),
     (
         "void",
         r"=\s*\w+\s*(?:<[^<>]*>)?\s*<<<",
@@ -214,8 +117,8 @@ _CUDA = [
         "`{name}` takes two arguments: nest it.",
     ),
     ("atomic", r"\b(?P<name>atomic\w+)\s*\([^,]*\)\s*;", "`{name}` takes an address and a value."),
-    (_ANY, r"\b(?P<name>\w+)\s*\[(?P<sizes>[^\[\]]*,[^\[\]]*)\]\s*\(", advice.launch),
-    (_ANY, r"\b(?P<name>\w+)\s*<<(?!<)(?P<sizes>[^<>;]*)>>(?!>)\s*\(", advice.launch),
+    (ANY, r"\b(?P<name>\w+)\s*\[(?P<sizes>[^\[\]]*,[^\[\]]*)\]\s*\(", advice.launch),
+    (ANY, r"\b(?P<name>\w+)\s*<<(?!<)(?P<sizes>[^<>;]*)>>(?!>)\s*\(", advice.launch),
     (
         r'namespace "std" has no member "mem(?:cpy|move|set)"',
         "",
@@ -235,6 +138,11 @@ _CUDA = [
         "host function call cannot be configured|launched like a kernel",
         r"\b(?P<name>\w+)\s*<<<",
         "Mark `{name}` with `__global__`: only kernels are launched.",
+    ),
+    (
+        "kernel launch from __device__ or __global__|linked with cudadevrt",
+        "",
+        "The host does it: before or after this kernel, on the same stream.",
     ),
     (
         r'identifier "(?P<name>\w+)" is undefined in device code',
@@ -307,8 +215,13 @@ _CUDA = [
         "CUDA 13 takes a place: `cudaMemLocation{{cudaMemLocationTypeDevice, device}}`, and for a prefetch 0 flags.",
     ),
     (
+        "narrowing conversion.*does not fit",
+        "",
+        "The type's range is smaller than that value: take another type, or cast, as in `(unsigned char)value`.",
+    ),
+    (
         r"user-defined literal|literal operator",
-        r"\b(?P<number>\d+)(?P<name>[a-eg-zA-Z]\w*)",
+        r"(?<![\w.])(?P<number>\d+\.?\d*)(?P<name>[a-eg-zA-Z]\w*)",
         "C++ needs the `*`: `{number} * {name}`.",
     ),
     (
@@ -346,7 +259,7 @@ _CUDA = [
 ]
 
 _CPP = [
-    (_EXPECTED, r"^\s*include\b", "It is `#include`, with `#`."),
+    (EXPECTED, r"^\s*include\b", "It is `#include`, with `#`."),
     ("include is not a template", "", "It is `#include`, with `#`."),
     (
         "expected",
@@ -369,7 +282,7 @@ _CPP = [
     (_NO_CLASS, r"(?P<name>\w+)(?:\[[^\]]*\])?\s*\.\s*(?P<member>\w+)", values.member),
     (_SUBSCRIPT, "", values.subscript),
     (_READ_ONLY, "", values.read_only),
-    (_DEREFERENCED, "", "Only a pointer has a `*` before it: a number is used as it is."),
+    (DEREFERENCED, "", "Only a pointer has a `*` before it: a number is used as it is."),
     ("literal operator", r"\b(?P<number>\d+)f\b", "A float needs a point before its `f`: `{number}.0f`."),
     (_ARGUMENTS, "", values.arguments),
     (_TO_POINTER, "", values.pointer_or_value),
@@ -394,4 +307,4 @@ _CPP = [
     (f"expected|{_RETURNED}", "", missing.brackets),
     (f"{missing.NO_SEMICOLON.pattern}|{_RETURNED}", "", missing.semicolon),
 ]
-_RULES = [*_PYTHON, *_CUDA, *_CPP]
+_RULES = [*python_habits.RULES, *_CUDA, *_CPP]

@@ -3,7 +3,7 @@
 import re
 
 from utils.cuda.common import cxx
-from utils.cuda.common.advice import KNOWN
+from utils.cuda.common.advice import KNOWN, ONLY_AN_ARRAY
 
 __all__ = []  # the functions that word a hint
 
@@ -90,6 +90,8 @@ def pointer_or_value(place):
         return f"To read several numbers at once, cast: `reinterpret_cast<{wanted}>(...)`."
     if given.endswith("*") and wanted:
         return "A pointer is the address of an array: write `[i]` after it to get an element."
+    if "(&)[" in given and wanted.endswith("*"):
+        return ONLY_AN_ARRAY
     if wanted.endswith("*") and given:
         if re.search(r"^\s*\w+\s*=", place.code):
             return "A pointer is the address of an array: write `[i]` after it to set an element."
@@ -160,6 +162,8 @@ def vectors(place):
         return "The parts of CUDA's vectors are `.x`, `.y`, `.z` and `.w`."
     if "operator" in place.message:
         return "CUDA's vectors have no operators: compute with their parts, `.x`, `.y`, `.z` and `.w`."
+    if read := re.search(r"""["'](?:const )?(\w+[234])["'] to ["']\w+["']""", place.message):
+        return f"A `{read[1]}` has several numbers: take one, such as `.x`."
     if made := re.search(r"\b((?:float|int|double|char|uint)[234])\s*[({]", place.code):
         return f"`make_{made[1]}(...)` makes one."
     return "`make_float4(a, b, c, d)` makes a vector; `reinterpret_cast<const float4*>(x)[i]` reads four numbers."

@@ -22,7 +22,7 @@ _TAKE_KERNEL["cudaFuncGetAttributes"] = 1
 
 def bounded(kernels) -> set[str]:
     """The names of the kernels (cxx.declared_kernels) that have bounds."""
-    return {kernel.name for kernel in kernels if _numbers(kernel) != _NOTHING}
+    return {kernel.name for kernel in kernels if _written(kernel) != _NOTHING}
 
 
 def argument(name, names) -> str:
@@ -45,11 +45,11 @@ def edits(kernels) -> list[tuple[int, int, str]]:
     found, names = [], bounded(kernels)
     for kernel in kernels:
         if kernel.name in names and _is_primary(kernel):
-            parameters, numbers = ", ".join(map(cxx.written, kernel.parameters)), ", ".join(_numbers(kernel))
-            declared = f"::cuda_on_cpu::BoundsOf<{numbers}> {_companion(kernel.name)}({parameters}); "
+            parameters, numbers = ", ".join(map(cxx.written, kernel.parameters)), _numbers(kernel, kernels)
+            declared = f"::cuda_on_cpu::BoundsOf<{', '.join(numbers)}> {_companion(kernel.name)}({parameters}); "
             at = kernel.tokens[0].start
             found.append((at, at, f"{kernel.template} {declared}".lstrip()))
-            cluster = _numbers(kernel)[2:]
+            cluster = numbers[2:]
             if kernel.defined and cluster != _NOTHING[2:]:
                 inside = kernel.tokens[kernel.head].end
                 found.append((inside, inside, f" ::cuda_on_cpu::needs_cluster({', '.join(cluster)});"))
@@ -79,8 +79,22 @@ def uses(tokens, names) -> list[tuple[int, int, str]]:
     return found
 
 
-def _numbers(kernel) -> tuple[str, ...]:
-    """The numbers of the kernel's bounds, as written; `_NOTHING` if it has none, or if they come from a macro."""
+def _numbers(kernel, kernels) -> tuple[str, ...]:
+    """The numbers of the bounds of a kernel that may be declared several times: for nvcc, the last ones count."""
+    same = [other for other in kernels if _types(other) == _types(kernel)]
+    if sum(other.defined for other in same) > 1:  # in different namespaces
+        return _written(kernel)
+    numbers = [*map(_written, same)]
+    threads = next((n[:2] for n in reversed(numbers) if n[:2] != _NOTHING[:2]), _NOTHING[:2])
+    return threads + next((n[2:] for n in reversed(numbers) if n[2:] != _NOTHING[2:]), _NOTHING[2:])
+
+
+def _types(kernel):
+    return kernel.name, [*map(cxx.parameter_type, kernel.parameters)]
+
+
+def _written(kernel) -> tuple[str, ...]:
+    """The numbers of a declaration's bounds; `_NOTHING` if it has none, or if they come from a macro."""
     if not _is_primary(kernel):
         return _NOTHING
     threads = _arguments(kernel, "__launch_bounds__")

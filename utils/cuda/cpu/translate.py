@@ -149,6 +149,7 @@ def _check_calls(tokens, marked, declared):
     """A kernel that is called like a function would run on the host, as no thread of any block."""
     names = {kernel.name for kernel in marked} - {d.name for d in declared if "__global__" not in d.words}
     heads = {token.start for kernel in marked for token in kernel.tokens[: kernel.head]}
+    device = [d for d in declared if {"__global__", "__device__"} & {*d.words}]
     for i, token in enumerate(tokens):
         if token.text not in names or token.directive or token.start in heads or not i:
             continue
@@ -158,8 +159,10 @@ def _check_calls(tokens, marked, declared):
         if after < len(tokens) and tokens[after].text == "<":
             after = (cxx.matching(tokens, after) or after) + 1
         if after < len(tokens) and tokens[after].text == "(":
-            name = token.text
-            raise _error(token, f"{name} is a kernel and not a function: launch it, {name}<<<blocks, threads>>>(...)")
+            do = "mark it with __device__ in place of __global__, then kernels can call it"
+            if not any(d.tokens[0].start < token.start < d.tokens[-1].end for d in device):
+                do = f"launch it, {token.text}<<<blocks, threads>>>(...)"
+            raise _error(token, f"{token.text} is a kernel and not a function: {do}")
 
 
 def _check_host(source, declared):

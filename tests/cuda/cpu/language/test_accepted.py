@@ -343,6 +343,21 @@ def test_a_launch_keeps_to_its_launch_bounds():
         assert errors.tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("declared", "defined"),
+    [("", "__launch_bounds__(64)"), ("__launch_bounds__(128)", "__launch_bounds__(64)"), ("__launch_bounds__(64)", "")],
+)
+def test_the_last_launch_bounds_count_wherever_a_kernel_is_declared(declared, defined):
+    source = f"__global__ void {declared} k(float*); __global__ void {defined} k(float* x) {{ x[threadIdx.x] = 4; }}"
+    kernel, x = compile_kernel(source, "k"), torch.zeros(65)
+    kernel[1, 64](x)
+    with pytest.raises(
+        RuntimeError, match="a block of .* has 65 threads, and the kernel's __launch_bounds__ allows 64"
+    ):
+        kernel[1, 65](x)
+    assert x.tolist() == [4.0] * 64 + [0.0]
+
+
 LITERALS = r"""
 struct Has { const float m = 2; };
 __global__ void k(float* x, const float d = 3.0f) {
