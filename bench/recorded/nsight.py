@@ -264,7 +264,9 @@ def page():
             f"- `{name}`: Nsight Compute and the engine count {figures}. {difference['reason']} (SASS: {sass})"
         )
     equal = len(recorded["launches"]) - len(differences)
-    verdict = f"{equal} launches are equal in all of them, {len(differences)} differ in some and are listed below."
+    elsewhere = sum(not any(count.startswith("global") for count in entry["counts"]) for entry in differences.values())
+    verdict = f"{equal} launches are equal in all of them, {len(differences)} differ in some and are listed below; "
+    verdict += f"in global memory, {equal + elsewhere} are equal."
     return _PAGE.format(
         **{**recorded, "launches": len(recorded["launches"])},
         verdict=verdict,
