@@ -176,6 +176,11 @@ def test_every_pointer_takes_the_tensors_of_its_type_and_no_others(backend):
         ((X, X, 8, 9), TypeError, "takes 3 arguments .*, but got 4"),
         ((X.double(), X, 8), TypeError, r"argument 1 .* a tensor of float32, but .* float64: x.to\(torch.float32\)"),
         ((X, [1.0], 8), TypeError, r"argument 2 of scale \(float\* out\) takes a tensor, but got list \[1.0\]"),
+        (
+            (X, list(range(99)), 8),
+            TypeError,
+            r"but got list \[0, 1, .*, \.\.\.: torch.tensor\(\.\.\., dtype=torch.float32\) makes one of",
+        ),
         ((X, X.numpy(), 8), TypeError, "takes a tensor, but got ndarray.*torch.from_numpy"),
         ((X, 12345, 8), TypeError, "takes a tensor, but got int 12345"),
         (

@@ -231,10 +231,13 @@ def _check_pointer(where, parameter, arg, device_type):
     name = parameter.name or "x"
     if arg is None:
         return
+    dtypes = _TENSORS.get(parameter.pointee)
     if not isinstance(arg, torch.Tensor):
         hint = ": torch.from_numpy(...) makes one of an array" if hasattr(arg, "__array_interface__") else ""
+        if isinstance(arg, list | tuple | range):
+            kind = f", dtype=torch.{dtypes[0]}" if dtypes else ""
+            hint = f": torch.tensor(...{kind}) makes one of a {type(arg).__name__}"
         raise TypeError(f"{where} takes a tensor, but got {_shown(arg)}{hint}")
-    dtypes = _TENSORS.get(parameter.pointee)
     dtype = str(arg.dtype).removeprefix("torch.")
     if dtypes and dtype not in dtypes:
         raise TypeError(
@@ -350,4 +353,7 @@ def _float_bytes(form, value) -> bytes:
 
 
 def _shown(value):
-    return f"{type(value).__name__} {value!r:.60}" if value is not None else "None"
+    if value is None:
+        return "None"
+    text = " ".join(repr(value).split())
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:56].rsplit(' ', 1)[0] + ' ...'}"
