@@ -383,6 +383,28 @@ def test_a_loop_that_waits_for_another_block(loop, other_block):
     assert found.endswith(waits) == other_block
 
 
+@pytest.mark.parametrize(
+    ("loop", "stuck"),
+    [
+        ("while (i < n) { x[i] = 1; }", True),
+        ("for (int j = i; j < n; j + 1) x[j] = 1;", True),
+        ("while (i < n) { int j = 0; j++; }", True),
+        ("while (i < n) { x[i] = 1; i += 32; }", False),
+        ("for (int j = i; j < n; ++j) x[j] = 1;", False),
+        ("while (i != n) { if (i < n) i++; else i = n; }", False),
+        ("while (more(i)) { x[i] = 1; }", False),
+        ("while (x[i] < n) {}", False),
+        ("while (i < n) { advance(&i); }", False),
+        ("while (true) {}", False),
+    ],
+)
+def test_a_loop_in_which_nothing_changes_the_condition(loop, stuck):
+    source = f"__global__ void k(int* x, int n) {{\n    int i = 0;\n    {loop}\n}}\n"
+    told = "Nothing in the loop changes `"
+    assert hint(problem("runaway", 3, index=10_000_000), source).startswith(told) == stuck
+    assert hint(problem("runaway", 3, index=10_000_000, text="together"), source).startswith(told) == stuck
+
+
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
 COPIES = """\

@@ -16,6 +16,7 @@ from utils.cuda.cpu.trace.source import (
     line_of,
     lines_of_asm,
     loop_around,
+    never_changes,
     takes_remainder,
 )
 from utils.cuda.cpu.trace.waits import is_cooperative, waits_between, where_to_wait
@@ -90,6 +91,7 @@ class Record(Side):
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
     guard: Branch | None = None  # the condition or the loop that the line depends on
     loop: Branch | None = None  # the innermost one around the line, or around both lines
+    unchanging: bool = False  # nothing in the loop changes what its condition reads
 
     @property
     def in_step(self):
@@ -205,6 +207,7 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["remainder"] = takes_remainder(source, more["line"], array)
             more["recursive"] = calls_itself(source, more["line"])
             more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
+            more["unchanging"] = record["kind"] == "runaway" and more["loop"] and never_changes(source, more["loop"])
         if more["line"] and other.line:
             more["signal"] = record["kind"] == "race" and is_signal(source, array, record, more["line"], other)
             more["coordinates"] = coordinates(source, more["line"], array)

@@ -2,6 +2,7 @@
 
 import math
 
+from utils.cuda.common.cxx import written
 from utils.cuda.cpu.differences import hint_of
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
@@ -267,20 +268,21 @@ def _undefined(p):
 def _runaway(p):
     quote = f" (`{quoted(p.source)}`)" if p.source else ""
     loop = f"the loop at line {p.line}{quote}" if p.line else ""
-    hint = "Does the loop's condition ever change?"
+    hint, long = "Does the loop's condition ever change?", " If the loop is correct and just long, raise `max_steps`."
+    if p.unchanging:
+        condition = written(p.loop.condition).removeprefix("(").removesuffix(")")
+        hint, long = f"Nothing in the loop changes `{condition}`: count in it, as with `i += blockDim.x`.", ""
     if not p.index:
         loop = f"{loop}, which does nothing" if loop else "a loop that does nothing"
         return f"{thread_of(p)} keeps running {loop}: does it ever end?", hint
-    hint += " If the loop is correct and just long, raise `max_steps`."
-    if p.loop and reads_memory(p.loop.condition):
-        hint += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
-        hint += "blocks at once."
     if p.text == "together":
-        hint = "Does each thread do the work of all? Its share may be one element. "
-        hint += "If the loop is correct and just long, raise `max_steps`."
         together = f"the threads of block {triple(p.block)} have run {p.index:,} steps together"
-        return f"{together}{loop and f', one of them in {loop}'}: is that meant?", hint
-    return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint
+        hint = hint if p.unchanging else "Does each thread do the work of all? Its share may be one element."
+        return f"{together}{loop and f', one of them in {loop}'}: is that meant?", hint + long
+    if p.loop and reads_memory(p.loop.condition):
+        long += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
+        long += "blocks at once."
+    return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint + long
 
 
 def _refused_launch(p):

@@ -11,7 +11,7 @@ from utils.cuda.cpu.ptx.headers import WORDS
 
 __all__ = ["LOOPS", "Branch", "array_dimensions", "array_of_line", "branches", "calls_itself", "computed_from"]
 __all__ += ["coordinates", "copies_as_group", "guard", "kernel_parameter", "line_of", "lines_of_asm", "loop_around"]
-__all__ += ["parameter_type", "reads_memory", "takes_remainder", "without_comment"]
+__all__ += ["never_changes", "parameter_type", "reads_memory", "takes_remainder", "without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -209,6 +209,20 @@ def reads_memory(condition) -> bool:
         if token.text.startswith("atomic") or token.text in ("[", "->") or (token.text == "*" and not ends_operand):
             return True
     return False
+
+
+def never_changes(source, loop) -> bool:
+    """Whether no variable in a loop's condition is set, counted on or given away in the loop's lines."""
+    names = {t.text for t in loop.condition if re.match(r"[a-zA-Z_]", t.text)} - {"true", "false"}
+    calls = any(a.text in names and b.text == "(" for a, b in pairwise(loop.condition))
+    gives = any(token.text == "&" for f in cxx.functions(source) for given in f.parameters for token in given)
+    if not names or calls or gives or reads_memory(loop.condition):
+        return False
+    lines = "\n".join(cxx.code(source).splitlines()[loop.line - 1 : loop.last])
+    # `int i = 0` is where it begins.
+    lines = re.sub(r"\b(?!else\b|do\b)\w+[\s*]+\w+\s*=(?!=)", "", lines)
+    changed = r"(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
+    return not any(re.search(rf"\b{name}\s*{changed}|(?:\+\+|--|&)\s*{name}\b", lines) for name in names)
 
 
 def guard(source, line, array=None) -> Branch | None:
