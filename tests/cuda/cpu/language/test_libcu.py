@@ -148,6 +148,54 @@ def test_types_and_functions_of_the_standard_library(on_cpu, traced):
     assert x.tolist() == [5, 35, torch.finfo(torch.float32).max, 3, 7.5, 4]
 
 
+BITS = r"""
+#include <cuda/std/array>
+#include <cuda/std/bit>
+#include <cuda/std/span>
+#include <cstdint>
+
+__device__ float sum(cuda::std::span<const float> values) {
+    float all = 0;
+    for (float v : values) all += v;
+    return all;
+}
+
+__global__ void bits(unsigned* x, const float* f) {
+    using namespace cuda::std;
+    unsigned v = x[0];
+    x[1] = cuda::std::bit_cast<unsigned>(f[0]);
+    x[2] = popcount(v) + 100 * countl_zero(v) + 10000 * countr_zero(v);
+    x[3] = rotl(v, 8);
+    x[4] = rotr(uint16_t(v), 36);
+    x[5] = bit_ceil(v) + has_single_bit(v);
+    x[6] = bit_floor(v) + bit_width(v);
+    x[7] = countl_one(uint8_t(0xe1)) + 10 * countr_one(uint8_t(0xe7)) + 100 * countl_zero(uint8_t(0));
+    float rows[4] = {1, 2, 3, 4};
+    cuda::std::array<float, 2> two = {5, 6};
+    cuda::std::span<const float> all(f, 8);
+    static_assert(decltype(cuda::std::span(rows))::extent == 4);
+    x[8] = sum(rows) + sum(two) + sum(all.subspan(2, 3)) + sum(all.last(2)) + sum(all.first<1>());
+    cuda::std::span<unsigned>{x, 10}.back() = all.size_bytes() + all.empty();
+}
+"""
+
+
+@both
+def test_bits_and_spans(on_cpu, traced):
+    f, v = torch.arange(1.0, 9.0), 0b1011_0000
+    x, _ = launched(compile_kernel(BITS, "bits"), traced, (1, 1), torch.tensor([v] + [0] * 9, dtype=torch.int32), f)
+    rotated = (v >> 4) | (v & 0xF) << 12
+    bits = [v, 0x3F800000, 3 + 100 * 24 + 10000 * 4, v << 8, rotated, 256, 128 + 8, 3 + 30 + 800]
+    assert x.tolist() == [*bits, 10 + 11 + (3 + 4 + 5) + (7 + 8) + 1, 32]
+
+
+def test_a_span_that_reaches_too_far_is_reported(on_cpu):
+    source = BITS.replace("all(f, 8)", "all(f, 9)")
+    kernel = compile_kernel(source, "bits")
+    problem = kernel.trace[1, 1](torch.zeros(10, dtype=torch.int32), torch.zeros(8)).problems[0]
+    assert problem.kind == "out_of_bounds" and "reads f[8], but f has 8 elements" in str(problem)
+
+
 def test_what_only_libcu_has_is_named(on_cpu):
     source = "#include <cuda/semaphore>\n__global__ void k() { cuda::binary_semaphore<cuda::thread_scope_block>* s; }"
     with pytest.raises(CompileError, match=r"libcu\+\+ beyond cuda/atomic, cuda/barrier"):
