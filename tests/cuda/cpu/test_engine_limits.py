@@ -169,7 +169,7 @@ def test_a_hundred_faults_are_a_hundred_exceptions(accidents, case, message):
     told = accidents[case]
     assert message.format(who="thread (5, 0, 0) of block (2, 0, 0) of stray") in told["told"]
     assert told["different"] == 1 and told["works"]
-    assert told["grown"] < 2048
+    assert told["grown"] < 1024 + 512 * os.cpu_count()  # KB: each worker has a stack
 
 
 @needs_proc

@@ -40,8 +40,9 @@ _HEADERS_OF = [Path(preprocessor.__file__), Path(headers_of.__code__.co_filename
 _AS_NVCC = ["-Wno-narrowing"]
 _AS_NVCC_GCC = ["-fpermissive", "-fsanitize=unreachable"]  # of the two, nothing but a `return` that is missing
 _AS_NVCC_CLANG = ["-fno-strict-return", "-Wno-c++11-narrowing"]
-# An overrun of a local array ends the kernel: where its function returns, or in the pages around the stack.
-_CHECKED_STACK = ["-fstack-protector-strong", "-fstack-clash-protection"]
+# An overrun of a local array ends the kernel: where its function returns, or in the pages around the stack. With
+# _FORTIFY_SOURCE, which Ubuntu's compilers define by themselves, an overrun by `memcpy` would end Python.
+_CHECKED_STACK = ["-fstack-protector-strong", "-fstack-clash-protection", "-U_FORTIFY_SOURCE"]
 # For device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's math
 # functions never set errno. What is used before it has a value becomes a CompileWarning (diagnostics.py).
 _DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]

@@ -7,7 +7,6 @@ So where a text has such code, another process loads the extension first.
 
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -54,12 +53,13 @@ def _is_value(parameter) -> bool:
     return len(parameter) == 1 and parameter[0].text[0] in "0123456789.'\""
 
 
-_LOAD = "import ctypes, sys, torch; ctypes.CDLL(sys.argv[1])"
-
-
-def _limited():
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 5))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+# torch's own start, which may take longer than what the extension runs, does not count.
+_LOAD = """import ctypes, math, resource, sys, time, torch
+most = math.ceil(time.process_time()) + int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+ctypes.CDLL(sys.argv[1])
+"""
 
 
 def check(source, library):
@@ -71,12 +71,10 @@ def check(source, library):
     if not library.exists() or not (found := global_with_code(source)):
         return
     line, name = found
-    command = [sys.executable, "-c", _LOAD, str(library)]
+    command = [sys.executable, "-c", _LOAD, str(library), str(MOST_SECONDS)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_MOST_WAITING, preexec_fn=_limited
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_MOST_WAITING)
         status, said = done.returncode, done.stderr.strip()
     except subprocess.TimeoutExpired:
         status, said = -signal.SIGXCPU, ""

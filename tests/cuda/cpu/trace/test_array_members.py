@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from utils import compile_kernel
+from utils.cuda.cpu import build
 from utils.cuda.cpu.array_members import may_be_longer, with_marks_around_structs
 from utils.cuda.kernel import compile_kernels
+from utils.ground import system
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -112,6 +114,21 @@ def test_a_trace_finds_the_overrun(kernels, name):
     assert (problem.kind, SOURCE.splitlines()[problem.line - 1]) == ("out_of_bounds", line), problem
     assert told in str(problem)
     assert not others, others
+
+
+def test_a_compiler_that_checks_memcpy_by_itself_as_ubuntu_s_does(tmp_path, monkeypatch):
+    if "clang" in system.cxx_compiler():
+        pytest.skip("about g++")
+    wrapper = tmp_path / "g++"
+    wrapper.write_text(f'#!/bin/sh\nexec {system.cxx_compiler()} -D_FORTIFY_SOURCE=2 "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setattr(build, "_compiler", lambda traced: str(wrapper))
+    n, line, told = OVERRUNS["copied"]
+    kernel = compile_kernel(SOURCE + "// built by another compiler", "copied")
+    (problem,) = kernel.trace[1, 1](torch.zeros(64), n).problems
+    assert (problem.kind, SOURCE.splitlines()[problem.line - 1]) == ("out_of_bounds", line) and told in str(problem)
+    with pytest.raises(RuntimeError, match="of copied writes beyond the end of a local array"):
+        kernel[1, 1](torch.zeros(64), 16)
 
 
 def test_memcpy_is_counted_as_nvcc_compiles_it():
