@@ -37,7 +37,7 @@ pointers 1: 0 1 2 3
 advice 0 0
 pool 1 0
 callback 10
-device 67108864 0 peer 0 0 101 101
+device 67108864 0 peer 0 0 101 101 101
 box 0 0: 0 0 0 0 0 5 6 0 0 9 10 0 0 0 0 0 0 17 18 0 0 21 22 0
 complex 25 0 4 -0.2 5
 """

@@ -140,6 +140,8 @@ if (i < n & h == 0) x[i] = 1;
 if (!(h) && h < 3 || i << 2 < n) x[i] = 1;
 if (static_cast<float>(i) < y[0] && sizeof(int) < i) x[i] = 1;
 for (; h < n; h *= 2);
+while (n >>= 1) h++;
+while (n <<= 1) h++;
 for (int j = 0; j < n; x[j] = 1, j++);
 for (int j = 0; j < n; x[i] += 2, j++);
 for (int j = 0; j < n && next(&x); j++);

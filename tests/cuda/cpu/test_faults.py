@@ -222,6 +222,39 @@ def test_a_kernel_may_allocate_more_pieces_than_have_guards_of_their_own(kernels
     assert "frees memory that is not from malloc or new" in message(kernels["list"], out, 5000, 1, launch=(1, 1))
 
 
+@pytest.mark.parametrize(("launch", "rounds"), [((1, 32), 5000), ((1, 2), 30000)])
+def test_a_trace_of_a_kernel_that_allocates_survives_many_accesses(launch, rounds):
+    source = """__global__ void k(float* out, int n) {
+        float* m = new float[64];
+        for (int j = 0; j < n; j++) m[j % 64] = j;
+        out[threadIdx.x] = m[(n - 1) % 64];
+        delete[] m;
+    }"""
+    trace = compile_kernel(source, "k").trace[launch](torch.zeros(32), rounds)
+    assert trace.ok and trace.args[0][: launch[1]].eq(rounds - 1).all(), trace
+
+
+def test_malloc_returns_null_when_the_heap_of_kernels_is_full():
+    source = """__global__ void taken(int* out, size_t bytes, bool back) {
+        char* m = (char*)malloc(bytes);
+        out[threadIdx.x] = m != nullptr;
+        if (back) free(m); else if (bytes > 1 << 26) *(volatile char*)m = 1;
+    }"""
+    taken, out = compile_kernel(source, "taken"), torch.zeros(64, dtype=torch.int32)
+    with pytest.raises(RuntimeError, match=r"`malloc` or `new` has returned null: .* 8388608 bytes \(cudaLimitMalloc"):
+        taken[1, 1](out, 1 << 27, False)  # from here on the heap is empty, as after any fault
+    taken[1, 64](out, 1 << 18, False)
+    assert out.sum() == 32
+    for back in (True, False):
+        with pytest.raises(RuntimeError, match="has returned null"):
+            taken[1, 1](out, 1 << 27, False)
+        for _ in range(3):
+            taken[1, 16](out, 1 << 18, back)
+        assert out[:16].sum() == (16 if back else 0)
+    with pytest.raises(RuntimeError):
+        taken[1, 1](out, 1 << 27, False)
+
+
 # ---- what there is no room for ---------------------------------------------------------------------------------------
 
 

@@ -129,7 +129,8 @@ def interrupted(case, run):
         raised = repr(error)
     tell(case, raised=raised, seconds=time.process_time() - sent[0] if sent else None, works=works())
 works()
-for name in ("spin", "meet", "vote"):
+SOURCE += "\n__global__ void look(int* x) { int i = 0; while (x[i] != 1) i = (i + 1) % 32; x[32] = i; }"
+for name in ("spin", "meet", "vote", "look"):
     kernel = compile_kernel(SOURCE, name)
     for blocks, threads in ((1, 32), (100, 64)):
         interrupted(f"{name} {blocks}", lambda: kernel[blocks, threads](never))
@@ -140,7 +141,7 @@ for name in ("spin", "meet"):
     x.zero_()
     tell(f"after trace of {name}", ok=compile_kernel(SOURCE, "barriers").trace[8, 128](x, 1024).ok)
 """
-INTERRUPTED = [f"{name} {blocks}" for name in ("spin", "meet", "vote") for blocks in (1, 100)]
+INTERRUPTED = [f"{name} {blocks}" for name in ("spin", "meet", "vote", "look") for blocks in (1, 100)]
 
 
 @pytest.fixture(scope="module")

@@ -85,6 +85,7 @@ int main() {
     printf(" peer %d", cudaDeviceCanAccessPeer(&can, 0, 0));
     printf(" %d", can);
     printf(" %d", cudaDeviceEnablePeerAccess(0, 0));
+    printf(" %d", cudaDeviceGetP2PAttribute(&can, cudaDevP2PAttrAccessSupported, 0, 0));
     printf(" %d\n", cudaSetDevice(99));
     cudaGetLastError();
 

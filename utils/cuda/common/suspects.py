@@ -25,12 +25,15 @@ def suspects(source) -> dict[int, str]:
 
 
 def _operators(part) -> list[str]:
-    """The texts of the tokens, with the operators of two characters as one, followed by empty ones: '==', ''."""
+    """The texts of the tokens, with operators of several characters as one, followed by empty ones: '==', ''."""
     texts, k = [token.text for token in part], 0
     while k + 1 < len(texts):
         together = texts[k] + texts[k + 1]
         if part[k].end == part[k + 1].start and together in _TWO_CHARACTERS:
             texts[k], texts[k + 1] = together, ""
+            if together in ("<<", ">>") and text_at(part, k + 2) == "=" and part[k + 1].end == part[k + 2].start:
+                texts[k], texts[k + 2] = together + "=", ""
+                k += 1
             k += 1
         k += 1
     return texts

@@ -45,7 +45,7 @@ _AS_NVCC_CLANG = ["-fno-strict-return", "-Wno-c++11-narrowing"]
 _CHECKED_STACK = ["-fstack-protector-strong", "-fstack-clash-protection", "-U_FORTIFY_SOURCE"]
 # For device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's math
 # functions never set errno. What is used before it has a value becomes a CompileWarning (diagnostics.py).
-_DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]
+_DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno", "-fno-finite-loops"]
 _DEVICE_FLAGS += ["-Wuninitialized", "-Wno-maybe-uninitialized"]  # the latter is often wrong
 # Every access in the source must be seen as written: so the compiler calls a hook at each access and each step, and
 # neither splits, merges nor moves them. The hooks are ours (trace/hooks.cpp): no sanitizer is linked.

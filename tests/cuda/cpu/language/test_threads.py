@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tests.cuda.cpu.language.launching import run, same, signed
+from utils.cuda.common import gpus
 
 # ---- a warp ---------------------------------------------------------------------------------------------------------
 
@@ -286,6 +287,16 @@ __global__ void checked(const float* x, float* out, int n) {
     out[i] = twice(x[i]);
 }
 __global__ void trapped(int at) { if (threadIdx.x == at) __trap(); }
+__global__ void places(int* out) {  // which multiprocessor, of how many
+    unsigned int id, all;
+    asm("mov.u32 %0, %%smid;" : "=r"(id));
+    asm("mov.u32 %0, %%nsmid;" : "=r"(all));
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+    out[blockIdx.x] = id < all ? all : -1;
+}
 __global__ void clocks(long long* out) {
     long long before = clock64();
     __nanosleep(1000);
@@ -315,3 +326,9 @@ def test_assert_and_trap(monkeypatch):
 def test_clock(backend):
     (out,) = run(backend, REST, "clocks", 1, 64, torch.zeros(64, dtype=torch.int64))
     assert (out > 0).all()
+
+
+def test_the_multiprocessor_of_a_block(backend):
+    (out,) = run(backend, REST, "places", 300, 1, torch.zeros(300, dtype=torch.int32))
+    most = gpus.chosen().multiprocessors
+    assert out.eq(most if backend.type == "cpu" else out[0]).all() and out[0] > 0

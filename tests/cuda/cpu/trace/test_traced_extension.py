@@ -523,3 +523,17 @@ def test_no_module_of_the_course_raises_an_alarm(name):
                 planes = args[0].permute(2, 0, 1) if "hwc" in function else args[0]
                 grey = torch.einsum("c,chw->hw", torch.tensor([0.2989, 0.5870, 0.1140]), planes.float())
                 assert out.shape == size and ((out.float() - grey).abs() <= 1.001).all()
+
+
+def test_of_a_slice_only_what_is_returned_must_be_written():
+    source = """
+    __global__ void k(float* out, int n) { if (threadIdx.x < n) out[threadIdx.x + 2] = 1; }
+    at::Tensor part(at::Tensor x, int64_t from, int64_t n) {
+        at::Tensor out = torch::empty_like(x);
+        k<<<1, 32>>>(out.data_ptr<float>(), n);
+        return out.slice(0, from, 2 + n);
+    }"""
+    module = load_cuda(source, "at::Tensor part(at::Tensor x, int64_t from, int64_t n);", ["part"], trace=True)
+    assert module.part(torch.zeros(20), 2, 5).tolist() == [1.0] * 5
+    with pytest.raises(RuntimeError, match=r"out\[1\] was never written"):
+        module.part(torch.zeros(20), 1, 5)

@@ -125,6 +125,7 @@ cudaError_t cudaDeviceReset() {
     forget_allocations();
     forget_streams();
     forget_shared_limits();
+    forget_heap();
     last_error() = cudaSuccess;
     return cudaSuccess;
 }
@@ -171,8 +172,10 @@ cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
     return cudaSuccess;
 }
 
-// What CUDA 13 answers before anything is set. The engine has its own limits, which these numbers do not change.
+// What CUDA 13 answers before anything is set. Of these, the engine keeps to the size of kernels' heap.
 static size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 64, 0};
+
+size_t cuda_on_cpu::kernels_heap_limit() { return limits[cudaLimitMallocHeapSize]; }
 
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     if (limit < cudaLimitStackSize || limit > cudaLimitPersistingL2CacheSize) return answer(cudaErrorUnsupportedLimit);
@@ -191,6 +194,11 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
     if (!can) return answer(cudaErrorInvalidValue);
     *can = 0;
     return answer(device == 0 && peer == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+// CUDA refuses a device and itself, and there is no other.
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int, int) {
+    return answer(value ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned int flags) {

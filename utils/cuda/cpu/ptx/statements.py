@@ -35,6 +35,8 @@ _SPECIAL = {
     "%laneid": "::cuda_on_cpu::lane()",
     "%warpid": f"{PTX}warp_id()",
     "%nwarpid": f"{PTX}warps()",
+    "%smid": f"{PTX}multiprocessor()",
+    "%nsmid": "::cuda_on_cpu::multiprocessors()",
     "%clock": "(uint32_t)::cuda_on_cpu::device_clock()",
     "%clock64": "(uint64_t)::cuda_on_cpu::device_clock()",
     "%globaltimer": "(uint64_t)::cuda_on_cpu::nanoseconds()",

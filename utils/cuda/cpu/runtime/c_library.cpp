@@ -66,6 +66,7 @@ int formatted_print(const char* format, ...) {
     return here ? count_arguments(format) : length;
 }
 
+unsigned int multiprocessors() { return profile.multiprocessors; }
 long long nanoseconds() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

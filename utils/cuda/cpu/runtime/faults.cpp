@@ -371,6 +371,9 @@ std::string fault_message(const char* kernel, const Worker& w) {
     const std::string who = thread_name(block().thread, block().block, kernel);
     std::string place;
     if (w.fault == assertion) place = std::string(" (") + w.fault_file + ", line " + std::to_string(w.fault_line) + ")";
+    if (w.heap_was_full)
+        place += ". In this launch `malloc` or `new` has returned null: all that kernels take is at most " +
+                 std::to_string(kernels_heap_limit()) + " bytes (cudaLimitMallocHeapSize)";
     return std::string("CUDA error: ") + cuda_error(w.fault) + who + " " + what_ended_it(w) + place;
 }
 

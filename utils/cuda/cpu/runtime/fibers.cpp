@@ -346,9 +346,12 @@ void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
 
 void wait_for_trace(Queue& queue) {
     Fiber* me = block().running;
+    const bool in_kernel = block().worker->in_kernel;  // others, which end or wait in the runtime, leave it at 0
+    block().worker->in_kernel = 0;
     me->waiting = Waiting::trace;
     queue.add(me);
     wait(me);
+    if (in_kernel) enter_kernel(*my_block().worker);
 }
 
 }  // namespace cuda_on_cpu

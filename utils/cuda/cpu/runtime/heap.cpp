@@ -1,11 +1,13 @@
-// What kernels get from malloc and new. It is guarded as tensors are (guarded.h), and apart from Python's own heap, which
+// What kernels get from malloc and new: as much in all as cudaLimitMallocHeapSize says, then null. It is guarded as tensors are (guarded.h), and apart from Python's own heap, which
 // an overrun, or a pointer that is freed twice, would destroy.
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <iterator>
 #include <map>
 #include <new>
-#include <unordered_set>
+#include <optional>
+#include <unordered_map>
 
 #include "../guard/guarded.h"
 #include "../trace/trace.h"
@@ -42,16 +44,20 @@ public:
         char* p = open->free;
         open->free += needed;
         open->pieces++;
-        pieces.insert(p);
+        pieces.emplace(p, bytes);
         return p;
     }
 
-    bool give_back(void* p) {
+    // How many bytes it has; nothing for memory that is not ours.
+    std::optional<size_t> give_back(void* p) {
         std::lock_guard lock(mutex);
-        if (!pieces.erase(p)) return false;
+        const auto piece = pieces.find(p);
+        if (piece == pieces.end()) return {};
+        const size_t bytes = piece->second;
+        pieces.erase(piece);
         Slab* slab = &std::prev(slabs.upper_bound(static_cast<char*>(p)))->second;
         if (!--slab->pieces && slab != open) give_back(slab);
-        return true;
+        return bytes;
     }
 
 private:
@@ -63,7 +69,7 @@ private:
     Mutex mutex;
     std::map<char*, Slab> slabs;  // by where they begin
     Slab* open = nullptr;
-    std::unordered_set<void*> pieces;
+    std::unordered_map<void*, size_t> pieces;  // and their bytes
 
     static GuardedMemory& memory() {
         static auto& all = *new GuardedMemory("heap of malloc and new", false, 4'000);
@@ -78,11 +84,27 @@ static SharedPieces& shared_pieces = *new SharedPieces;
 
 static bool in_kernel() { return here && block().worker->in_kernel; }
 
+static std::atomic<size_t> heap_bytes = 0;  // that kernels have taken and not given back
+
+void forget_heap() { heap_bytes = 0; }
+
+static bool has_room(size_t bytes) {
+    if (heap_bytes.fetch_add(bytes) + bytes <= kernels_heap_limit()) return true;
+    heap_bytes -= bytes;
+    return false;
+}
+
 static void* heap_take(size_t bytes) {
     Worker& w = *block().worker;
     w.in_kernel = 0;
-    void* p = kernels_heap().take(bytes ? bytes : 1);
-    if (!p) p = shared_pieces.take(bytes ? bytes : 1);
+    const size_t given = bytes ? bytes : 1;
+    void* p = nullptr;
+    if (has_room(given)) {
+        p = kernels_heap().take(given);
+        if (!p) p = shared_pieces.take(given);
+        if (!p) heap_bytes -= given;
+    }
+    if (!p) w.heap_was_full = true;
     if (p) trace_allocated(p, bytes, "memory from malloc");
     enter_kernel(w);
     return p;
@@ -92,10 +114,16 @@ static void heap_give_back(void* p) {
     if (!p) return;
     Worker& w = *block().worker;
     w.in_kernel = 0;
-    if (Guarded* piece = kernels_heap().of(p))
+    std::optional<size_t> bytes;
+    if (Guarded* piece = kernels_heap().of(p)) {
+        bytes = piece->bytes;
         kernels_heap().give_back(piece);
-    else if (!shared_pieces.give_back(p))
-        fail(wrong_free);
+    } else {
+        bytes = shared_pieces.give_back(p);
+    }
+    if (!bytes) fail(wrong_free);
+    size_t taken = heap_bytes;  // 0 if a fault has ended a launch since
+    while (!heap_bytes.compare_exchange_weak(taken, taken - std::min(taken, *bytes))) {}
     cuda_on_cpu_trace_freed(p);
     enter_kernel(w);
 }

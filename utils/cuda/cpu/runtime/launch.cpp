@@ -278,6 +278,7 @@ void Grid::serve(uint64_t index, std::barrier<>* meeting) {
     w->cooperative = meeting;
     w->launch = &launch;
     w->fault = no_fault;
+    w->heap_was_full = false;
     w->difference.reset();
     w->cpu_thread = pthread_self();
     {
@@ -358,6 +359,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (!grid.printed.empty() || grid.left_out) fflush(stdout);
     const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: reported once
     const std::string error = grid.fault.empty() ? damage : grid.fault;
+    if (!grid.fault.empty()) forget_heap();
     if (!error.empty()) throw std::runtime_error(grid.difference ? error + also(name, *grid.difference) : error);
     if (grid.difference) note(name, *grid.difference);
 }

@@ -137,6 +137,7 @@ struct Worker {
 
     // The learner's own code runs, which may be left at any point; within the runtime's functions it is 0.
     volatile sig_atomic_t in_kernel = 0;
+    bool heap_was_full = false;  // malloc has returned null in this launch
     int fault = no_fault;
     std::string fault_text;  // what the reason needs beside its number
     dim3 wanted_cluster{0, 0, 0};  // of a kernel that finds that it needs clusters
@@ -341,6 +342,8 @@ bool moves_for_host();
 
 class GuardedMemory;
 GuardedMemory& kernels_heap();  // by malloc and new in kernels: heap.cpp
+size_t kernels_heap_limit();    // bytes: host/device.cpp
+void forget_heap();             // after a fault, when a GPU's heap is gone: what it holds no longer counts
 
 // ---- host/
 GuardedMemory& allocated();  // by cudaMalloc and the like

@@ -61,7 +61,7 @@ extern "C" int cuda_on_cpu_trace_region(const char* name, void* base, size_t byt
                                          size_t whole_element) {
     Region& region = add_region(base, bytes, element, alignment, slack, {whole, whole_bytes, whole_element});
     region.name = name;
-    region.output = output;
+    region.output_end = output ? region.end - region.begin : 0;
     if (output) region.memory->written.resize(region.memory->bytes);
     return region.memory->shadow.made();
 }
@@ -102,11 +102,14 @@ extern "C" void cuda_on_cpu_trace_freed(void* base) {
         }
 }
 
-// A tensor that the extension allocated and returns: it must have been written in full.
-extern "C" void cuda_on_cpu_trace_returned(void* base, size_t element) {
+// A tensor that the extension allocated, whose part of `bytes` bytes it returns: that must have been written in full.
+extern "C" void cuda_on_cpu_trace_returned(void* part, size_t bytes, size_t element) {
+    const auto begin = reinterpret_cast<uintptr_t>(part);
     for (auto& r : tracing->regions) {
-        if (!r->holds(reinterpret_cast<uintptr_t>(base), 1) || !r->poisoned) continue;
-        r->output = true;
+        if (!r->holds(begin, 1) || !r->poisoned) continue;
+        const size_t first = begin - r->begin, end = std::min(first + bytes, size_t(r->end - r->begin));
+        r->output_begin = r->output_end ? std::min(r->output_begin, first) : first;
+        r->output_end = std::max(r->output_end, end);
         r->element = element;
     }
 }
@@ -131,7 +134,7 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     static thread_local std::string report;
     if (!tracing) return nullptr;
     for (const auto& r : tracing->regions) {
-        if (!r->output || tracing->stopped) continue;
+        if (!r->output_end || tracing->stopped) continue;
         const unsigned char* bytes = reinterpret_cast<const unsigned char*>(r->begin);
         const size_t size = r->end - r->begin;
         const auto written = r->memory->written.begin() + (r->begin - r->memory->begin);
@@ -146,8 +149,8 @@ extern "C" const char* cuda_on_cpu_trace_end() {
         bool by_kernels = std::find(written, written + size, true) != written + size;
         if (r->poisoned && !by_kernels && (r->element == 1 || !all_poison())) continue;
         size_t elements = 0, first = 0;
-        for (size_t e = 0; e * r->element < size; e++) {
-            size_t end = std::min(size, (e + 1) * r->element);
+        for (size_t e = r->output_begin / r->element; e * r->element < r->output_end; e++) {
+            size_t end = std::min(r->output_end, (e + 1) * r->element);
             bool done = true;
             for (size_t i = e * r->element; i < end; i++) done = done && (written[i] || (r->poisoned && !is_poison(i)));
             if (!done && !elements++) first = e;

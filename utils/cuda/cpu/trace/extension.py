@@ -153,8 +153,10 @@ class TracedModule:
         return recorder.recording()
 
     def _returned(self, value):
-        if isinstance(value, torch.Tensor):
-            self._library.cuda_on_cpu_trace_returned(value.data_ptr(), value.element_size())
+        if isinstance(value, torch.Tensor) and value.numel():
+            last = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+            bytes_ = (last + 1) * value.element_size()
+            self._library.cuda_on_cpu_trace_returned(value.data_ptr(), bytes_, value.element_size())
         return value
 
     def _named(self, report):

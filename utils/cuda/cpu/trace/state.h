@@ -51,7 +51,7 @@ struct Region {
     size_t shift = 0;  // added to addresses where accesses are counted: where a GPU would have placed it, modulo 512
     size_t slack = 0;  // bytes around it in which an access does no harm
     size_t element = 1, alignment = 1;
-    bool output = false;        // must be written in full
+    size_t output_begin = 0, output_end = 0;  // which of its bytes must all be written
     bool named = true;          // false: a tensor of an extension, named when a kernel gets it
     bool poisoned = false;      // when it was allocated
     std::shared_ptr<Memory> memory;

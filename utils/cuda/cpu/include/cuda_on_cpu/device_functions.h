@@ -52,6 +52,9 @@ inline void __threadfence_block() { ::cuda_on_cpu::fence(); }
 inline void __threadfence_system() { ::cuda_on_cpu::fence(); }
 
 inline long long clock64() { return ::cuda_on_cpu::device_clock(); }  // `clock` has C's declaration
+// Here a launch begins when the one before it has ended, so there is nothing to wait for.
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
+inline void cudaGridDependencySynchronize() {}
 inline void __nanosleep(unsigned int) { ::cuda_on_cpu::nap(); }
 [[noreturn]] __forceinline__ void __trap() { ::cuda_on_cpu::trap(); }
 [[noreturn]] __forceinline__ void __brkpt() { ::cuda_on_cpu::trap(); }

@@ -219,6 +219,7 @@ void nap();  // the same for __nanosleep, between two questions
 bool carry();  // PTX: the thread's condition code register
 void set_carry(bool carry);
 size_t dynamic_shared_bytes();
+unsigned int multiprocessors();  // of the GPU that the engine behaves like
 long long nanoseconds();   // of a clock that starts anywhere: PTX's %globaltimer
 long long device_clock();  // ticks of the multiprocessors' clock (runtime/profile.h): what clock() and clock64() give
 

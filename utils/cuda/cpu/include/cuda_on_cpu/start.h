@@ -22,9 +22,11 @@ namespace cuda_on_cpu {
         [&](auto cuda_on_cpu_a) -> decltype(cuda_on_cpu_a(__VA_ARGS__)) { return cuda_on_cpu_a(__VA_ARGS__); }
 #define CUDA_ON_CPU_BOUNDS(...) \
     [](auto... cuda_on_cpu_a) -> decltype(__VA_ARGS__(cuda_on_cpu_a...)) { return {}; }
-struct Address {
-    template <class... A>
-    auto operator()(void (*kernel)(A...)) const { return kernel; }
+struct Address {  // two templates: of overloads, of which one takes nothing, neither is the better one
+    template <class A, class... More>
+    auto operator()(void (*kernel)(A, More...)) const { return kernel; }
+    template <class Nothing>
+    auto operator()(Nothing (*kernel)()) const { return kernel; }
 };
 
 // A kernel with copies of its arguments: what each thread calls.

@@ -118,6 +118,13 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
 
 // There is one device, so it has no peer, and no other process reaches its memory.
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
+enum cudaDeviceP2PAttr {
+    cudaDevP2PAttrPerformanceRank = 1,
+    cudaDevP2PAttrAccessSupported,
+    cudaDevP2PAttrNativeAtomicSupported,
+    cudaDevP2PAttrCudaArrayAccessSupported
+};
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags);
 cudaError_t cudaDeviceDisablePeerAccess(int peer);
 struct cudaIpcMemHandle_t { char reserved[64]; };

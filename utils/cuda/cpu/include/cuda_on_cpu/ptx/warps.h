@@ -11,6 +11,12 @@ __forceinline__ uint32_t thread_number() {
     return (t.z * d.y + t.y) * d.x + t.x;
 }
 __forceinline__ uint32_t warp_id() { return thread_number() / 32; }
+// A block runs on one multiprocessor. Which one is the scheduler's choice; on an idle GPU they take turns.
+__forceinline__ uint32_t multiprocessor() {
+    const auto block = place_of_block();
+    const auto grid = place_of_grid_dim();
+    return (block.x + grid.x * (block.y + grid.y * block.z)) % multiprocessors();
+}
 __forceinline__ uint32_t warps() {
     const auto d = place_of_block_dim();
     return (d.x * d.y * d.z + 31) / 32;
