@@ -240,3 +240,17 @@ def test_a_trace_reports_problems_with_file_and_line(tmp_path, capfd):
     assert re.search(r"^race\.cuh: threads .* both touch tile\[.*line 3.*line 4", said.err, re.MULTILINE)
     assert "hint: Put `__syncthreads();`" in said.err
     assert run.main([*command, "and", "again"]) == 5
+
+
+def test_a_trace_reports_a_call_that_fails_unless_the_program_asks(tmp_path, capfd):
+    program = tmp_path / "small.cu"
+    program.write_text(
+        "#include <cstdio>\nint main(int argc, char**) {\n    float h[100] = {}, *d;\n    cudaMalloc(&d, 100);\n"
+        "    cudaMemcpy(d, h, 400, cudaMemcpyHostToDevice);\n"
+        '    if (argc > 1) printf("%s\\n", cudaGetErrorString(cudaGetLastError()));\n}\n'
+    )
+    assert run.main([str(program), "--trace"]) == 1
+    said = "a call of CUDA's returns cudaErrorInvalidValue, 'invalid argument' (line 5: `cudaMemcpy(d, h, 400, cudaMem"
+    assert said in capfd.readouterr().err
+    assert run.main([str(program), "--trace", "ask"]) == 0
+    assert run.main([str(program)]) == 0

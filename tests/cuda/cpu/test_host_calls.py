@@ -62,6 +62,16 @@ int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
     case 27: _exit(1);
     case 28: pthread_exit(nullptr);
     case 29: in_thread([](float*, int64_t) { pthread_exit(nullptr); }, p, i); break;
+    case 30: cudaMalloc(reinterpret_cast<void**>(i), 400); break;
+    case 31: {
+        float** rows;
+        cudaMalloc(&rows, 4 * sizeof(float*));
+        cudaMalloc(&rows[i], 400);
+        break;
+    }
+    case 32: cudaMalloc(&p, 400); free(p); break;
+    case 33: cudaMalloc(&p, 400); delete[] p; break;
+    case 34: cudaMallocHost(&p, 400); free(p); break;
     case 24: in_thread([](float* p, int64_t) { fill<<<1, 2000>>>(p, 4); deeper(0); }, p, i); break;
     }
     return x.numel();
@@ -97,6 +107,11 @@ WRONG = [
     (20, 0, "host throws in a std::thread, where nobody catches it: a thread's own"),
     (21, 0, "host calls abort, which would end Python, in a std::thread of its host code"),
     (22, 0, "host calls std::terminate because of an exception, `what is not a std::exception` .*, in a std::thread"),
+    (30, 16, r"host gives cudaMalloc address 0x10 .*, where nothing can be written \(does it need the `&` of `&d`"),
+    (31, 3, "host gives cudaMalloc address .*, which is in memory of the device"),
+    (32, 0, "host calls free for memory from cudaMalloc, which is for cudaFree"),
+    (33, 0, r"host calls delete\[\] for memory from cudaMalloc, which is for cudaFree"),
+    (34, 0, "host calls free for memory from cudaMallocHost, which is for cudaFreeHost"),
     (24, 0, "host needs more stack than there is .*, in a std::thread"),
 ]
 

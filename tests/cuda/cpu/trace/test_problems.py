@@ -1,5 +1,6 @@
 """The list of problems: what one holds, which records are one problem, and the exception."""
 
+import ctypes
 import pickle
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from tests.cuda.cpu.trace.reports import at, problem, shared, traced
 from utils import compile_kernel
 from utils.cuda.cpu.trace.problems import KernelProblem, Problem
+from utils.cuda.kernel import compile_kernels
 
 
 def test_a_problem_holds_its_place():
@@ -79,3 +81,28 @@ def test_a_memset_beyond_a_variable_of_the_source(on_cpu, bytes):
     assert (problem.kind, problem.line) == ("out_of_bounds", 2) and "table" in problem.message
     traced = compile_kernel(VARIABLES, "step").trace[1, 1]
     assert traced(y, 3).ok and [p.kind for p in traced(y, 4).problems] == ["out_of_bounds"]
+
+
+TABLES = """
+__global__ void gather(const long long* rows, float* out, int n) {
+    out[threadIdx.x] = ((const float*)rows[threadIdx.x])[n - 1];
+}
+struct Rows { float* at[4]; };
+__global__ void scatter(Rows rows, float v, int n) { rows.at[threadIdx.x % 4][n - 1] = v; }
+"""
+
+
+def test_tensors_that_the_arguments_only_point_to(on_cpu):
+    class Rows(ctypes.Structure):
+        _fields_ = (("at", ctypes.c_void_p * 4),)
+
+    gather, scatter = compile_kernels(TABLES, ["gather", "scatter"])
+    tensors = [torch.full((40,), float(i)) for i in range(4)]
+    table = torch.tensor([tensor.data_ptr() for tensor in tensors])
+    struct = Rows((ctypes.c_void_p * 4)(*table.tolist()))
+    trace = gather.trace[1, 4](table, torch.zeros(4), 40)
+    assert trace.ok and trace.args[1].tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert scatter.trace[1, 4](struct, 7.0, 40).ok
+    (problem, *_) = gather.trace[1, 4](table, torch.zeros(4), 41).problems
+    assert (problem.kind, problem.line) == ("out_of_bounds", 3)
+    assert [problem.kind for problem in scatter.trace[1, 5](struct, 7.0, 40).problems] == ["race"]

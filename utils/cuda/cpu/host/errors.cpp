@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cuda_runtime.h"
+#include "../trace/trace.h"
 
 namespace cuda_on_cpu {
 
@@ -13,6 +14,7 @@ cudaError_t& last_error() {
 
 cudaError_t answer(cudaError_t error) {
     if (error != cudaSuccess) last_error() = error;
+    if (error != cudaSuccess && tracing) trace_failed(*tracing, error);
     return error;
 }
 
@@ -20,8 +22,15 @@ cudaError_t answer(cudaError_t error) {
 
 using namespace cuda_on_cpu;
 
-cudaError_t cudaPeekAtLastError() { return last_error(); }
-cudaError_t cudaGetLastError() { return std::exchange(last_error(), cudaSuccess); }
+cudaError_t cudaPeekAtLastError() {
+    if (tracing) trace_asked(*tracing);
+    return last_error();
+}
+
+cudaError_t cudaGetLastError() {
+    cudaPeekAtLastError();
+    return std::exchange(last_error(), cudaSuccess);
+}
 
 const char* cudaGetErrorName(cudaError_t error) {
     switch (error) {

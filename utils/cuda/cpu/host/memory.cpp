@@ -1,15 +1,19 @@
 // What cudaMalloc and the like have allocated, and copies of memory. A copy that would leave an allocation or a tensor
 // is refused.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <stdexcept>
+#include <string>
 
 #include "streams.h"
 #include "../guard/guarded.h"
@@ -51,10 +55,29 @@ bool find_allocation(const void* address, Allocation& found) {
     return allocation;
 }
 
+// A number that is read there replaces what a caller wants to be replaced. Only a bad address cannot take it.
+static bool can_be_set(void** p) {
+    static const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    return zeros < 0 || ::read(zeros, p, sizeof *p) == sizeof *p;
+}
+
+// The learner's code would crash here, and end Python.
+[[noreturn]] static void refuse_to_set(const void* p, Allocation::Kind kind, bool on_device) {
+    const char* const names[] = {"cudaMalloc", "cudaMallocManaged", "cudaMallocHost"};
+    char text[200];
+    snprintf(text, sizeof text, "gives %s address %p for the pointer that it sets, %s", names[kind], p,
+             on_device ? "which is in memory of the device (the host cannot write to it)"
+                       : "where nothing can be written (does it need the `&` of `&d`?)");
+    if (in_host_call()) leave_host_call(text);
+    throw std::runtime_error("the host " + std::string(text));
+}
+
 cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     if (here) return cudaErrorUnknown;  // as CUDA's device runtime without -rdc=true
     if (!p) return answer(cudaErrorInvalidValue);
-    *p = nullptr;
+    Allocation around;
+    const bool on_device = find_allocation(p, around) && around.kind == Allocation::device;
+    if (on_device || !can_be_set(p)) refuse_to_set(p, kind, on_device);
     if (!bytes) return cudaSuccess;
     if (cudaError_t error = outside_captures(cudaErrorStreamCaptureUnsupported)) return error;
     if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);

@@ -1,7 +1,10 @@
 // What kernels get from malloc and new: as much in all as cudaLimitMallocHeapSize says, then null. It is guarded as tensors are (guarded.h), and apart from Python's own heap, which
 // an overrun, or a pointer that is freed twice, would destroy.
+#include "cuda_runtime.h"
+
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -128,6 +131,18 @@ static void heap_give_back(void* p) {
     enter_kernel(w);
 }
 
+// Whether the host may give it to the C library, which would end Python for memory that is not its own.
+static bool host_gives_back(void* p, const char* function) {
+    Allocation found;
+    if (!p || !find_allocation(p, found)) return true;
+    const bool host = found.kind == Allocation::host;
+    const std::string what = std::string("calls ") + function + " for memory from " + (host ? "cudaMallocHost" : "cudaMalloc") +
+                             ", which is for " + (host ? "cudaFreeHost" : "cudaFree");
+    if (in_host_call()) leave_host_call(what);
+    fprintf(stderr, "the host %s\n", what.c_str());
+    abort();
+}
+
 }  // namespace cuda_on_cpu
 
 // ---- the linker puts these in the place of the C and C++ libraries' (library.py) -----------------------------------
@@ -136,11 +151,15 @@ using namespace cuda_on_cpu;
 
 extern "C" {
 void* __wrap_malloc(size_t bytes) { return in_kernel() ? heap_take(bytes) : malloc(bytes); }
-void __wrap_free(void* p) { in_kernel() ? heap_give_back(p) : free(p); }
+void __wrap_free(void* p) { in_kernel() ? heap_give_back(p) : host_gives_back(p, "free") ? free(p) : void(); }
 void* __wrap__Znwm(size_t bytes) { return in_kernel() ? heap_take(bytes) : operator new(bytes); }
 void* __wrap__Znam(size_t bytes) { return in_kernel() ? heap_take(bytes) : operator new[](bytes); }
-void __wrap__ZdlPv(void* p) { in_kernel() ? heap_give_back(p) : operator delete(p); }
-void __wrap__ZdaPv(void* p) { in_kernel() ? heap_give_back(p) : operator delete[](p); }
+void __wrap__ZdlPv(void* p) {
+    in_kernel() ? heap_give_back(p) : host_gives_back(p, "delete") ? operator delete(p) : void();
+}
+void __wrap__ZdaPv(void* p) {
+    in_kernel() ? heap_give_back(p) : host_gives_back(p, "delete[]") ? operator delete[](p) : void();
+}
 void __wrap__ZdlPvm(void* p, size_t) { __wrap__ZdlPv(p); }  // clang++ 14 knows no `delete` with a size
 void __wrap__ZdaPvm(void* p, size_t) { __wrap__ZdaPv(p); }
 }

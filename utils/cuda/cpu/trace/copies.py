@@ -6,10 +6,14 @@ import torch
 
 from utils.cuda.cpu.trace.room import TooLarge
 
-__all__ = ["bytes_at", "copied", "declared", "memory_at", "name_regions", "wholes"]
+__all__ = ["bytes_at", "copied", "declared", "memory_at", "name_regions"]
+__all__ += ["name_what_words_point_to", "wholes"]
 
 _RED_ZONE = 4096  # bytes on both sides of a tensor that an out-of-bounds access may touch without harm
 _ALIGNED = 512  # bytes to which torch aligns an allocation on a GPU
+_ADDRESS = ctypes.sizeof(ctypes.c_void_p)
+_ADDRESSES = (torch.int64, torch.uint64)  # the types of tensors that may hold addresses
+_MOST_ADDRESSES = 10_000
 _PATTERN = 0xFF  # in the red zones: NaN for floating point, -1 for integers
 
 
@@ -22,6 +26,7 @@ def declared(library):
     library.cuda_on_cpu_trace_allocation.argtypes = [pointer, size, size, size, ctypes.c_int, size, *whole]
     library.cuda_on_cpu_trace_repeat.argtypes = [ctypes.c_uint64, ctypes.c_bool]
     library.cuda_on_cpu_trace_returned.argtypes = [pointer, size, size]
+    library.cuda_on_cpu_trace_words.argtypes = [pointer, size]
     library.cuda_on_cpu_trace_end.restype = ctypes.c_char_p
     library.cuda_on_cpu_trace_memory.argtypes = [size, size, size]
     library.cuda_on_cpu_trace_memory.restype = pointer
@@ -46,6 +51,20 @@ def name_regions(library, wanted, tensors, addresses, written):
         place += [not written.isdisjoint(numbers), *whole[address]]
         if not library.cuda_on_cpu_trace_region(name.encode(), *place):
             raise TooLarge(f"no memory to record the accesses to {name}, {size:,} bytes: trace a smaller case")
+
+
+def name_what_words_point_to(library, laid_out, tensors, addresses):
+    """Tell the runtime of the tensors whose addresses the arguments hold, in a table of 64-bit integers or in a struct.
+
+    The kernel reaches these tensors themselves, not copies.
+    """
+    tables = [addresses[i] for i, tensor in tensors.items() if tensor.dtype in _ADDRESSES]
+    counts = [min(tensor.numel(), _MOST_ADDRESSES) for tensor in tensors.values() if tensor.dtype in _ADDRESSES]
+    structs = [value for value in laid_out.values if not isinstance(value, ctypes.c_void_p)]
+    tables += [ctypes.addressof(value) for value in structs]
+    counts += [len(value) // _ADDRESS for value in structs]
+    for table, count in zip(tables, counts, strict=True):
+        library.cuda_on_cpu_trace_words(table, count)
 
 
 def wholes(places) -> dict[int, tuple]:

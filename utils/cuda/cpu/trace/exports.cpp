@@ -91,6 +91,19 @@ void trace_allocated(void* base, size_t bytes, const char* name) {
 }
 }  // namespace cuda_on_cpu
 
+// Tensors, and memory of cudaMalloc's, whose addresses are among these words: a kernel gets them in a table or a struct.
+extern "C" void cuda_on_cpu_trace_words(const void* const* words, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        Place at{};
+        if (!words[i] || !find_tensor(words[i], at) || !at.inside() || at.freed) continue;
+        const auto begin = reinterpret_cast<uintptr_t>(at.begin);
+        bool known = false;
+        for (auto& r : tracing->regions) known = known || (begin < r->end && r->begin < begin + at.bytes);
+        void* base = const_cast<char*>(at.begin);
+        if (!known) cuda_on_cpu_trace_allocation(base, at.bytes, 1, 0, false, 0, base, at.bytes, 1);
+    }
+}
+
 extern "C" void cuda_on_cpu_trace_freed(void* base) {
     if (!tracing) return;
     auto& regions = tracing->regions;
@@ -163,6 +176,7 @@ extern "C" const char* cuda_on_cpu_trace_end() {
         p.count = elements;
         tracing->add(std::move(p));
     }
+    tracing->report_failed();
     for (const Problem& p : tracing->problems)
         if (p.kind == "refused_launch") last_error() = cudaSuccess;  // the trace reports it
     report = tracing->json();

@@ -1,7 +1,11 @@
 // Problems: what a trace notes when an access or a launch goes wrong, and what becomes of the thread. Accesses
 // (accesses.cpp), hooks (hooks.cpp) and events (events.cpp) call these functions; report.cpp writes the problems down.
+#include <dlfcn.h>
+#include <execinfo.h>
+
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
@@ -343,6 +347,34 @@ void trace_refused(Trace& t, const char* kernel, const std::string& why) {
     p.kind = "refused_launch";
     p.text = std::string("the launch of ") + kernel + " is refused (CUDA error: invalid argument): " + why;
     t.add(std::move(p));
+}
+
+// Where the code that is running was called from outside of the runtime.
+static uintptr_t caller() {
+    void* frames[32];
+    Dl_info own{}, other{};
+    dladdr(reinterpret_cast<void*>(trace_failed), &own);
+    const int count = backtrace(frames, std::size(frames));
+    for (int i = 0; i < count; i++)
+        if (dladdr(frames[i], &other) && other.dli_fbase != own.dli_fbase) return reinterpret_cast<uintptr_t>(frames[i]);
+    return 0;
+}
+
+void trace_failed(Trace& t, cudaError_t error) {
+    if (t.failed || here) return;
+    t.failed = error;
+    t.failed_at = caller();
+}
+
+void trace_asked(Trace& t) { t.failed = cudaSuccess; }
+
+void Trace::report_failed() {
+    if (!failed) return;
+    Problem p;
+    p.kind = "failed_call";
+    p.text = std::string(cudaGetErrorName(failed)) + ", '" + cudaGetErrorString(failed) + "'";
+    p.who.code = failed_at;
+    add(std::move(p));
 }
 
 void trace_untraced(Trace& t, const char* kernel) {

@@ -15,7 +15,7 @@ from utils.cuda.common.arguments import packed, parameters, tensor_of
 from utils.cuda.cpu.module import module
 from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.profile import behaving_like
-from utils.cuda.cpu.trace.copies import bytes_at, copied, declared, memory_at, name_regions
+from utils.cuda.cpu.trace.copies import bytes_at, copied, declared, memory_at, name_regions, name_what_words_point_to
 from utils.cuda.cpu.trace.doubts import holds_floats, is_suspect, plausible, without_doubts
 from utils.cuda.cpu.trace.lines import header_lines, load_address, source_lines
 from utils.cuda.cpu.trace.records import read
@@ -64,6 +64,7 @@ class _Launch:
                 library.cuda_on_cpu_trace_repeat(*repeat)
             try:
                 name_regions(library, self.wanted, self.tensors, addresses, self.written)
+                name_what_words_point_to(library, laid_out, self.tensors, addresses)
                 if recorder:
                     recorder.begin()
                     recorder.tensors = {addresses[i]: tensor for i, tensor in self.tensors.items()}

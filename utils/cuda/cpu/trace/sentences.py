@@ -293,6 +293,13 @@ def _untraced_launch(p):
     return p.text, "Launch it from the function's own thread, or call the function without a trace."
 
 
+def _failed_call(p):
+    hint = "What it was to do has not happened."
+    if "invalid argument" in p.text:
+        hint = "Is the size in bytes, no larger than what was allocated, and is each address on the side it should be?"
+    return f"a call of CUDA's returns {p.text}{at(p)}", hint
+
+
 def _ended(p):
     """What ended the launch, whatever its kind."""
     hint = ""
@@ -334,6 +341,7 @@ _SENTENCES = {
     "runaway": _runaway,
     "refused_launch": _refused_launch,
     "untraced_launch": _untraced_launch,
+    "failed_call": _failed_call,
     "box": about_box,
     "map_fence": about_map,
     "warpgroup": about_warpgroup,

@@ -205,6 +205,8 @@ public:
     std::vector<unsigned int> thread_order;
     std::vector<uint64_t> block_order;
     bool stopped = false;  // a thread was
+    cudaError_t failed = cudaSuccess;  // what a function of the host's side has answered, while nobody asks
+    uintptr_t failed_at = 0;           // and where it was called
     bool over = false;     // the launch is to end
     uint64_t absent = poison;  // what a shuffle gets from a lane that has not come
     bool silent = false;
@@ -267,6 +269,7 @@ public:
     Region* left_local(Block& b, uintptr_t a, size_t bytes);
     void local_ends(Block& b, const LocalArray& array, const void* code);
     void outside_object(const void* p, Op op, const void* code);
+    void report_failed();
     void make_room(Block& b, TracedThread& t);
     void drain(Block& b, unsigned int warp, bool all);
     Region* find(Block& b, uintptr_t a, size_t bytes, bool& ignore);

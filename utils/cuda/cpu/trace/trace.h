@@ -15,6 +15,8 @@ uint64_t trace_pulse(const Trace&);  // changes whenever the kernel has done som
 bool trace_has_code(const Trace&, const void* place);  // of the kernel
 void trace_refused(Trace&, const char* kernel, const std::string& why);
 void trace_untraced(Trace&, const char* kernel);  // another thread of the CPU has launched it
+void trace_failed(Trace&, cudaError_t error);  // a function of the host's side, called by the learner's code
+void trace_asked(Trace&);                      // whether one has failed
 void trace_launch_begins(Trace&, const char* kernel, const Launch&, void (*code)(void*));
 void trace_launch_ends(Trace&);
 void trace_fault(Trace&, Worker&);  // the block was left because of it
