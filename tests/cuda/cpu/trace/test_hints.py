@@ -46,6 +46,15 @@ def test_rows_that_do_not_all_begin_at_a_vectors_alignment():
     )
 
 
+def test_dynamic_shared_memory_that_the_launch_does_not_give():
+    source = "__global__ void k(float* x) {\n    extern __shared__ float s[];\n    s[threadIdx.x] = x[threadIdx.x];\n}"
+    (found,) = Tracer(source, "k")[1, 32](torch.zeros(32)).problems
+    assert found.hint == (
+        "This launch has no dynamic shared memory: the third number gives s its bytes, as in `kernel[blocks, threads, "
+        "bytes]`, or in C++ `kernel<<<blocks, threads, bytes>>>`."
+    )
+
+
 # ---- other barriers --------------------------------------------------------------------------------------------------
 
 

@@ -68,6 +68,9 @@ def _out_of_bounds(p):
     if p.text == "box":
         hint = f"The map describes more than {region}: compare the address, sizes and strides that it was made with "
         hint += "(the strides are in bytes). A box itself may leave the map's tensor."
+    elif not p.region_bytes and p.space == "shared":  # only dynamic shared memory may have no bytes
+        hint = f"This launch has no dynamic shared memory: the third number gives {region} its bytes, as in "
+        hint += "`kernel[blocks, threads, bytes]`, or in C++ `kernel<<<blocks, threads, bytes>>>`."
     elif not has:
         hint = f"{region} is empty: does this launch have anything to do?"
     elif p.element and wrapped(p.offset // p.element):
