@@ -46,6 +46,27 @@ def test_rows_that_do_not_all_begin_at_a_vectors_alignment():
     )
 
 
+@pytest.mark.parametrize(
+    ("declared", "line", "touches", "has", "below"),
+    [
+        ("int* p = new int[10];", "p[i] = i;", "writes element 10 of", "10 elements", "indexes below 10 "),
+        ("double* p = (double*)malloc(80);", "p[i] = i;", "writes element 10 of", "10 elements", "indexes below 10 "),
+        ("char* p = new char[10];", "p[i] = i;", "writes element 10 of", "10 elements", "indexes below 10 "),
+        ("int2* p = new int2[10];", "p[i].y = i;", "writes 4 bytes at byte 84 of", "80 bytes", "bytes below 80 "),
+    ],
+)
+def test_memory_that_a_kernel_allocates(declared, line, touches, has, below):
+    source = f"""__global__ void k(float* out, int n) {{
+        {declared}
+        for (int i = 0; i <= n; i++)
+            {line}
+        delete[] p;
+    }}"""
+    found = Tracer(source, "k")[1, 1](torch.zeros(32), 10).problems[0]
+    assert f"{touches} memory from malloc, but memory from malloc has {has} (line 4" in found.message
+    assert found.hint.startswith(f"Only {below}are inside memory from malloc: look at where the loop of line 3 ends")
+
+
 def test_dynamic_shared_memory_that_the_launch_does_not_give():
     source = "__global__ void k(float* x) {\n    extern __shared__ float s[];\n    s[threadIdx.x] = x[threadIdx.x];\n}"
     (found,) = Tracer(source, "k")[1, 32](torch.zeros(32)).problems

@@ -1,6 +1,7 @@
 """What the runtime recorded (report.cpp writes it as JSON), with the lines of the learner's source."""
 
 import math
+import re
 from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
@@ -202,6 +203,8 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["as_group"] = copies_as_group(source)
         if record.get("type"):
             more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
+        if (array or "").startswith("memory from "):
+            more["element"] = _element_of_allocation(record, more["source"])
         if more["line"]:
             more["guard"] = guard(source, more["line"], array)
             more["remainder"] = takes_remainder(source, more["line"], array)
@@ -245,6 +248,16 @@ def accesses(sites, by_region=False) -> list[list[Site]]:
         key = (site.line or math.inf, site.where, site.space, site.op, site.bytes)
         together.setdefault((*key, site.example.region if by_region else None), []).append(site)
     return [together[key] for key in sorted(together, key=lambda key: key[0])]  # sorted keeps the order of equals
+
+
+def _element_of_allocation(record, line_text) -> int:
+    """The bytes per element of memory that no kernel has named, judging by the access; 0 if that does not show it.
+
+    An access to a member of a struct, `p[i].x` or `p->x`, is smaller than an element.
+    """
+    size, at, total = record["bytes"], record["offset"], record["region_bytes"]
+    whole = size in (1, 2, 4, 8, 16) and at % size == 0 and total % size == 0
+    return size if whole and not re.search(r"->|\]\s*\.\s*[a-zA-Z_]", line_text) else 0
 
 
 def _made(kind, record, **more):

@@ -94,7 +94,7 @@ def _out_of_bounds(p):
 
 def _guarded(p, limit):
     """What to do about an index that is too large; `limit` is what the array has."""
-    only = f"nly indexes below {limit} are inside {p.region}"
+    only = f"nly {'indexes' if p.element else 'bytes'} below {limit} are inside {p.region}"
     look = "and at how the index is computed."
     if p.guard is None:
         return f"Guard the line, as in `if (i < n)`: o{only}."
