@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.cuda.cpu.trace.reports import at, hint, shared, traced
+from tests.cuda.cpu.trace.reports import at, hint, problem, shared, traced
 from utils.cuda.cpu.trace.waits import where_to_wait
 from utils.cuda.kernel import Tracer
 
@@ -261,3 +261,24 @@ def test_where_to_wait_between_a_condition_and_what_depends_on_it():
     first = "Read what the condition of line 5 needs into variables before it, then `__syncthreads();`"
     assert where_to_wait(RELAXED, 5, 6) == f"{first}: {reach}"
     assert where_to_wait(RELAXED, 4, 6) == f"Put `__syncthreads();` before the `if` of line 5, after line 4: {reach}"
+
+
+OTHERS = """__global__ void other(float* x, int n) {
+    int i = threadIdx.x;
+    if (i >= n) return;
+    x[i] *= 2;
+}
+__global__ void k(const float* x, float* out) {
+    __shared__ float s[64];
+    int i = threadIdx.x;
+    s[i] = x[i];
+    out[i] = s[63 - i];
+}
+"""
+
+
+def test_only_the_functions_own_return_counts():
+    assert hint(race(9, 10), OTHERS) == "Put `__syncthreads();` between lines 9 and 10; in a loop, also one at its end."
+    assert hint(problem("out_of_bounds", 9), OTHERS).startswith("Guard the line, as in `if (i < n)`")
+    together = OTHERS.replace("__global__ void k(", "__device__ void f(")
+    assert "let no thread return" not in hint(race(9, 10), together)

@@ -10,8 +10,8 @@ from utils.cuda.common import cxx
 from utils.cuda.cpu.ptx.headers import WORDS
 
 __all__ = ["LOOPS", "Branch", "array_dimensions", "array_of_line", "branches", "calls_itself", "computed_from"]
-__all__ += ["coordinates", "copies_as_group", "guard", "kernel_parameter", "line_of", "lines_of_asm", "loop_around"]
-__all__ += ["never_changes", "parameter_type", "reads_memory", "takes_remainder", "without_comment"]
+__all__ += ["coordinates", "copies_as_group", "guard", "kernel_parameter", "left_before", "line_of", "lines_of_asm"]
+__all__ += ["loop_around", "never_changes", "parameter_type", "reads_memory", "takes_remainder", "without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -159,6 +159,12 @@ def branches(source) -> list[Branch]:
     return found
 
 
+def left_before(source, line) -> list[Branch]:
+    """The branches before a line in which a thread returns from the line's function."""
+    begins = next((token.line for token in _function_around(source, line)), line)
+    return [b for b in branches(source) if b.word not in LOOPS and b.returns and begins <= b.line and b.last < line]
+
+
 def _head(part, k):
     """The parentheses after the word at index `k`, with what they hold."""
     return part[k + 1 : (cxx.matching(part, k + 1) or k + 1) + 1]
@@ -229,9 +235,8 @@ def guard(source, line, array=None) -> Branch | None:
     """The innermost condition or loop that `array[...]` in a line depends on; None if it is always reached."""
     if question := _question(source, line, array):
         return Branch("?", question, line, line, divergent=False, returns=False)
-    may_be = [b for b in branches(source) if not _picks_one(b.condition)]
-    inside = [b for b in may_be if b.holds(line)]
-    before = [b for b in may_be if b.word == "if" and b.returns and b.last < line]
+    inside = [b for b in branches(source) if b.holds(line) and not _picks_one(b.condition)]
+    before = [b for b in left_before(source, line) if b.word == "if" and not _picks_one(b.condition)]
     return (inside or before or [None])[-1]
 
 

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.trace.source import LOOPS, branches, loop_around
+from utils.cuda.cpu.trace.source import LOOPS, branches, left_before, loop_around
 
 __all__ = ["is_cooperative", "waits_between", "where_to_wait"]
 
@@ -68,7 +68,7 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
         return f"{put} after the whole `if` of line {left[0].line}, and move line {last} behind it: {reach}."
     if left:
         return f"{put} after the `{left[0].word}` of line {left[0].line}, before line {last}: {reach}."
-    gone = [b for b in around if b.returns and b.last < first]
+    gone = [b for b in left_before(source, first) if b.divergent]
     if right:
         reach += f". Let no thread return before it (line {gone[-1].last})" if gone else ""
         if right[0].line == first:
