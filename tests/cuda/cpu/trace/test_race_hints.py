@@ -178,6 +178,69 @@ def test_a_reduction_waits_after_each_of_its_rounds():
     assert found.hint.startswith(expected)
 
 
+LAST_WARP = """__global__ void k(float* x) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    if (t < 32) {
+        for (int h = 32; h > 0; h /= 2) {
+            s[t] += s[t + h];
+            __syncwarp();
+        }
+    }
+    if (t == 0) x[0] = s[0];
+}
+"""
+
+
+def test_the_last_warp_of_a_reduction_reads_before_it_writes():
+    expected = (
+        "Both threads are of one warp: read into a variable, `__syncwarp();`, write, then `__syncwarp();`, where every "
+        "lane of its mask reaches it."
+    )
+    (found,) = Tracer(LAST_WARP, "k")[1, 64](torch.zeros(64)).problems
+    assert found.hint == expected
+    (found,) = Tracer(LAST_WARP.replace("__syncwarp();", ""), "k")[1, 64](torch.zeros(64)).problems
+    assert found.hint == expected
+    s = "float v = s[t] + s[t + h]; __syncwarp(); s[t] = v;"
+    assert Tracer(LAST_WARP.replace("s[t] += s[t + h];", s), "k")[1, 64](torch.zeros(64)).ok
+
+
+def test_a_scan_with_one_barrier_per_round_needs_a_second():
+    scan = HALVING.replace("if (t < step) part[t] += part[t + step]", "{ if (t >= step) part[t] += part[t - step]")
+    (found,) = Tracer(scan.replace(";\n    if", "; __syncthreads(); }\n    if"), "k")[1, 64](torch.zeros(64)).problems
+    assert found.hint == (
+        "Both are in one round of the loop of line 6: read into a variable, `__syncthreads();`, then write. Put "
+        "`__syncthreads();` outside the `if` of line 7: every thread must reach it."
+    )
+
+
+SKIPPED = """__global__ void k(const float* x, float* out, int n) {
+    __shared__ float buf[2][64];
+    int t = threadIdx.x, now = 0;
+    buf[0][t] = x[t];
+    __syncthreads();
+    for (int s = 1; s < 64; s *= 2) {
+        buf[now ^ 1][t] = buf[now][t] + (t >= s ? buf[now][t - s] : 0);
+        now ^= 1;
+        if (s < 32)
+            __syncthreads();
+    }
+    out[t] = buf[now][63 - t];
+}
+"""
+
+
+def test_a_barrier_that_an_if_skips_at_times():
+    expected = "The barrier of line 10 is in the `if` of line 9, which skips it at times: let every thread always reach"
+    assert traced_race(SKIPPED, 64).hint == f"{expected} it."
+    source = HALVING.replace("\n        if (t <", " {\n        if (step > 4) __syncthreads();\n        if (t <")
+    (found,) = Tracer(source.replace("    if (t == 0)", "} if (t == 0)"), "k")[1, 64](torch.zeros(64)).problems
+    assert found.hint.startswith("The barrier of line 7 is in an `if`, which skips it at times")
+    assert hint(race(7, 12), SKIPPED.replace("if (s < 32)", "")).startswith("There is a barrier between lines 7 and 12")
+
+
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_race_between_blocks_too_is_not_mended_by_a_barrier(blocks):
     source = "__global__ void k(float* x) {\n    x[0] = x[0] + 1;\n}"

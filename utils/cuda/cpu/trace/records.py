@@ -20,7 +20,14 @@ from utils.cuda.cpu.trace.source import (
     never_changes,
     takes_remainder,
 )
-from utils.cuda.cpu.trace.waits import is_cooperative, waits_between, where_to_wait
+from utils.cuda.cpu.trace.waits import (
+    is_cooperative,
+    is_of_some,
+    skipped_wait,
+    waits_between,
+    waits_in_loop,
+    where_to_wait,
+)
 
 __all__ = ["Example", "Product", "Record", "Recorded", "Side", "Site", "accesses", "read"]
 
@@ -88,10 +95,13 @@ class Record(Side):
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
     recursive: bool = False  # the function that the line is in calls itself
-    waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race
+    waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race,
+    waits_in_loop: str = ""  # or in the loop around its one line
+    skipped_wait: tuple | None = None  # the line of one that an `if` may skip, and that `if`
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
     guard: Branch | None = None  # the condition or the loop that the line depends on
     loop: Branch | None = None  # the innermost one around the line, or around both lines
+    loop_of_some: bool = False  # it is in an `if` or `else` that not all threads may enter
     unchanging: bool = False  # nothing in the loop changes what its condition reads
 
     @property
@@ -219,6 +229,9 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["cooperative"] = is_cooperative(source)
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
+            more["waits_in_loop"] = waits_in_loop(source, both[0]) if both[0] == both[1] else ""
+            more["loop_of_some"] = bool(more["loop"]) and is_of_some(source, more["loop"])
+            more["skipped_wait"] = skipped_wait(source, *both, record.get("one_warp", False))
         return _made(Record, record, other=other, shape=shapes.get(record.get("region"), ()), **more)
 
     def site(record):
