@@ -143,27 +143,36 @@ def test_a_question_mark_is_nearer_than_the_loop_around_it():
     )
 
 
+OTHER_BLOCK = (
+    "If it waits for another block: that one may not have begun; only a cooperative launch runs all blocks at once."
+)
+
+
+@pytest.mark.parametrize("text", ["", "together"])
+@pytest.mark.parametrize(
+    "condition", ["*flag != 1", "*(volatile int*)flag != 1", "flag[blockIdx.x] == 0", "flag[i] * n != 0"]
+)
+def test_a_loop_that_only_waits(condition, text):
+    source = f"__global__ void k(int* flag, int n) {{\n    int i = 0;\n    while ({condition}) {{}}\n}}\n"
+    found = hint(problem("runaway", 3, index=10_000_000, text=text), source)
+    assert found == f"Nothing in the loop changes `{condition}`: does another thread? {OTHER_BLOCK}"
+
+
 @pytest.mark.parametrize(
     ("loop", "other_block"),
     [
         ("while (atomicAdd(flag, 0) != 1) {}", True),
-        ("while (*flag != 1) {}", True),
-        ("while (*(volatile int*)flag != 1);", True),
-        ("for (; flag[blockIdx.x] == 0;) {}", True),
         ("do { i++; } while (atomicCAS(flag, 1, 0) != 1);", True),
         ("while (i < n * 2) i--;", False),
         ("for (int k = x[0]; k < n; k += s[1]) n++;", False),
         ("while (true) {}", False),
     ],
 )
-def test_a_loop_that_waits_for_another_block(loop, other_block):
+def test_a_loop_that_may_wait_for_another_block(loop, other_block):
     source = f"__global__ void k(int* flag, int n) {{\n    int i = 0;\n    {loop}\n}}\n"
     found = hint(problem("runaway", 3, index=10_000_000), source)
     assert found.startswith("Does the loop's condition ever change? If the loop is correct and just long, raise")
-    waits = (
-        "If it waits for another block: that one may not have begun; only a cooperative launch runs all blocks at once."
-    )
-    assert found.endswith(waits) == other_block
+    assert found.endswith(OTHER_BLOCK) == other_block
 
 
 @pytest.mark.parametrize(
@@ -176,7 +185,14 @@ def test_a_loop_that_waits_for_another_block(loop, other_block):
         ("for (int j = i; j < n; ++j) x[j] = 1;", False),
         ("while (i != n) { if (i < n) i++; else i = n; }", False),
         ("while (more(i)) { x[i] = 1; }", False),
-        ("while (x[i] < n) {}", False),
+        ("while (x[i] < n) {}", True),
+        ("while (*x < n) { __nanosleep(20); i = 0; }", True),
+        ("while (x[i] < n) { x[0]++; }", False),
+        ("while (*x < n) { *x += 1; }", False),
+        ("while (*x < n) { ++x[i]; }", False),
+        ("while (x[i] < n) { advance(x); }", False),
+        ("while (x[i] < n) { i += 32; }", False),
+        ("while (atomicAdd(x, 0) < n) {}", False),
         ("while (i < n) { advance(&i); }", False),
         ("while (true) {}", False),
     ],

@@ -1,5 +1,7 @@
 """Hints on races: which barrier is missing, and where every thread reaches it."""
 
+import re
+
 import pytest
 import torch
 
@@ -345,3 +347,46 @@ def test_only_the_functions_own_return_counts():
     assert hint(problem("out_of_bounds", 9), OTHERS).startswith("Guard the line, as in `if (i < n)`")
     together = OTHERS.replace("__global__ void k(", "__device__ void f(")
     assert "let no thread return" not in hint(race(9, 10), together)
+
+
+FLAG = """__global__ void k(int* out) {
+    __shared__ int flag, data;
+    if (threadIdx.x == 0) flag = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        while (flag == 0) {}
+        out[0] = data;
+    } else if (threadIdx.x == 32) {
+        data = 42;
+        flag = 1;
+    }
+}
+"""
+
+
+def test_between_an_if_and_its_else_a_flag_is_waited_for():
+    flag = "int* flag, int* data"
+    source = FLAG.replace("int* out", f"{flag}, int* out").replace("__shared__ int flag, data;", "")
+    source = re.sub(r"\b(flag|data)( ==? \d|;)", r"*\1\2", source)
+    expected = (
+        "Line 6 waits for a flag from the other branch: read and set the flag with atomics or as `volatile`, and call "
+        "`__threadfence_block();` before it is set and after the wait."
+    )
+    assert hint(race(7, 9), FLAG) == hint(race(7, 9), FLAG.replace("flag == 0", "atomicAdd(&flag, 0) == 0")) == expected
+    zeros = [torch.zeros(1, dtype=torch.int32) for _ in range(3)]
+    problems = Tracer(source, "k")[1, 64](*zeros).problems
+    assert {(found.line, found.other_line) for found in problems} == {(10, 6), (7, 9)}
+    assert all(found.hint == expected for found in problems)
+    fixed = source.replace(flag, f"volatile {flag}").replace("*flag = 1", "__threadfence_block(); *flag = 1")
+    fixed = fixed.replace("== 0) {}", "== 0) {} __threadfence_block();")
+    assert Tracer(fixed, "k")[1, 64](*zeros).ok
+
+
+def test_what_an_else_reads_moves_behind_the_whole_if():
+    source = FLAG.replace("while (flag == 0) {}", "")
+    assert hint(race(7, 9), source) == (
+        "Put `__syncthreads();` after the whole `if` of line 5, and move line 9 behind it: every thread must reach it."
+    )
+    apart = source.replace("} else if", "}   if")
+    expected = "Put `__syncthreads();` after the `if` of line 5, before line 9: every thread must reach it."
+    assert hint(race(7, 9), apart) == expected

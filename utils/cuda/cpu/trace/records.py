@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
+from utils.cuda.cpu.trace.loops import never_changes
 from utils.cuda.cpu.trace.signals import is_signal
 from utils.cuda.cpu.trace.source import (
     Branch,
@@ -17,7 +18,6 @@ from utils.cuda.cpu.trace.source import (
     line_of,
     lines_of_asm,
     loop_around,
-    never_changes,
     takes_remainder,
 )
 from utils.cuda.cpu.trace.waits import (

@@ -7,8 +7,9 @@ from utils.cuda.cpu.differences import hint_of
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
+from utils.cuda.cpu.trace.loops import reads_memory
 from utils.cuda.cpu.trace.races import about_race
-from utils.cuda.cpu.trace.source import array_dimensions, reads_memory
+from utils.cuda.cpu.trace.source import array_dimensions
 from utils.cuda.cpu.trace.warpgroups import about_warpgroup
 from utils.cuda.cpu.trace.words import (
     at,
@@ -272,19 +273,21 @@ def _runaway(p):
     quote = f" (`{quoted(p.source)}`)" if p.source else ""
     loop = f"the loop at line {p.line}{quote}" if p.line else ""
     hint, long = "Does the loop's condition ever change?", " If the loop is correct and just long, raise `max_steps`."
+    waits = p.loop and reads_memory(p.loop.condition)
     if p.unchanging:
         condition = written(p.loop.condition).removeprefix("(").removesuffix(")")
-        hint, long = f"Nothing in the loop changes `{condition}`: count in it, as with `i += blockDim.x`.", ""
+        then = "does another thread?" if waits else "count in it, as with `i += blockDim.x`."
+        hint, long = f"Nothing in the loop changes `{condition}`: {then}", ""
     if not p.index:
         loop = f"{loop}, which does nothing" if loop else "a loop that does nothing"
         return f"{thread_of(p)} keeps running {loop}: does it ever end?", hint
+    if waits and (p.unchanging or p.text != "together"):
+        long += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
+        long += "blocks at once."
     if p.text == "together":
         together = f"the threads of block {triple(p.block)} have run {p.index:,} steps together"
         hint = hint if p.unchanging else "Does each thread do the work of all? Its share may be one element."
         return f"{together}{loop and f', one of them in {loop}'}: is that meant?", hint + long
-    if p.loop and reads_memory(p.loop.condition):
-        long += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
-        long += "blocks at once."
     return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint + long
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 from utils.cuda.cpu.ptx.headers import WORDS
 
-__all__ = ["LOOPS", "Branch", "array_dimensions", "array_of_line", "branches", "calls_itself", "computed_from"]
-__all__ += ["coordinates", "copies_as_group", "guard", "kernel_parameter", "left_before", "line_of", "lines_of_asm"]
-__all__ += ["loop_around", "never_changes", "parameter_type", "reads_memory", "takes_remainder", "without_comment"]
+__all__ = ["LOOPS", "Branch", "alternatives", "array_dimensions", "array_of_line", "branches", "calls_itself"]
+__all__ += ["computed_from", "coordinates", "copies_as_group", "guard", "kernel_parameter", "left_before"]
+__all__ += ["line_of", "lines_of_asm", "loop_around", "parameter_type", "takes_remainder", "without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -127,6 +127,7 @@ class Branch(NamedTuple):
     last: int
     divergent: bool  # whether threads of a block may decide differently, as far as its condition shows
     returns: bool  # whether the statement leaves the kernel
+    begins: int = 0  # line of the first `if` in a chain of `if ... else if ... else`, and otherwise its own
     condition: Sequence[cxx.Token] = ()  # with its parentheses, except in a `for` with semicolons
 
     def holds(self, line) -> bool:
@@ -142,7 +143,7 @@ def branches(source) -> list[Branch]:
     """Every branch and loop of a source, in text order: an inner one comes after the one around it."""
     part = [token for token in cxx.tokens(source) if not token.directive]
     part = [b for a, b in pairwise([part[0], *part]) if (a.text, b.text) != ("if", "constexpr")] if part else []
-    found = []
+    found, chains = [], {}  # by the index of a word that continues a chain: the line where that begins
     for k, token in enumerate(part):
         if token.text not in ("if", "else", *LOOPS):
             continue
@@ -151,11 +152,14 @@ def branches(source) -> list[Branch]:
         statement = part[k + 1 + len(head) : ends]
         if token.text == "do" and cxx.text_at(part, ends) == "while":
             head = _head(part, ends)
+        begins = chains.get(k, token.line)
+        if token.text == "else" or (token.text == "if" and cxx.text_at(part, ends) == "else"):
+            chains[k + 1 if token.text == "else" else ends] = begins
         if statement and (token.text, statement[0].text) != ("else", "if"):  # covered by its `if`
             divergent = token.text == "else" or _differs(source, token.line, head)
             returns = any(inner.text == "return" for inner in statement)
             lines = statement[0].line, statement[-1].line
-            found.append(Branch(token.text, token.line, *lines, divergent, returns, _condition(head)))
+            found.append(Branch(token.text, token.line, *lines, divergent, returns, begins, _condition(head)))
     return found
 
 
@@ -163,6 +167,13 @@ def left_before(source, line) -> list[Branch]:
     """The branches before a line in which a thread returns from the line's function."""
     begins = next((token.line for token in _function_around(source, line)), line)
     return [b for b in branches(source) if b.word not in LOOPS and b.returns and begins <= b.line and b.last < line]
+
+
+def alternatives(source, first, last) -> tuple[Branch, Branch] | None:
+    """The two branches of one `if ... else` that hold two lines, of which a thread takes only one."""
+    one, other = ([b for b in branches(source) if b.word not in LOOPS and b.holds(line)] for line in (first, last))
+    pairs = ((a, b) for a in one for b in other if a.begins == b.begins and a not in other and b not in one)
+    return next(pairs, None)
 
 
 def _head(part, k):
@@ -205,30 +216,6 @@ def loop_around(source, first, last) -> Branch | None:
     """The innermost loop that two lines are in."""
     loops = [b for b in branches(source) if b.word in LOOPS and b.line <= first and last <= b.last]
     return loops[-1] if loops else None
-
-
-def reads_memory(condition) -> bool:
-    """Whether an expression reads memory, as far as it shows: `atomicAdd(flag, 0) != 1`, `*flag == 0`, `x[i] < 1`."""
-    for k, token in enumerate(condition):
-        before = cxx.text_at(condition, k - 1)
-        ends_operand = before in (")", "]") or before[-1:].isalnum() or before.endswith("_")
-        if token.text.startswith("atomic") or token.text in ("[", "->") or (token.text == "*" and not ends_operand):
-            return True
-    return False
-
-
-def never_changes(source, loop) -> bool:
-    """Whether no variable in a loop's condition is set, counted on or given away in the loop's lines."""
-    names = {t.text for t in loop.condition if re.match(r"[a-zA-Z_]", t.text)} - {"true", "false"}
-    calls = any(a.text in names and b.text == "(" for a, b in pairwise(loop.condition))
-    gives = any(token.text == "&" for f in cxx.functions(source) for given in f.parameters for token in given)
-    if not names or calls or gives or reads_memory(loop.condition):
-        return False
-    lines = "\n".join(cxx.code(source).splitlines()[loop.line - 1 : loop.last])
-    # `int i = 0` is where it begins.
-    lines = re.sub(r"\b(?!else\b|do\b)\w+[\s*]+\w+\s*=(?!=)", "", lines)
-    changed = r"(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
-    return not any(re.search(rf"\b{name}\s*{changed}|(?:\+\+|--|&)\s*{name}\b", lines) for name in names)
 
 
 def guard(source, line, array=None) -> Branch | None:

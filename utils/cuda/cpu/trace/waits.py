@@ -4,10 +4,10 @@ import re
 from itertools import pairwise
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.trace.source import LOOPS, Branch, branches, left_before, loop_around
+from utils.cuda.cpu.trace.loops import changes_memory, never_changes, reads_memory
+from utils.cuda.cpu.trace.source import LOOPS, Branch, alternatives, branches, left_before, loop_around
 
 __all__ = ["is_cooperative", "is_of_some", "skipped_wait", "waits_between", "waits_in_loop", "where_to_wait"]
-
 
 _BARRIERS = ("__syncthreads", "__syncwarp")
 
@@ -115,8 +115,13 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
             "that come first arrive at an mbarrier after it, and the others wait for that before. In a loop, both "
             "ways: what was read may be overwritten only then."
         )
-    if left and right and right[0].word == "else":
-        return f"{put} after the whole `if` of line {left[0].line}, and move line {last} behind it: {reach}."
+    if parted := alternatives(source, first, last):
+        if waiting := _waiting(source, parted):
+            return (
+                f"Line {waiting.line} waits for a flag from the other branch: read and set the flag with atomics or as "
+                "`volatile`, and call `__threadfence_block();` before it is set and after the wait."
+            )
+        return f"{put} after the whole `if` of line {parted[0].begins}, and move line {last} behind it: {reach}."
     if left:
         return f"{put} after the `{left[0].word}` of line {left[0].line}, before line {last}: {reach}."
     gone = [b for b in left_before(source, first) if b.divergent]
@@ -131,3 +136,13 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
         also = f"; put another at the end of the loop of line {loop.line}" if loop else ""
         return f"{put} between lines {first} and {last}, and {instead}{also}."
     return ""
+
+
+def _waiting(source, parted) -> Branch | None:
+    """A loop in one of two branches that runs until another thread changes what its condition reads."""
+    inside = [b for b in branches(source) if b.word in LOOPS and any(part.holds(b.line) for part in parted)]
+    return next((b for b in inside if never_changes(source, b) or _reads_only(source, b)), None)
+
+
+def _reads_only(source, loop):
+    return reads_memory(loop.condition) and not changes_memory(source, loop)
