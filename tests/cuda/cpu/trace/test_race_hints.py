@@ -142,6 +142,22 @@ def test_a_race_between_arguments_that_are_one_tensor_names_them():
     assert Tracer(source, "k")[1, 64](x, x.clone()).ok
 
 
+def test_a_race_between_arguments_that_overlap_names_both():
+    source = """__global__ void k(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}"""
+    x = torch.ones(256)
+    (found,) = Tracer(source, "k")[2, 64](x[:127], torch.ones(127), x[1:128], 127).problems
+    assert found.hint == (
+        "`a` and `c` share memory in this launch: a[1] is also c[0]. Pass tensors that do not overlap."
+    )
+    assert Tracer(source, "k")[2, 64](x[:127], x[1:128], x[128:], 127).ok
+    race_in_c = source.replace("c[i] = a[i] + b[i]", "c[0] += b[i]")
+    problems = Tracer(race_in_c, "k")[2, 64](x[:127], torch.ones(127), x[1:128], 127).problems
+    assert not any("share memory" in found.hint for found in problems)
+
+
 TILES = """\
 __global__ void k(const float* x, float* out, int n) {
     __shared__ float row[64];

@@ -77,7 +77,9 @@ def about_race(p):
     else:
         first, last = sorted((p.line, other.line))
         hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
-    if len(p.same_tensor) > 1 and "load" in ops:
+    if overlap := _overlap(p):
+        hint = overlap
+    elif len(p.same_tensor) > 1 and "load" in ops:
         names = " and ".join(f"`{name}`" for name in p.same_tensor)
         hint = f"{names} are one tensor in this launch: pass two, unless the kernel is to work in place. {hint}"
     return f"{who} {what}, {why}", hint
@@ -86,6 +88,17 @@ def about_race(p):
 def _neighbours(p):
     """Whether the line names two elements of one array: `part[t] += part[t + step];`"""
     return len(set(re.findall(rf"\b{re.escape(p.region or '')}\s*\[([^\[\]]*)\]", p.source or ""))) > 1
+
+
+def _overlap(p):
+    """A hint, if the two lines name arguments that overlap there."""
+    words = {*re.findall(r"\w+", f"{p.source} {p.other.source}")}
+    others = [name for name in p.overlapping if name in words]
+    if not others or p.region not in words:
+        return ""
+    names = " and ".join(f"`{name}`" for name in (p.region, *others))
+    also = " and ".join(p.overlapping[name] for name in others)
+    return f"{names} share memory in this launch: {element(p)} is also {also}. Pass tensors that do not overlap."
 
 
 def _of_neighbours(p):

@@ -74,6 +74,7 @@ class Record(Side):
     region: str | None = None  # the tensor or the array
     origin: str = ""  # what it was before a kernel named it: 'memory from cudaMalloc'; empty if it is a tensor
     same_tensor: tuple = ()  # the names of all arguments that are this one tensor
+    overlapping: dict = field(default_factory=dict)  # what other arguments call its element: {'c': 'c[0]'}
     region_bytes: int = 0
     element: int = 0  # bytes per element of the region
     owner: tuple | None = None  # the block whose shared memory it is, in a cluster
