@@ -67,6 +67,25 @@ def test_memory_that_a_kernel_allocates(declared, line, touches, has, below):
     assert found.hint.startswith(f"Only {below}are inside memory from malloc: look at where the loop of line 3 ends")
 
 
+@pytest.mark.parametrize("rows", ["4", "ROWS", "rows"])
+def test_a_local_array_of_two_dimensions_in_a_function_that_it_is_passed_to(rows):
+    source = f"""#define ROWS 4
+const int rows = 4;
+__device__ void rotate(float (*m)[3]) {{
+    for (int r = 0; r <= 4; r++)
+        m[r][0] = m[r][2];
+}}
+__global__ void k(const float* x, float* out) {{
+    float m[{rows}][3];
+    for (int i = 0; i < 12; i++) m[i / 3][i % 3] = x[i];
+    rotate(m);
+    out[threadIdx.x] = m[threadIdx.x & 3][0];
+}}"""
+    (found,) = Tracer(source, "k")[1, 4](torch.ones(64), torch.zeros(64)).problems
+    assert "reads m[4][2], but the first index of m ends at 3 (line 5" in found.message
+    assert found.hint == "m is a local array: its first index runs from 0 to 3, in every function that it is passed to."
+
+
 def test_dynamic_shared_memory_that_the_launch_does_not_give():
     source = "__global__ void k(float* x) {\n    extern __shared__ float s[];\n    s[threadIdx.x] = x[threadIdx.x];\n}"
     (found,) = Tracer(source, "k")[1, 32](torch.zeros(32)).problems

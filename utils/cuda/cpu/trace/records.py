@@ -14,6 +14,7 @@ from utils.cuda.cpu.trace.source import (
     calls_itself,
     coordinates,
     copies_as_group,
+    declared_shape,
     guard,
     line_of,
     lines_of_asm,
@@ -233,7 +234,10 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["waits_in_loop"] = waits_in_loop(source, both[0]) if both[0] == both[1] else ""
             more["loop_of_some"] = bool(more["loop"]) and is_of_some(source, more["loop"])
             more["skipped_wait"] = skipped_wait(source, *both, record.get("one_warp", False))
-        return _made(Record, record, other=other, shape=shapes.get(record.get("region"), ()), **more)
+        shape = shapes.get(array, ())
+        if record.get("space") == "local" and record.get("element"):
+            shape = declared_shape(source, array, record["region_bytes"] // record["element"])
+        return _made(Record, record, other=other, shape=shape, **more)
 
     def site(record):
         return _made(Site, record, **place(record), example=_made(Example, record.get("example") or {}))

@@ -66,6 +66,8 @@ def _out_of_bounds(p):
     limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
     if below and has:
         limit = f"the first element of {region} is {region}[0]"
+    if p.space == "local" and len(p.shape) > 1:
+        limit = f"the first index of {region} {'begins at 0' if below else f'ends at {p.shape[0] - 1}'}"
     if p.text == "box":
         hint = f"The map describes more than {region}: compare the address, sizes and strides that it was made with "
         hint += "(the strides are in bytes). A box itself may leave the map's tensor."
@@ -79,9 +81,9 @@ def _out_of_bounds(p):
     elif p.space == "local" and not p.element:
         hint = f"{region} is a local variable, and its last byte is number {has - 1}: is one of its arrays too small?"
     elif p.space == "local":
-        hint = (
-            f"{region} is a local array: its indexes run from 0 to {has - 1}, in every function that it is passed to."
-        )
+        runs = f"indexes run from 0 to {has - 1}"
+        runs = f"first index runs from 0 to {p.shape[0] - 1}" if len(p.shape) > 1 else runs
+        hint = f"{region} is a local array: its {runs}, in every function that it is passed to."
     elif p.space == "shared":
         hint = f"Is {region} large enough for this block, and is the index meant for {region}?"
     elif below and p.remainder:

@@ -1,6 +1,7 @@
 """What a trace reads from the learner's C++ text."""
 
 import functools
+import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,8 +10,25 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 from utils.cuda.cpu.ptx.headers import WORDS
 
-__all__ = ["LOOPS", "Branch", "alternatives", "array_dimensions", "array_of_line", "branches", "calls_itself"]
-__all__ += ["computed_from", "coordinates", "copies_as_group", "guard", "kernel_parameter", "left_before"]
+__all__ = [
+    "LOOPS",
+    "Branch",
+    "alternatives",
+    "array_dimensions",
+    "array_of_line",
+    "assigned",
+    "branches",
+    "calls_itself",
+]
+__all__ += [
+    "computed_from",
+    "coordinates",
+    "copies_as_group",
+    "declared_shape",
+    "guard",
+    "kernel_parameter",
+    "left_before",
+]
 __all__ += ["line_of", "lines_of_asm", "loop_around", "parameter_type", "takes_remainder", "without_comment"]
 
 
@@ -69,6 +87,21 @@ def _declared_dimensions(part, name, element) -> int:
             count, at = count + 1, closes + 1
         return count
     return 0
+
+
+def declared_shape(source, name, count) -> tuple[int, ...]:
+    """(4, 3) of `float m[4][N]`, an array of 12 elements; empty if the source does not show it, or shows two."""
+    part, found = cxx.tokens(source), set()
+    named = {k: int(n) for k, n in re.findall(r"\b(?:define|const(?:expr)? +int) +(\w+)[ =]+(\d+)\b", cxx.code(source))}
+    for k, token in enumerate(part):
+        sizes, at = [], k + 1
+        while token.text == name and cxx.text_at(part, at) == "[":
+            size = named.get(part[at + 1].text, part[at + 1].text)
+            sizes.append(int(size) if str(size).isdigit() and cxx.text_at(part, at + 2) == "]" else 0)
+            at = (cxx.matching(part, at) or len(part)) + 1
+        if sizes and math.prod(sizes) == count:
+            found.add(tuple(sizes))
+    return found.pop() if len(found) == 1 else ()
 
 
 def copies_as_group(source) -> bool:
@@ -308,13 +341,7 @@ def _reached(source, line, expression) -> set[str]:
 
 def computed_from(source, line, expression):
     """An expression, and those that the variables in it get in the function around a line, and so on."""
-    body = _function_around(source, line)
-    given = {}  # the right sides that a variable gets
-    for k, token in enumerate(body):
-        texts = cxx.text_at(body, k - 1), cxx.text_at(body, k + 1)
-        if token.text == "=" and texts[1] != "=" and texts[0] not in ("=", "!", "<", ">"):
-            name = cxx.text_at(body, k - 2) if texts[0] in tuple("+-*/%&|^") else texts[0]
-            given.setdefault(name, []).append(body[k + 1 : _expression_ends(body, k + 1, (*";,)]}",))])
+    given = assigned(source, line)
     seen, todo = set(), [list(expression)]
     while todo:
         part = todo.pop()
@@ -322,6 +349,17 @@ def computed_from(source, line, expression):
         for name in {token.text for token in part} & given.keys() - seen:
             seen.add(name)
             todo += given[name]
+
+
+def assigned(source, line) -> dict[str, list]:
+    """The expressions that each variable gets in the function around a line."""
+    body, given = _function_around(source, line), {}
+    for k, token in enumerate(body):
+        texts = cxx.text_at(body, k - 1), cxx.text_at(body, k + 1)
+        if token.text == "=" and texts[1] != "=" and texts[0] not in ("=", "!", "<", ">"):
+            name = cxx.text_at(body, k - 2) if texts[0] in tuple("+-*/%&|^") else texts[0]
+            given.setdefault(name, []).append(body[k + 1 : _expression_ends(body, k + 1, (*";,)]}",))])
+    return given
 
 
 def _function_around(source, line):
