@@ -326,3 +326,36 @@ def test_an_unset_pointer_to_write_through():
     source = POINTER.replace("const T*", "T*").replace("out[r] = row[at]", "row[at] = out[r]")
     (found,) = Tracer(source, "k<float>")[1, 8](torch.ones(16), torch.zeros(8), 4, 4, 1).problems
     assert " writes 4 bytes through a pointer that was never set (line 6: " in found.message
+
+
+LIST = """struct Node { int value; Node* next; };
+__global__ void k(Node* head, int* out) {
+    Node a{1, nullptr}, b{2, &a};
+    Node* p = &b;
+    while (p->value != 0)
+        p = p->next;
+    out[0] = p->value;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "why"),
+    [
+        ("", "", "does the list end here? Check the pointer before it is followed, as in `while (p)`."),
+        ("p = p->next", "p->value--", "where does `p` get its value?"),
+        (
+            "= &b;\n    while (p->value != 0)",
+            "= head;\n    while (p[1].value)",
+            "what was passed to the kernel for it?",
+        ),
+    ],
+)
+def test_a_null_pointer(line, instead, why):
+    found = hint(problem("out_of_bounds", 5, region=None, offset=0), LIST.replace(line, instead))
+    assert found == f"That is next to a null pointer: {why}"
+
+
+def test_a_list_that_ends():
+    (found,) = Tracer(LIST, "k")[1, 1](torch.zeros(4), torch.zeros(1).int()).problems
+    assert found.hint.startswith("That is next to a null pointer: does the list end here?")

@@ -158,6 +158,42 @@ def test_a_race_between_arguments_that_overlap_names_both():
     assert not any("share memory" in found.hint for found in problems)
 
 
+CARVED = """__global__ void k(const float* x, float* out, int n) {
+    extern __shared__ float mem[];
+    float* a = mem;
+    int* b = (int*)(mem + n);
+    int t = threadIdx.x;
+    a[t] = x[t];
+    b[t] = t;
+    __syncthreads();
+    out[t] = a[t] + b[t];
+}
+"""
+
+
+def test_two_parts_of_a_shared_array_that_overlap():
+    (found,) = Tracer(CARVED, "k")[1, 64, 512](torch.zeros(64), torch.zeros(64), 32).problems
+    expected = "`b` and `a` overlap in mem: is that meant? If not, check where each begins and ends. Let one thread"
+    assert found.hint.startswith(expected)
+    assert Tracer(CARVED, "k")[1, 64, 512](torch.zeros(64), torch.zeros(64), 64).ok
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("    int* b = (int*)(mem + n);", "    int* b = (int*)mem;"),
+        ("    b[t] = t;", "    mem[t] = t;"),
+        ("    __syncthreads();", "    __syncthreads(); b += n;"),
+        ("    __syncthreads();", "    __syncthreads(); swap(a, b);"),
+        ("    int* b = (int*)(mem + n);", "    int* b = x + int(mem[0]);"),
+    ],
+)
+def test_names_of_one_place_in_a_shared_array_do_not_overlap(line, instead):
+    clash = race(6, 7, region="mem")
+    assert hint(clash, CARVED).startswith("`a` and `b` overlap in mem")
+    assert hint(clash, CARVED.replace(line, instead)).startswith("Put `__syncthreads();` between lines 6 and 7")
+
+
 TILES = """\
 __global__ void k(const float* x, float* out, int n) {
     __shared__ float row[64];

@@ -77,6 +77,9 @@ def about_race(p):
     else:
         first, last = sorted((p.line, other.line))
         hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
+    if p.parts:
+        names = " and ".join(f"`{name}`" for name in p.parts)
+        hint = f"{names} overlap in {p.region}: is that meant? If not, check where each begins and ends. {hint}"
     if overlap := _overlap(p):
         hint = overlap
     elif len(p.same_tensor) > 1 and "load" in ops:

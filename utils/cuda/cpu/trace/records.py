@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
 from utils.cuda.cpu.trace.loops import never_changes
+from utils.cuda.cpu.trace.pointers import follows_list, overlapping_parts, own_pointer
 from utils.cuda.cpu.trace.signals import is_signal
 from utils.cuda.cpu.trace.source import (
     Branch,
@@ -76,6 +77,9 @@ class Record(Side):
     origin: str = ""  # what it was before a kernel named it: 'memory from cudaMalloc'; empty if it is a tensor
     same_tensor: tuple = ()  # the names of all arguments that are this one tensor
     overlapping: dict = field(default_factory=dict)  # what other arguments call its element: {'c': 'c[0]'}
+    parts: tuple = ()  # pointers of the two lines, if they point to different places in it
+    list_ends: bool = False  # of no region: the line follows a list, which may end there
+    own_pointer: str = ""  # of no region: the pointer, if the kernel sets it itself
     region_bytes: int = 0
     element: int = 0  # bytes per element of the region
     owner: tuple | None = None  # the block whose shared memory it is, in a cluster
@@ -219,6 +223,9 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["element"] = _element_of_allocation(record, more["source"])
         if more["line"]:
             more["guard"] = guard(source, more["line"], array)
+            if not array:
+                more["list_ends"] = follows_list(source, more["line"])
+                more["own_pointer"] = own_pointer(source, more["line"])
             more["remainder"] = takes_remainder(source, more["line"], array)
             more["recursive"] = calls_itself(source, more["line"])
             more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
@@ -228,6 +235,8 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["coordinates"] = coordinates(source, more["line"], array)
             other = replace(other, coordinates=coordinates(source, other.line, array))
             both = sorted((more["line"], other.line))
+            if array and record.get("space") == "shared":
+                more["parts"] = overlapping_parts(source, array, more["line"], other.line)
             more["cooperative"] = is_cooperative(source)
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)

@@ -10,26 +10,10 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 from utils.cuda.cpu.ptx.headers import WORDS
 
-__all__ = [
-    "LOOPS",
-    "Branch",
-    "alternatives",
-    "array_dimensions",
-    "array_of_line",
-    "assigned",
-    "branches",
-    "calls_itself",
-]
-__all__ += [
-    "computed_from",
-    "coordinates",
-    "copies_as_group",
-    "declared_shape",
-    "guard",
-    "kernel_parameter",
-    "left_before",
-]
-__all__ += ["line_of", "lines_of_asm", "loop_around", "parameter_type", "takes_remainder", "without_comment"]
+__all__ = ["LOOPS", "Branch", "alternatives", "array_dimensions", "array_of_line", "assigned", "branches"]
+__all__ += ["calls_itself", "computed_from", "coordinates", "copies_as_group", "declared_shape", "guard"]
+__all__ += ["kernel_parameter", "left_before", "line_of", "lines_of_asm", "loop_around", "parameter_type"]
+__all__ += ["parameters_around", "takes_remainder", "without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -362,13 +346,23 @@ def assigned(source, line) -> dict[str, list]:
     return given
 
 
+def parameters_around(source, line) -> set[str]:
+    """The names of the parameters of the function that a line is in."""
+    around = _definition_around(source, line)
+    return {cxx.parameter_name(parameter) for parameter in around.parameters or ()} if around else set()
+
+
 def _function_around(source, line):
     """The tokens of the function that a line is in; all of them if there is none."""
-    inside = [tokens for tokens in _bodies(source) if tokens[0].line <= line <= tokens[-1].line]
-    return inside[0] if inside else [token for token in cxx.tokens(source) if not token.directive]
+    around = _definition_around(source, line)
+    return around.tokens if around else [token for token in cxx.tokens(source) if not token.directive]
+
+
+def _definition_around(source, line):
+    return next((d for d in _defined(source) if d.tokens[0].line <= line <= d.tokens[-1].line), None)
 
 
 @functools.lru_cache(maxsize=8)
-def _bodies(source):
-    """The tokens of each function and of each kernel that the source defines."""
-    return [d.tokens for d in (*cxx.functions(source), *cxx.declared_kernels(source)) if d.defined]
+def _defined(source):
+    """The functions and the kernels that the source defines."""
+    return [d for d in (*cxx.functions(source), *cxx.declared_kernels(source)) if d.defined]
