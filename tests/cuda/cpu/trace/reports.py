@@ -55,6 +55,11 @@ def message(*problems, **report):
     return found.message
 
 
+def hint(record, source):
+    (found,) = traced(record, source=source).problems
+    return found.hint
+
+
 def site(line, space, op, size, offsets, region="x", element=4, base=0, requests=1, n=0, block=(0, 0, 0), **counts):
     """A site whose example is these lanes' offsets (None: the lane is not active), counted by a model of a warp."""
     lanes = [[lane, offset] for lane, offset in enumerate(offsets) if offset is not None]

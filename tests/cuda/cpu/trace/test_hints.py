@@ -3,30 +3,10 @@
 import pytest
 import torch
 
-from tests.cuda.cpu.trace.reports import at, problem, shared, traced
+from tests.cuda.cpu.trace.reports import at, hint, problem, shared
 from utils import load_cuda
 from utils.cuda.cpu.trace.problems import KernelProblem
-from utils.cuda.cpu.trace.waits import where_to_wait
 from utils.cuda.kernel import Tracer
-
-
-def hint(record, source):
-    (found,) = traced(record, source=source).problems
-    return found.hint
-
-
-def race(first, last, **more):
-    place = {"block": [0, 0, 0], "thread": [3, 0, 0], "op": "store"}
-    other = {"pc": at(last), "op": "load", "block": [0, 0, 0], "thread": [4, 0, 0]}
-    return shared("race", first, **place, other=other, **more)
-
-
-def traced_race(source, threads):
-    """The race in a launch of one block; it may read elements as well that nobody has written."""
-    problems = Tracer(source, "k")[1, threads](torch.ones(1024), torch.zeros(1024), 32).problems
-    (found,) = (problem for problem in problems if problem.kind == "race")
-    return found
-
 
 # ---- indexes ---------------------------------------------------------------------------------------------------------
 
@@ -66,6 +46,55 @@ def test_rows_that_do_not_all_begin_at_a_vectors_alignment():
     )
 
 
+@pytest.mark.parametrize(
+    ("declared", "line", "touches", "has", "below"),
+    [
+        ("int* p = new int[10];", "p[i] = i;", "writes element 10 of", "10 elements", "indexes below 10 "),
+        ("double* p = (double*)malloc(80);", "p[i] = i;", "writes element 10 of", "10 elements", "indexes below 10 "),
+        ("char* p = new char[10];", "p[i] = i;", "writes element 10 of", "10 elements", "indexes below 10 "),
+        ("int2* p = new int2[10];", "p[i].y = i;", "writes 4 bytes at byte 84 of", "80 bytes", "bytes below 80 "),
+    ],
+)
+def test_memory_that_a_kernel_allocates(declared, line, touches, has, below):
+    source = f"""__global__ void k(float* out, int n) {{
+        {declared}
+        for (int i = 0; i <= n; i++)
+            {line}
+        delete[] p;
+    }}"""
+    found = Tracer(source, "k")[1, 1](torch.zeros(32), 10).problems[0]
+    assert f"{touches} memory from malloc, but memory from malloc has {has} (line 4" in found.message
+    assert found.hint.startswith(f"Only {below}are inside memory from malloc: look at where the loop of line 3 ends")
+
+
+@pytest.mark.parametrize("rows", ["4", "ROWS", "rows"])
+def test_a_local_array_of_two_dimensions_in_a_function_that_it_is_passed_to(rows):
+    source = f"""#define ROWS 4
+const int rows = 4;
+__device__ void rotate(float (*m)[3]) {{
+    for (int r = 0; r <= 4; r++)
+        m[r][0] = m[r][2];
+}}
+__global__ void k(const float* x, float* out) {{
+    float m[{rows}][3];
+    for (int i = 0; i < 12; i++) m[i / 3][i % 3] = x[i];
+    rotate(m);
+    out[threadIdx.x] = m[threadIdx.x & 3][0];
+}}"""
+    (found,) = Tracer(source, "k")[1, 4](torch.ones(64), torch.zeros(64)).problems
+    assert "reads m[4][2], but the first index of m ends at 3 (line 5" in found.message
+    assert found.hint == "m is a local array: its first index runs from 0 to 3, in every function that it is passed to."
+
+
+def test_dynamic_shared_memory_that_the_launch_does_not_give():
+    source = "__global__ void k(float* x) {\n    extern __shared__ float s[];\n    s[threadIdx.x] = x[threadIdx.x];\n}"
+    (found,) = Tracer(source, "k")[1, 32](torch.zeros(32)).problems
+    assert found.hint == (
+        "This launch has no dynamic shared memory: the third number gives s its bytes, as in `kernel[blocks, threads, "
+        "bytes]`, or in C++ `kernel<<<blocks, threads, bytes>>>`."
+    )
+
+
 # ---- other barriers --------------------------------------------------------------------------------------------------
 
 
@@ -95,233 +124,6 @@ def test_a_whole_number_divided_by_zero():
     source = "__global__ void k(int* x, int n) {\n    x[threadIdx.x] /= n;\n}"
     (found,) = Tracer(source, "k")[1, 32](torch.ones(32).int(), 0).problems
     assert found.hint == "Why is the divisor 0? Guard the line, as in `if (n) ...`."
-
-
-# ---- races ----------------------------------------------------------------------------------------------------------
-
-WARPS = """\
-__global__ void k(const float* x, float* out, int rows) {
-    __shared__ float row[4][32];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    for (int r = warp; r < rows; r += 4) {
-        row[warp][lane] = x[r * 32 + lane];
-        __syncwarp();
-        out[r * 32 + lane] = row[warp][(lane + 1) % 32];
-    }
-}
-"""
-BRANCH = """\
-__global__ void k(const float* x, float* out, int rows) {
-    __shared__ float row[32];
-    int t = threadIdx.x;
-    if (t / 32 == 0) {
-        row[t] = x[t];
-        out[t] = row[31 - t];
-    }
-}
-"""
-
-
-def test_a_syncwarp_in_a_loop_needs_another_at_its_end():
-    found = hint(race(5, 7, one_warp=True), WARPS)
-    assert found == (
-        "There is a `__syncwarp();` between lines 5 and 7. In a loop, put another at its end: one thread may already "
-        "be in the next round."
-    )
-    assert hint(race(5, 7), WARPS).startswith("Put `__syncthreads();` between lines 5 and 7")
-    found = traced_race(WARPS, 128)
-    assert found.hint.startswith("There is a `__syncwarp();` between lines 5 and 7. In a loop, put another at its end")
-
-
-def test_threads_of_one_warp_in_a_branch_wait_for_their_warp():
-    one_warp = (
-        "Put `__syncwarp();` between lines 5 and 6: both threads are of one warp, and every lane of its mask must"
-    )
-    assert hint(race(5, 6, one_warp=True), BRANCH).startswith(one_warp)
-    assert hint(race(5, 6), BRANCH).startswith("End the `if` of line 4 after line 5, put `__syncthreads();` there")
-    found = traced_race(BRANCH, 64)
-    assert found.hint.startswith(one_warp)
-    in_one_line = BRANCH.replace("row[t] = x[t]", "row[t] += row[t + 1]")
-    assert "Within the `if` of line 4, `__syncwarp();` instead" in hint(race(5, 5, one_warp=True), in_one_line)
-
-
-def test_a_loop_over_the_warps_rows_lacks_both_barriers():
-    expected = "Put `__syncwarp();` between lines 5 and 7, and at the end of the loop of line 4: both threads are of"
-    assert hint(race(5, 7, one_warp=True), WARPS.replace("__syncwarp();", "")).startswith(expected)
-
-
-def test_a_loop_that_threads_run_unequally_often_has_to_become_even():
-    source = WARPS.replace("__syncwarp();", "").replace("(lane + 1) % 32", "0").replace("[warp][0]", "[0][0]")
-    expected = (
-        "Put `__syncthreads();` between lines 5 and 7 and at the end of the loop of line 4, and let that run equally "
-        "often in all threads: every thread must reach it."
-    )
-    assert hint(race(5, 7), source) == expected
-    assert traced_race(source, 128).hint == expected
-
-
-BITONIC = """\
-__global__ void k(float* x, float* y, int n) {
-    __shared__ float s[64];
-    int t = threadIdx.x;
-    s[t] = x[t];
-    __syncthreads();
-    for (int j = n / 2; j > 0; j /= 2) {
-        int p = t ^ j;
-        if (p > t) {
-            if (s[t] > s[p]) {
-                float h = s[t];
-                s[t] = s[p];
-                s[p] = h;
-            }
-        }
-    }
-}
-"""
-
-
-def test_a_race_of_a_condition_with_what_depends_on_it():
-    problems = Tracer(BITONIC, "k")[1, 64](torch.rand(64), torch.zeros(64), 64).problems
-    hints = {found.hint for found in problems if found.kind == "race"}
-    behind = "Put `__syncthreads();` behind the `if` of line 8, at the end of the loop of line 6: every thread must"
-    rounds = "Are these two rounds of the loop of line 6? Then put `__syncthreads();` at its end."
-    assert any(found.startswith(behind) for found in hints) and any(found.endswith(rounds) for found in hints)
-    assert all(found.startswith(behind) or found.endswith(rounds) for found in hints)
-
-
-def test_a_counter_needs_an_atomic_in_two_lines_too():
-    source = "__global__ void k(int* x, int* count) {\n    x[*count] = threadIdx.x;\n    *count += 1;\n}"
-    problems = Tracer(source, "k")[1, 64](torch.zeros(64).int(), torch.zeros(1).int()).problems
-    assert next(found.hint for found in problems if {found.line, found.other_line} == {2, 3}).startswith(
-        "Use `atomicAdd`, which reads and adds in one step"
-    )
-
-
-def test_a_race_of_blocks_in_a_cooperative_kernel_lacks_a_barrier_of_the_grid():
-    source = (
-        "#include <cooperative_groups.h>\n__global__ void k(float* x) {\n"
-        "    auto grid = cooperative_groups::this_grid();\n    int i = grid.thread_rank(), n = grid.size();\n"
-        "    x[i] = i;\n    float v = x[n - 1 - i];\n    grid.sync();\n    x[i] = v;\n}"
-    )
-    problems = Tracer(source, "k")[2, 32](torch.zeros(64)).problems
-    assert problems[0].hint.startswith("Put `grid.sync();` between the two")
-
-
-def test_a_race_between_arguments_that_are_one_tensor_names_them():
-    source = "__global__ void k(const float* x, float* out) {\n    out[threadIdx.x] = x[threadIdx.x + 1];\n}"
-    x = torch.zeros(128)
-    (found,) = Tracer(source, "k")[1, 64](x, x).problems
-    expected = (
-        "`x` and `out` are one tensor in this launch: pass two, unless the kernel is to work in place. If all add"
-    )
-    assert found.hint.startswith(expected)
-    assert Tracer(source, "k")[1, 64](x, x.clone()).ok
-
-
-TILES = """\
-__global__ void k(const float* x, float* out, int n) {
-    __shared__ float row[64];
-    int t = threadIdx.x, width = blockDim.x;
-    for (int start = 0; start < n; start += width) {
-        row[t] = x[start + t];
-        out[start + t] = row[width - 1 - t];
-    }
-}
-"""
-
-
-@pytest.mark.parametrize("width", ["blockDim.x", "blockDim.x, all = threadIdx.x"])
-def test_a_loop_over_tiles_is_even(width):
-    found = traced_race(TILES.replace("blockDim.x", width), 64)
-    assert found.hint == "Put `__syncthreads();` between lines 5 and 6; in a loop, also one at its end."
-
-
-HALVING = """__global__ void k(float* x) {
-    __shared__ float part[64];
-    int t = threadIdx.x;
-    part[t] = x[t];
-    __syncthreads();
-    for (int step = 32; step > 0; step /= 2)
-        if (t < step) part[t] += part[t + step];
-    if (t == 0) x[0] = part[0];
-}
-"""
-
-
-def test_a_reduction_waits_after_each_of_its_rounds():
-    expected = (
-        "Is one of them already in the next round of the loop of line 6? Then put `__syncthreads();` at the end of"
-    )
-    (found,) = Tracer(HALVING, "k")[1, 64](torch.zeros(64)).problems
-    assert found.hint.startswith(expected)
-
-
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_a_race_between_blocks_too_is_not_mended_by_a_barrier(blocks):
-    source = "__global__ void k(float* x) {\n    x[0] = x[0] + 1;\n}"
-    (found,) = Tracer(source, "k")[blocks, 64](torch.zeros(1)).problems
-    assert found.message.startswith("threads (1,0,0) and (0,0,0) of block (0,0,0) both touch x[0] in line 2")
-    expected = "Threads of different blocks do this, too, and no barrier orders those. Are both meant to touch this"
-    if blocks == 1:
-        expected = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
-    assert found.hint.startswith(expected)
-
-
-def test_if_any_two_threads_are_of_two_warps_the_block_has_to_wait():
-    source = BRANCH.replace("t / 32 == 0", "t < 64").replace("row[31 - t]", "row[(t + 1) % 64]").replace("[32]", "[64]")
-    assert traced_race(source, 96).hint.startswith("End the `if` of line 4 after line 5")
-    (found,) = traced(race(5, 6, one_warp=True), race(5, 6, count=2), source=BRANCH).problems
-    assert found.hint.startswith("End the `if` of line 4 after line 5") and found.count == 3
-
-
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        (("if (t < 48) {", "s[t] = i;", "x[t] = s[t + 1]; }"),
-         "End the `if` of line 5 after line 6, put `__syncthreads();` there, and open it again for line 8: every "
-         "thread must reach it. Put another at the end of the loop of line 4."),
-        (("", "if (t < 48) s[t] = i;", "x[t] = s[t + 1];"),
-         "Put `__syncthreads();` after the `if` of line 6, before line 8: every thread must reach it. Put another at "
-         "the end of the loop of line 4."),
-        (("if (t > n) return;", "s[t] = i;", "x[t] = s[t + 1];"),
-         "Put `__syncthreads();` between lines 6 and 8, and let no thread return before it (line 5): guard single "
-         "lines instead; put another at the end of the loop of line 4."),
-        (("", "s[t] = i;", "x[t] = s[t + 1];"),
-         "Put `__syncthreads();` between lines 6 and 8; in a loop, also one at its end."),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("loop", [("for (int i = 0; i < n; i++) {", "}"), ("do {", "} while (i < n);")])
-def test_a_barrier_in_a_loop_is_not_enough_wherever_it_is_put(loop, texts, expected):
-    before, first, last = texts
-    start = "__global__ void k(float* x, int n) {\n    __shared__ float s[256];\n    int t = threadIdx.x;"
-    source = f"{start}\n    {loop[0]}\n    {before}\n    {first}\n\n    {last}\n    {loop[1]}\n}}\n"
-    assert hint(race(6, 8), source) == expected
-
-
-CALLED_TWICE = """\
-__device__ float sum(float* s, float v) {
-    int t = threadIdx.x;
-    s[t] = v;
-    __syncthreads();
-    float all = 0.0f;
-    for (int i = 0; i < 64; i++)
-        all += s[i];
-    return all;
-}
-__global__ void k(const float* x, float* out) {
-    __shared__ float s[64];
-    float v = sum(s, x[threadIdx.x]);
-    out[threadIdx.x] = sum(s, v);
-}
-"""
-
-
-def test_a_function_that_is_called_twice_is_no_loop():
-    found = hint(race(3, 7), CALLED_TWICE)
-    assert found == (
-        "There is a barrier between lines 3 and 7. If the function is called again, put another at its end: one thread "
-        "may already be in the next call."
-    )
 
 
 # ---- conditions -----------------------------------------------------------------------------------------------------
@@ -360,27 +162,36 @@ def test_a_question_mark_is_nearer_than_the_loop_around_it():
     )
 
 
+OTHER_BLOCK = (
+    "If it waits for another block: that one may not have begun; only a cooperative launch runs all blocks at once."
+)
+
+
+@pytest.mark.parametrize("text", ["", "together"])
+@pytest.mark.parametrize(
+    "condition", ["*flag != 1", "*(volatile int*)flag != 1", "flag[blockIdx.x] == 0", "flag[i] * n != 0"]
+)
+def test_a_loop_that_only_waits(condition, text):
+    source = f"__global__ void k(int* flag, int n) {{\n    int i = 0;\n    while ({condition}) {{}}\n}}\n"
+    found = hint(problem("runaway", 3, index=10_000_000, text=text), source)
+    assert found == f"Nothing in the loop changes `{condition}`: does another thread? {OTHER_BLOCK}"
+
+
 @pytest.mark.parametrize(
     ("loop", "other_block"),
     [
         ("while (atomicAdd(flag, 0) != 1) {}", True),
-        ("while (*flag != 1) {}", True),
-        ("while (*(volatile int*)flag != 1);", True),
-        ("for (; flag[blockIdx.x] == 0;) {}", True),
         ("do { i++; } while (atomicCAS(flag, 1, 0) != 1);", True),
         ("while (i < n * 2) i--;", False),
         ("for (int k = x[0]; k < n; k += s[1]) n++;", False),
         ("while (true) {}", False),
     ],
 )
-def test_a_loop_that_waits_for_another_block(loop, other_block):
+def test_a_loop_that_may_wait_for_another_block(loop, other_block):
     source = f"__global__ void k(int* flag, int n) {{\n    int i = 0;\n    {loop}\n}}\n"
     found = hint(problem("runaway", 3, index=10_000_000), source)
     assert found.startswith("Does the loop's condition ever change? If the loop is correct and just long, raise")
-    waits = (
-        "If it waits for another block: that one may not have begun; only a cooperative launch runs all blocks at once."
-    )
-    assert found.endswith(waits) == other_block
+    assert found.endswith(OTHER_BLOCK) == other_block
 
 
 @pytest.mark.parametrize(
@@ -393,7 +204,14 @@ def test_a_loop_that_waits_for_another_block(loop, other_block):
         ("for (int j = i; j < n; ++j) x[j] = 1;", False),
         ("while (i != n) { if (i < n) i++; else i = n; }", False),
         ("while (more(i)) { x[i] = 1; }", False),
-        ("while (x[i] < n) {}", False),
+        ("while (x[i] < n) {}", True),
+        ("while (*x < n) { __nanosleep(20); i = 0; }", True),
+        ("while (x[i] < n) { x[0]++; }", False),
+        ("while (*x < n) { *x += 1; }", False),
+        ("while (*x < n) { ++x[i]; }", False),
+        ("while (x[i] < n) { advance(x); }", False),
+        ("while (x[i] < n) { i += 32; }", False),
+        ("while (atomicAdd(x, 0) < n) {}", False),
         ("while (i < n) { advance(&i); }", False),
         ("while (true) {}", False),
     ],
@@ -510,18 +328,34 @@ def test_an_unset_pointer_to_write_through():
     assert " writes 4 bytes through a pointer that was never set (line 6: " in found.message
 
 
-RELAXED = """__global__ void relax(float* d, const float* w, int m) {
-    int e = threadIdx.x;
-    if (e >= m) return;
-    float through = d[e] + w[e];
-    if (through < d[e + 1])
-        d[e + 1] = through;
+LIST = """struct Node { int value; Node* next; };
+__global__ void k(Node* head, int* out) {
+    Node a{1, nullptr}, b{2, &a};
+    Node* p = &b;
+    while (p->value != 0)
+        p = p->next;
+    out[0] = p->value;
 }
 """
 
 
-def test_where_to_wait_between_a_condition_and_what_depends_on_it():
-    reach = "every thread must reach it. Let no thread return before it (line 3)."
-    first = "Read what the condition of line 5 needs into variables before it, then `__syncthreads();`"
-    assert where_to_wait(RELAXED, 5, 6) == f"{first}: {reach}"
-    assert where_to_wait(RELAXED, 4, 6) == f"Put `__syncthreads();` before the `if` of line 5, after line 4: {reach}"
+@pytest.mark.parametrize(
+    ("line", "instead", "why"),
+    [
+        ("", "", "does the list end here? Check the pointer before it is followed, as in `while (p)`."),
+        ("p = p->next", "p->value--", "where does `p` get its value?"),
+        (
+            "= &b;\n    while (p->value != 0)",
+            "= head;\n    while (p[1].value)",
+            "what was passed to the kernel for it?",
+        ),
+    ],
+)
+def test_a_null_pointer(line, instead, why):
+    found = hint(problem("out_of_bounds", 5, region=None, offset=0), LIST.replace(line, instead))
+    assert found == f"That is next to a null pointer: {why}"
+
+
+def test_a_list_that_ends():
+    (found,) = Tracer(LIST, "k")[1, 1](torch.zeros(4), torch.zeros(1).int()).problems
+    assert found.hint.startswith("That is next to a null pointer: does the list end here?")

@@ -62,8 +62,7 @@ def about_race(p):
         if p.space == "shared" and p.loop:
             hint += f" Are these two rounds of the loop of line {p.loop.line}? Then put `__syncthreads();` at its end."
     elif one_line and p.loop and p.space == "shared" and _neighbours(p):
-        hint = f"Is one of them already in the next round of the loop of line {p.loop.line}? Then put "
-        hint += "`__syncthreads();` at the end of its body, where every thread of the block reaches it."
+        hint = _of_neighbours(p)
     elif one_line or None in (p.line, other.line):
         hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
         hint += f" {p.where_to_wait}" if p.where_to_wait else ""
@@ -71,12 +70,19 @@ def about_race(p):
         hint = "Use `atomicAdd`, which reads and adds in one step, and returns what was there before."
     elif p.waits_between and (p.one_warp or p.waits_between != "__syncwarp"):
         hint = _wait_again(p)
+    elif p.skipped_wait:
+        hint = _skipped(*p.skipped_wait)
     elif p.where_to_wait:
         hint = p.where_to_wait
     else:
         first, last = sorted((p.line, other.line))
         hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
-    if len(p.same_tensor) > 1 and "load" in ops:
+    if p.parts:
+        names = " and ".join(f"`{name}`" for name in p.parts)
+        hint = f"{names} overlap in {p.region}: is that meant? If not, check where each begins and ends. {hint}"
+    if overlap := _overlap(p):
+        hint = overlap
+    elif len(p.same_tensor) > 1 and "load" in ops:
         names = " and ".join(f"`{name}`" for name in p.same_tensor)
         hint = f"{names} are one tensor in this launch: pass two, unless the kernel is to work in place. {hint}"
     return f"{who} {what}, {why}", hint
@@ -85,6 +91,37 @@ def about_race(p):
 def _neighbours(p):
     """Whether the line names two elements of one array: `part[t] += part[t + step];`"""
     return len(set(re.findall(rf"\b{re.escape(p.region or '')}\s*\[([^\[\]]*)\]", p.source or ""))) > 1
+
+
+def _overlap(p):
+    """A hint, if the two lines name arguments that overlap there."""
+    words = {*re.findall(r"\w+", f"{p.source} {p.other.source}")}
+    others = [name for name in p.overlapping if name in words]
+    if not others or p.region not in words:
+        return ""
+    names = " and ".join(f"`{name}`" for name in (p.region, *others))
+    also = " and ".join(p.overlapping[name] for name in others)
+    return f"{names} share memory in this launch: {element(p)} is also {also}. Pass tensors that do not overlap."
+
+
+def _of_neighbours(p):
+    """A hint, if two threads touch the same element in such a line of a loop, in one round or in two."""
+    if p.one_warp and (p.waits_in_loop == "__syncwarp" or p.loop_of_some):
+        hint = "Both threads are of one warp: read into a variable, `__syncwarp();`, write, then `__syncwarp();`"
+        return f"{hint}, where every lane of its mask reaches it."
+    if p.waits_in_loop == "__syncthreads":
+        hint = f"Both are in one round of the loop of line {p.loop.line}: read into a variable, `__syncthreads();`, "
+        return f"{hint}then write. {p.where_to_wait}".rstrip()
+    if p.skipped_wait:
+        return _skipped(*p.skipped_wait)
+    hint = f"Is one of them already in the next round of the loop of line {p.loop.line}? Then put `__syncthreads();` "
+    return f"{hint}at the end of its body, where every thread of the block reaches it."
+
+
+def _skipped(line, branch):
+    """A hint, if the barrier of a line is not always reached."""
+    name = f"the `{branch.word}` of line {branch.line}" if branch.line != line else f"an `{branch.word}`"
+    return f"The barrier of line {line} is in {name}, which skips it at times: let every thread always reach it."
 
 
 def _updates(p):

@@ -1,9 +1,12 @@
 """What the runtime recorded (report.cpp writes it as JSON), with the lines of the learner's source."""
 
 import math
+import re
 from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
+from utils.cuda.cpu.trace.loops import never_changes
+from utils.cuda.cpu.trace.pointers import follows_list, overlapping_parts, own_pointer
 from utils.cuda.cpu.trace.signals import is_signal
 from utils.cuda.cpu.trace.source import (
     Branch,
@@ -12,14 +15,21 @@ from utils.cuda.cpu.trace.source import (
     calls_itself,
     coordinates,
     copies_as_group,
+    declared_shape,
     guard,
     line_of,
     lines_of_asm,
     loop_around,
-    never_changes,
     takes_remainder,
 )
-from utils.cuda.cpu.trace.waits import is_cooperative, waits_between, where_to_wait
+from utils.cuda.cpu.trace.waits import (
+    is_cooperative,
+    is_of_some,
+    skipped_wait,
+    waits_between,
+    waits_in_loop,
+    where_to_wait,
+)
 
 __all__ = ["Example", "Product", "Record", "Recorded", "Side", "Site", "accesses", "read"]
 
@@ -66,6 +76,10 @@ class Record(Side):
     region: str | None = None  # the tensor or the array
     origin: str = ""  # what it was before a kernel named it: 'memory from cudaMalloc'; empty if it is a tensor
     same_tensor: tuple = ()  # the names of all arguments that are this one tensor
+    overlapping: dict = field(default_factory=dict)  # what other arguments call its element: {'c': 'c[0]'}
+    parts: tuple = ()  # pointers of the two lines, if they point to different places in it
+    list_ends: bool = False  # of no region: the line follows a list, which may end there
+    own_pointer: str = ""  # of no region: the pointer, if the kernel sets it itself
     region_bytes: int = 0
     element: int = 0  # bytes per element of the region
     owner: tuple | None = None  # the block whose shared memory it is, in a cluster
@@ -87,10 +101,13 @@ class Record(Side):
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
     recursive: bool = False  # the function that the line is in calls itself
-    waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race
+    waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race,
+    waits_in_loop: str = ""  # or in the loop around its one line
+    skipped_wait: tuple | None = None  # the line of one that an `if` may skip, and that `if`
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
     guard: Branch | None = None  # the condition or the loop that the line depends on
     loop: Branch | None = None  # the innermost one around the line, or around both lines
+    loop_of_some: bool = False  # it is in an `if` or `else` that not all threads may enter
     unchanging: bool = False  # nothing in the loop changes what its condition reads
 
     @property
@@ -202,8 +219,13 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["as_group"] = copies_as_group(source)
         if record.get("type"):
             more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
+        if (array or "").startswith("memory from "):
+            more["element"] = _element_of_allocation(record, more["source"])
         if more["line"]:
             more["guard"] = guard(source, more["line"], array)
+            if not array:
+                more["list_ends"] = follows_list(source, more["line"])
+                more["own_pointer"] = own_pointer(source, more["line"])
             more["remainder"] = takes_remainder(source, more["line"], array)
             more["recursive"] = calls_itself(source, more["line"])
             more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
@@ -213,10 +235,18 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["coordinates"] = coordinates(source, more["line"], array)
             other = replace(other, coordinates=coordinates(source, other.line, array))
             both = sorted((more["line"], other.line))
+            if array and record.get("space") == "shared":
+                more["parts"] = overlapping_parts(source, array, more["line"], other.line)
             more["cooperative"] = is_cooperative(source)
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
-        return _made(Record, record, other=other, shape=shapes.get(record.get("region"), ()), **more)
+            more["waits_in_loop"] = waits_in_loop(source, both[0]) if both[0] == both[1] else ""
+            more["loop_of_some"] = bool(more["loop"]) and is_of_some(source, more["loop"])
+            more["skipped_wait"] = skipped_wait(source, *both, record.get("one_warp", False))
+        shape = shapes.get(array, ())
+        if record.get("space") == "local" and record.get("element"):
+            shape = declared_shape(source, array, record["region_bytes"] // record["element"])
+        return _made(Record, record, other=other, shape=shape, **more)
 
     def site(record):
         return _made(Site, record, **place(record), example=_made(Example, record.get("example") or {}))
@@ -245,6 +275,16 @@ def accesses(sites, by_region=False) -> list[list[Site]]:
         key = (site.line or math.inf, site.where, site.space, site.op, site.bytes)
         together.setdefault((*key, site.example.region if by_region else None), []).append(site)
     return [together[key] for key in sorted(together, key=lambda key: key[0])]  # sorted keeps the order of equals
+
+
+def _element_of_allocation(record, line_text) -> int:
+    """The bytes per element of memory that no kernel has named, judging by the access; 0 if that does not show it.
+
+    An access to a member of a struct, `p[i].x` or `p->x`, is smaller than an element.
+    """
+    size, at, total = record["bytes"], record["offset"], record["region_bytes"]
+    whole = size in (1, 2, 4, 8, 16) and at % size == 0 and total % size == 0
+    return size if whole and not re.search(r"->|\]\s*\.\s*[a-zA-Z_]", line_text) else 0
 
 
 def _made(kind, record, **more):

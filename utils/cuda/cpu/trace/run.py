@@ -99,10 +99,10 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
 
     types = {parameter.name: parameter.text for parameter in wanted}
     report["problems"] = without_doubts(plausible(found, lambda name: holds_floats(types.get(name, ""))), same_again)
-    places = {i: (tensor.data_ptr(), tensor.nbytes) for i, tensor in tensors.items()}
     for problem in report["problems"]:
         first = next((i for i in tensors if wanted[i].name == problem["region"]), None)
-        problem["same_tensor"] = [wanted[i].name for i in tensors if first is not None and places[i] == places[first]]
+        if first is not None:
+            problem |= _other_names(problem["offset"], first, tensors, wanted)
     report["tensors"] = {wanted[i].name: (tensor.shape, tensor.element_size()) for i, tensor in tensors.items()}
     after = [copies[i].to(tensors[i].device) if i in copies else arg for i, arg in enumerate(args)]
     place = compiled.path, load_address(compiled.library.cuda_on_cpu_launch_0)
@@ -110,6 +110,20 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     lines = partial(source_lines, *place), partial(header_lines, *place, texts)
     record = partial(_record, launch, gpus.chosen().name or None)
     return Trace(kernel.name, kernel.source, read(report, kernel.source, *lines), after, record)
+
+
+def _other_names(offset, first, tensors, wanted) -> dict:
+    """Which arguments are the same tensor as the one with the number `first`, by their names, and what its element at
+    byte `offset` is called in those that overlap it, by name: {'same_tensor': ['a'], 'overlapping': {'c': 'c[0]'}}."""
+    places = {i: (tensor.data_ptr(), tensor.nbytes) for i, tensor in tensors.items()}
+    same = [i for i in tensors if places[i] == places[first]]
+    overlapping = {}
+    for i in tensors.keys() - {*same}:
+        at = places[first][0] + offset - places[i][0]
+        if 0 <= at < places[i][1] and wanted[i].name:
+            element = wanted[i].pointee_size or tensors[i].element_size()
+            overlapping[wanted[i].name] = f"{wanted[i].name}[{at // element}]"
+    return {"same_tensor": [wanted[i].name for i in same], "overlapping": overlapping}
 
 
 def _compiled(kernel, **how):

@@ -7,8 +7,9 @@ from utils.cuda.cpu.differences import hint_of
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
+from utils.cuda.cpu.trace.loops import reads_memory
 from utils.cuda.cpu.trace.races import about_race
-from utils.cuda.cpu.trace.source import array_dimensions, reads_memory
+from utils.cuda.cpu.trace.source import array_dimensions
 from utils.cuda.cpu.trace.warpgroups import about_warpgroup
 from utils.cuda.cpu.trace.words import (
     at,
@@ -59,15 +60,27 @@ def _out_of_bounds(p):
         what = counted(p.bytes, "byte") + (f" at address {p.offset:#x}" if p.offset is not None else "")
         hint = "Where does the pointer come from, and does its index fit into an int?"
         if p.offset is not None and 0 <= p.offset < 4096:
-            hint = "That is next to a null pointer: what was passed to the kernel for it?"
+            why = (
+                f"where does `{p.own_pointer}` get its value?"
+                if p.own_pointer
+                else "what was passed to the kernel for it?"
+            )
+            if p.list_ends:
+                why = "does the list end here? Check the pointer before it is followed, as in `while (p)`."
+            hint = f"That is next to a null pointer: {why}"
         return f"{thread_of(p)} {does_to(p.op, what)}, outside every tensor and shared array{at(p)}", hint
     has, below = p.region_bytes // (p.element or 1), p.offset < 0
     limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
     if below and has:
         limit = f"the first element of {region} is {region}[0]"
+    if p.space == "local" and len(p.shape) > 1:
+        limit = f"the first index of {region} {'begins at 0' if below else f'ends at {p.shape[0] - 1}'}"
     if p.text == "box":
         hint = f"The map describes more than {region}: compare the address, sizes and strides that it was made with "
         hint += "(the strides are in bytes). A box itself may leave the map's tensor."
+    elif not p.region_bytes and p.space == "shared":  # only dynamic shared memory may have no bytes
+        hint = f"This launch has no dynamic shared memory: the third number gives {region} its bytes, as in "
+        hint += "`kernel[blocks, threads, bytes]`, or in C++ `kernel<<<blocks, threads, bytes>>>`."
     elif not has:
         hint = f"{region} is empty: does this launch have anything to do?"
     elif p.element and wrapped(p.offset // p.element):
@@ -75,9 +88,9 @@ def _out_of_bounds(p):
     elif p.space == "local" and not p.element:
         hint = f"{region} is a local variable, and its last byte is number {has - 1}: is one of its arrays too small?"
     elif p.space == "local":
-        hint = (
-            f"{region} is a local array: its indexes run from 0 to {has - 1}, in every function that it is passed to."
-        )
+        runs = f"indexes run from 0 to {has - 1}"
+        runs = f"first index runs from 0 to {p.shape[0] - 1}" if len(p.shape) > 1 else runs
+        hint = f"{region} is a local array: its {runs}, in every function that it is passed to."
     elif p.space == "shared":
         hint = f"Is {region} large enough for this block, and is the index meant for {region}?"
     elif below and p.remainder:
@@ -91,7 +104,7 @@ def _out_of_bounds(p):
 
 def _guarded(p, limit):
     """What to do about an index that is too large; `limit` is what the array has."""
-    only = f"nly indexes below {limit} are inside {p.region}"
+    only = f"nly {'indexes' if p.element else 'bytes'} below {limit} are inside {p.region}"
     look = "and at how the index is computed."
     if p.guard is None:
         return f"Guard the line, as in `if (i < n)`: o{only}."
@@ -269,19 +282,21 @@ def _runaway(p):
     quote = f" (`{quoted(p.source)}`)" if p.source else ""
     loop = f"the loop at line {p.line}{quote}" if p.line else ""
     hint, long = "Does the loop's condition ever change?", " If the loop is correct and just long, raise `max_steps`."
+    waits = p.loop and reads_memory(p.loop.condition)
     if p.unchanging:
         condition = written(p.loop.condition).removeprefix("(").removesuffix(")")
-        hint, long = f"Nothing in the loop changes `{condition}`: count in it, as with `i += blockDim.x`.", ""
+        then = "does another thread?" if waits else "count in it, as with `i += blockDim.x`."
+        hint, long = f"Nothing in the loop changes `{condition}`: {then}", ""
     if not p.index:
         loop = f"{loop}, which does nothing" if loop else "a loop that does nothing"
         return f"{thread_of(p)} keeps running {loop}: does it ever end?", hint
+    if waits and (p.unchanging or p.text != "together"):
+        long += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
+        long += "blocks at once."
     if p.text == "together":
         together = f"the threads of block {triple(p.block)} have run {p.index:,} steps together"
         hint = hint if p.unchanging else "Does each thread do the work of all? Its share may be one element."
         return f"{together}{loop and f', one of them in {loop}'}: is that meant?", hint + long
-    if p.loop and reads_memory(p.loop.condition):
-        long += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
-        long += "blocks at once."
     return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint + long
 
 

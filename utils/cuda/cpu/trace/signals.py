@@ -1,7 +1,8 @@
 """Races that are meant: a volatile variable by which another thread goes on, and a read that `atomicCAS` verifies."""
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.trace.source import branches, computed_from, loop_around, reads_memory
+from utils.cuda.cpu.trace.loops import reads_memory
+from utils.cuda.cpu.trace.source import branches, computed_from, loop_around
 
 __all__ = ["is_signal"]
 

@@ -1,6 +1,7 @@
 """What a trace reads from the learner's C++ text."""
 
 import functools
+import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,9 +10,10 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 from utils.cuda.cpu.ptx.headers import WORDS
 
-__all__ = ["LOOPS", "Branch", "array_dimensions", "array_of_line", "branches", "calls_itself", "computed_from"]
-__all__ += ["coordinates", "copies_as_group", "guard", "kernel_parameter", "line_of", "lines_of_asm", "loop_around"]
-__all__ += ["never_changes", "parameter_type", "reads_memory", "takes_remainder", "without_comment"]
+__all__ = ["LOOPS", "Branch", "alternatives", "array_dimensions", "array_of_line", "assigned", "branches"]
+__all__ += ["calls_itself", "computed_from", "coordinates", "copies_as_group", "declared_shape", "guard"]
+__all__ += ["kernel_parameter", "left_before", "line_of", "lines_of_asm", "loop_around", "parameter_type"]
+__all__ += ["parameters_around", "takes_remainder", "without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -71,6 +73,21 @@ def _declared_dimensions(part, name, element) -> int:
     return 0
 
 
+def declared_shape(source, name, count) -> tuple[int, ...]:
+    """(4, 3) of `float m[4][N]`, an array of 12 elements; empty if the source does not show it, or shows two."""
+    part, found = cxx.tokens(source), set()
+    named = {k: int(n) for k, n in re.findall(r"\b(?:define|const(?:expr)? +int) +(\w+)[ =]+(\d+)\b", cxx.code(source))}
+    for k, token in enumerate(part):
+        sizes, at = [], k + 1
+        while token.text == name and cxx.text_at(part, at) == "[":
+            size = named.get(part[at + 1].text, part[at + 1].text)
+            sizes.append(int(size) if str(size).isdigit() and cxx.text_at(part, at + 2) == "]" else 0)
+            at = (cxx.matching(part, at) or len(part)) + 1
+        if sizes and math.prod(sizes) == count:
+            found.add(tuple(sizes))
+    return found.pop() if len(found) == 1 else ()
+
+
 def copies_as_group(source) -> bool:
     """Whether its asynchronous copies are those of cooperative groups: `cg::memcpy_async(block, ...)`."""
     part = [token for token in cxx.tokens(source) if not token.directive]
@@ -127,6 +144,7 @@ class Branch(NamedTuple):
     last: int
     divergent: bool  # whether threads of a block may decide differently, as far as its condition shows
     returns: bool  # whether the statement leaves the kernel
+    begins: int = 0  # line of the first `if` in a chain of `if ... else if ... else`, and otherwise its own
     condition: Sequence[cxx.Token] = ()  # with its parentheses, except in a `for` with semicolons
 
     def holds(self, line) -> bool:
@@ -142,7 +160,7 @@ def branches(source) -> list[Branch]:
     """Every branch and loop of a source, in text order: an inner one comes after the one around it."""
     part = [token for token in cxx.tokens(source) if not token.directive]
     part = [b for a, b in pairwise([part[0], *part]) if (a.text, b.text) != ("if", "constexpr")] if part else []
-    found = []
+    found, chains = [], {}  # by the index of a word that continues a chain: the line where that begins
     for k, token in enumerate(part):
         if token.text not in ("if", "else", *LOOPS):
             continue
@@ -151,12 +169,28 @@ def branches(source) -> list[Branch]:
         statement = part[k + 1 + len(head) : ends]
         if token.text == "do" and cxx.text_at(part, ends) == "while":
             head = _head(part, ends)
+        begins = chains.get(k, token.line)
+        if token.text == "else" or (token.text == "if" and cxx.text_at(part, ends) == "else"):
+            chains[k + 1 if token.text == "else" else ends] = begins
         if statement and (token.text, statement[0].text) != ("else", "if"):  # covered by its `if`
             divergent = token.text == "else" or _differs(source, token.line, head)
             returns = any(inner.text == "return" for inner in statement)
             lines = statement[0].line, statement[-1].line
-            found.append(Branch(token.text, token.line, *lines, divergent, returns, _condition(head)))
+            found.append(Branch(token.text, token.line, *lines, divergent, returns, begins, _condition(head)))
     return found
+
+
+def left_before(source, line) -> list[Branch]:
+    """The branches before a line in which a thread returns from the line's function."""
+    begins = next((token.line for token in _function_around(source, line)), line)
+    return [b for b in branches(source) if b.word not in LOOPS and b.returns and begins <= b.line and b.last < line]
+
+
+def alternatives(source, first, last) -> tuple[Branch, Branch] | None:
+    """The two branches of one `if ... else` that hold two lines, of which a thread takes only one."""
+    one, other = ([b for b in branches(source) if b.word not in LOOPS and b.holds(line)] for line in (first, last))
+    pairs = ((a, b) for a in one for b in other if a.begins == b.begins and a not in other and b not in one)
+    return next(pairs, None)
 
 
 def _head(part, k):
@@ -201,37 +235,12 @@ def loop_around(source, first, last) -> Branch | None:
     return loops[-1] if loops else None
 
 
-def reads_memory(condition) -> bool:
-    """Whether an expression reads memory, as far as it shows: `atomicAdd(flag, 0) != 1`, `*flag == 0`, `x[i] < 1`."""
-    for k, token in enumerate(condition):
-        before = cxx.text_at(condition, k - 1)
-        ends_operand = before in (")", "]") or before[-1:].isalnum() or before.endswith("_")
-        if token.text.startswith("atomic") or token.text in ("[", "->") or (token.text == "*" and not ends_operand):
-            return True
-    return False
-
-
-def never_changes(source, loop) -> bool:
-    """Whether no variable in a loop's condition is set, counted on or given away in the loop's lines."""
-    names = {t.text for t in loop.condition if re.match(r"[a-zA-Z_]", t.text)} - {"true", "false"}
-    calls = any(a.text in names and b.text == "(" for a, b in pairwise(loop.condition))
-    gives = any(token.text == "&" for f in cxx.functions(source) for given in f.parameters for token in given)
-    if not names or calls or gives or reads_memory(loop.condition):
-        return False
-    lines = "\n".join(cxx.code(source).splitlines()[loop.line - 1 : loop.last])
-    # `int i = 0` is where it begins.
-    lines = re.sub(r"\b(?!else\b|do\b)\w+[\s*]+\w+\s*=(?!=)", "", lines)
-    changed = r"(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
-    return not any(re.search(rf"\b{name}\s*{changed}|(?:\+\+|--|&)\s*{name}\b", lines) for name in names)
-
-
 def guard(source, line, array=None) -> Branch | None:
     """The innermost condition or loop that `array[...]` in a line depends on; None if it is always reached."""
     if question := _question(source, line, array):
         return Branch("?", question, line, line, divergent=False, returns=False)
-    may_be = [b for b in branches(source) if not _picks_one(b.condition)]
-    inside = [b for b in may_be if b.holds(line)]
-    before = [b for b in may_be if b.word == "if" and b.returns and b.last < line]
+    inside = [b for b in branches(source) if b.holds(line) and not _picks_one(b.condition)]
+    before = [b for b in left_before(source, line) if b.word == "if" and not _picks_one(b.condition)]
     return (inside or before or [None])[-1]
 
 
@@ -316,13 +325,7 @@ def _reached(source, line, expression) -> set[str]:
 
 def computed_from(source, line, expression):
     """An expression, and those that the variables in it get in the function around a line, and so on."""
-    body = _function_around(source, line)
-    given = {}  # the right sides that a variable gets
-    for k, token in enumerate(body):
-        texts = cxx.text_at(body, k - 1), cxx.text_at(body, k + 1)
-        if token.text == "=" and texts[1] != "=" and texts[0] not in ("=", "!", "<", ">"):
-            name = cxx.text_at(body, k - 2) if texts[0] in tuple("+-*/%&|^") else texts[0]
-            given.setdefault(name, []).append(body[k + 1 : _expression_ends(body, k + 1, (*";,)]}",))])
+    given = assigned(source, line)
     seen, todo = set(), [list(expression)]
     while todo:
         part = todo.pop()
@@ -332,13 +335,34 @@ def computed_from(source, line, expression):
             todo += given[name]
 
 
+def assigned(source, line) -> dict[str, list]:
+    """The expressions that each variable gets in the function around a line."""
+    body, given = _function_around(source, line), {}
+    for k, token in enumerate(body):
+        texts = cxx.text_at(body, k - 1), cxx.text_at(body, k + 1)
+        if token.text == "=" and texts[1] != "=" and texts[0] not in ("=", "!", "<", ">"):
+            name = cxx.text_at(body, k - 2) if texts[0] in tuple("+-*/%&|^") else texts[0]
+            given.setdefault(name, []).append(body[k + 1 : _expression_ends(body, k + 1, (*";,)]}",))])
+    return given
+
+
+def parameters_around(source, line) -> set[str]:
+    """The names of the parameters of the function that a line is in."""
+    around = _definition_around(source, line)
+    return {cxx.parameter_name(parameter) for parameter in around.parameters or ()} if around else set()
+
+
 def _function_around(source, line):
     """The tokens of the function that a line is in; all of them if there is none."""
-    inside = [tokens for tokens in _bodies(source) if tokens[0].line <= line <= tokens[-1].line]
-    return inside[0] if inside else [token for token in cxx.tokens(source) if not token.directive]
+    around = _definition_around(source, line)
+    return around.tokens if around else [token for token in cxx.tokens(source) if not token.directive]
+
+
+def _definition_around(source, line):
+    return next((d for d in _defined(source) if d.tokens[0].line <= line <= d.tokens[-1].line), None)
 
 
 @functools.lru_cache(maxsize=8)
-def _bodies(source):
-    """The tokens of each function and of each kernel that the source defines."""
-    return [d.tokens for d in (*cxx.functions(source), *cxx.declared_kernels(source)) if d.defined]
+def _defined(source):
+    """The functions and the kernels that the source defines."""
+    return [d for d in (*cxx.functions(source), *cxx.declared_kernels(source)) if d.defined]

@@ -4,15 +4,66 @@ import re
 from itertools import pairwise
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.trace.source import LOOPS, branches, loop_around
+from utils.cuda.cpu.trace.loops import changes_memory, never_changes, reads_memory
+from utils.cuda.cpu.trace.source import LOOPS, Branch, alternatives, branches, left_before, loop_around
 
-__all__ = ["is_cooperative", "waits_between", "where_to_wait"]
+__all__ = ["is_cooperative", "is_of_some", "skipped_wait", "waits_between", "waits_in_loop", "where_to_wait"]
+
+_BARRIERS = ("__syncthreads", "__syncwarp")
 
 
 def waits_between(source, first, last) -> str:
-    """'__syncthreads' if a line between these two calls it, otherwise '__syncwarp' if one calls that; or empty."""
-    called = {a.text for a, b in pairwise(cxx.tokens(source)) if b.text == "(" and first < a.line < last}
-    return next((barrier for barrier in ("__syncthreads", "__syncwarp") if barrier in called), "")
+    """'__syncthreads' if a line between these two always calls it, otherwise '__syncwarp' if one always calls that; or
+    empty."""
+    return _first(_calls(source, first + 1, last - 1, (first, last)))
+
+
+def waits_in_loop(source, line) -> str:
+    """The same of the loop around a line."""
+    loop = loop_around(source, line, line)
+    return _first(_calls(source, loop.line, loop.last, (line,))) if loop else ""
+
+
+def is_of_some(source, loop) -> bool:
+    """Whether a loop is in an `if` or `else` that not all threads of a block may enter."""
+    around = (b for b in branches(source) if b.line <= loop.line and loop.last <= b.last)
+    return any(b.divergent and b.word not in LOOPS for b in around)
+
+
+def skipped_wait(source, first, last, one_warp=False) -> tuple[int, Branch] | None:
+    """The line of a barrier between two lines, and the `if` or `else` it is in, which may skip it.
+
+    For a single line, the barrier is in the loop around it. Only with `one_warp` it may be a `__syncwarp`.
+    """
+    loop = loop_around(source, first, last) if first == last else None
+    between = (loop.line, loop.last) if loop else (first + 1, last - 1)
+    called = (line for line, name in _called(source, *between) if one_warp or name != "__syncwarp")
+    skipped = ((line, _skips(source, line, (first, last))) for line in called)
+    return next((found for found in skipped if found[1]), None)
+
+
+def _first(called):
+    return next((barrier for barrier in _BARRIERS if barrier in called), "")
+
+
+def _calls(source, first, last, ends):
+    """The barriers that the lines from `first` to `last` call whenever a thread comes from or to the lines `ends`."""
+    return {name for line, name in _called(source, first, last) if not _skips(source, line, ends)}
+
+
+def _called(source, first, last):
+    """The lines from `first` to `last` that call a barrier, with its name."""
+    return [
+        (a.line, a.text)
+        for a, b in pairwise(cxx.tokens(source))
+        if b.text == "(" and a.text in _BARRIERS and first <= a.line <= last
+    ]
+
+
+def _skips(source, line, ends) -> Branch | None:
+    """The outermost `if` or `else` that holds a line, and none of the lines `ends`."""
+    around = (b for b in branches(source) if b.word not in LOOPS and b.holds(line))
+    return next((b for b in around if not any(b.holds(end) for end in ends)), None)
 
 
 def is_cooperative(source) -> bool:
@@ -64,11 +115,16 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
             "that come first arrive at an mbarrier after it, and the others wait for that before. In a loop, both "
             "ways: what was read may be overwritten only then."
         )
-    if left and right and right[0].word == "else":
-        return f"{put} after the whole `if` of line {left[0].line}, and move line {last} behind it: {reach}."
+    if parted := alternatives(source, first, last):
+        if waiting := _waiting(source, parted):
+            return (
+                f"Line {waiting.line} waits for a flag from the other branch: read and set the flag with atomics or as "
+                "`volatile`, and call `__threadfence_block();` before it is set and after the wait."
+            )
+        return f"{put} after the whole `if` of line {parted[0].begins}, and move line {last} behind it: {reach}."
     if left:
         return f"{put} after the `{left[0].word}` of line {left[0].line}, before line {last}: {reach}."
-    gone = [b for b in around if b.returns and b.last < first]
+    gone = [b for b in left_before(source, first) if b.divergent]
     if right:
         reach += f". Let no thread return before it (line {gone[-1].last})" if gone else ""
         if right[0].line == first:
@@ -80,3 +136,13 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
         also = f"; put another at the end of the loop of line {loop.line}" if loop else ""
         return f"{put} between lines {first} and {last}, and {instead}{also}."
     return ""
+
+
+def _waiting(source, parted) -> Branch | None:
+    """A loop in one of two branches that runs until another thread changes what its condition reads."""
+    inside = [b for b in branches(source) if b.word in LOOPS and any(part.holds(b.line) for part in parted)]
+    return next((b for b in inside if never_changes(source, b) or _reads_only(source, b)), None)
+
+
+def _reads_only(source, loop):
+    return reads_memory(loop.condition) and not changes_memory(source, loop)
