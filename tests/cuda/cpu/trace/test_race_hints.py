@@ -152,6 +152,8 @@ def test_a_race_between_arguments_that_overlap_names_both():
     assert found.hint == (
         "`a` and `c` share memory in this launch: a[1] is also c[0]. Pass tensors that do not overlap."
     )
+    (found,) = Tracer(source, "k")[2, 64](x[:127], x[1:128], x[1:128], 127).problems
+    assert found.hint.startswith("`a`, `b` and `c` share memory in this launch: a[1] is also b[0] and c[0].")
     assert Tracer(source, "k")[2, 64](x[:127], x[1:128], x[128:], 127).ok
     race_in_c = source.replace("c[i] = a[i] + b[i]", "c[0] += b[i]")
     problems = Tracer(race_in_c, "k")[2, 64](x[:127], torch.ones(127), x[1:128], 127).problems
@@ -173,7 +175,7 @@ CARVED = """__global__ void k(const float* x, float* out, int n) {
 
 def test_two_parts_of_a_shared_array_that_overlap():
     (found,) = Tracer(CARVED, "k")[1, 64, 512](torch.zeros(64), torch.zeros(64), 32).problems
-    expected = "`b` and `a` overlap in mem: is that meant? If not, check where each begins and ends. Let one thread"
+    expected = "`a` and `b` overlap in mem: is that meant? If not, check where each begins and ends. Let one thread"
     assert found.hint.startswith(expected)
     assert Tracer(CARVED, "k")[1, 64, 512](torch.zeros(64), torch.zeros(64), 64).ok
 
