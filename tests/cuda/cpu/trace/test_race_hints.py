@@ -152,6 +152,8 @@ def test_a_race_between_arguments_that_overlap_names_both():
     assert found.hint == (
         "`a` and `c` share memory in this launch: a[1] is also c[0]. Pass tensors that do not overlap."
     )
+    (found,) = Tracer(source, "k")[2, 64](x[:127], x[1:128], x[1:128], 127).problems
+    assert found.hint.startswith("`a`, `b` and `c` share memory in this launch: a[1] is also b[0] and c[0].")
     assert Tracer(source, "k")[2, 64](x[:127], x[1:128], x[128:], 127).ok
     race_in_c = source.replace("c[i] = a[i] + b[i]", "c[0] += b[i]")
     problems = Tracer(race_in_c, "k")[2, 64](x[:127], torch.ones(127), x[1:128], 127).problems
@@ -173,7 +175,7 @@ CARVED = """__global__ void k(const float* x, float* out, int n) {
 
 def test_two_parts_of_a_shared_array_that_overlap():
     (found,) = Tracer(CARVED, "k")[1, 64, 512](torch.zeros(64), torch.zeros(64), 32).problems
-    expected = "`b` and `a` overlap in mem: is that meant? If not, check where each begins and ends. Let one thread"
+    expected = "`a` and `b` overlap in mem: is that meant? If not, check where each begins and ends. Let one thread"
     assert found.hint.startswith(expected)
     assert Tracer(CARVED, "k")[1, 64, 512](torch.zeros(64), torch.zeros(64), 64).ok
 
@@ -442,3 +444,29 @@ def test_what_an_else_reads_moves_behind_the_whole_if():
     apart = source.replace("} else if", "}   if")
     expected = "Put `__syncthreads();` after the `if` of line 5, before line 9: every thread must reach it."
     assert hint(race(7, 9), apart) == expected
+
+
+BRANCHES = """__global__ void k(const float* x, float* out, int n) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    if (t < 64) {
+        for (int i = 0; i < n; i++) {
+            if (CONDITION)
+                s[t] = x[t];
+            else if (n > 1)
+                out[t] = s[63 - t];
+        }
+    }
+}
+"""
+
+
+def test_no_barrier_is_put_between_an_if_and_its_else():
+    of_round = hint(race(7, 9), BRANCHES.replace("CONDITION", "i % 2"))
+    assert of_round == "Put `__syncthreads();` at the end of the loop of line 5: every thread must reach it."
+    of_threads = BRANCHES.replace("CONDITION", "t < 48")
+    end = "Put another at the end of the loop of line 5."
+    outside = "Put `__syncthreads();` after the whole `if` of line 4, and move line 9 behind it: every thread must"
+    assert hint(race(7, 9), of_threads) == f"{outside} reach it. {end}"
+    in_warp = "Put `__syncwarp();` after the whole `if` of line 6, and move line 9 behind it: both threads are of one"
+    assert hint(race(7, 9, one_warp=True), of_threads).startswith(in_warp)

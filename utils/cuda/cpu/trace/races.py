@@ -78,12 +78,12 @@ def about_race(p):
         first, last = sorted((p.line, other.line))
         hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
     if p.parts:
-        names = " and ".join(f"`{name}`" for name in p.parts)
+        names = _listed([f"`{name}`" for name in p.parts])
         hint = f"{names} overlap in {p.region}: is that meant? If not, check where each begins and ends. {hint}"
     if overlap := _overlap(p):
         hint = overlap
     elif len(p.same_tensor) > 1 and "load" in ops:
-        names = " and ".join(f"`{name}`" for name in p.same_tensor)
+        names = _listed([f"`{name}`" for name in p.same_tensor])
         hint = f"{names} are one tensor in this launch: pass two, unless the kernel is to work in place. {hint}"
     return f"{who} {what}, {why}", hint
 
@@ -99,9 +99,14 @@ def _overlap(p):
     others = [name for name in p.overlapping if name in words]
     if not others or p.region not in words:
         return ""
-    names = " and ".join(f"`{name}`" for name in (p.region, *others))
-    also = " and ".join(p.overlapping[name] for name in others)
+    names = _listed([f"`{name}`" for name in (p.region, *others)])
+    also = _listed([p.overlapping[name] for name in others])
     return f"{names} share memory in this launch: {element(p)} is also {also}. Pass tensors that do not overlap."
+
+
+def _listed(names):
+    """'a, b and c'."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _of_neighbours(p):

@@ -60,13 +60,11 @@ def _out_of_bounds(p):
         what = counted(p.bytes, "byte") + (f" at address {p.offset:#x}" if p.offset is not None else "")
         hint = "Where does the pointer come from, and does its index fit into an int?"
         if p.offset is not None and 0 <= p.offset < 4096:
-            why = (
-                f"where does `{p.own_pointer}` get its value?"
-                if p.own_pointer
-                else "what was passed to the kernel for it?"
-            )
+            why = "what was passed to the kernel for it?"
             if p.list_ends:
                 why = "does the list end here? Check the pointer before it is followed, as in `while (p)`."
+            elif p.own_pointer:
+                why = f"where does `{p.own_pointer}` get its value?"
             hint = f"That is next to a null pointer: {why}"
         return f"{thread_of(p)} {does_to(p.op, what)}, outside every tensor and shared array{at(p)}", hint
     has, below = p.region_bytes // (p.element or 1), p.offset < 0

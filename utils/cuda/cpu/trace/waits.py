@@ -90,6 +90,9 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
     of_loop = [f"the `{b.word}` of line {b.line}" for b in both if loop and loop.line < b.line]
     if of_loop and any(b.line == first and b.holds(last) and not b.holds(first) for b in branches(source)):
         return f"{put} behind {of_loop[0]}, at the end of the loop of line {loop.line}: every thread must reach it."
+    parted = alternatives(source, first, last)
+    if parted and not _PARTED.search(source):
+        return _around_alternatives(source, parted, last, both, loop, one_warp)
     if both:
         name = f"the `{both[-1].word}` of line {both[-1].line}"
         if one_warp:
@@ -115,13 +118,6 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
             "that come first arrive at an mbarrier after it, and the others wait for that before. In a loop, both "
             "ways: what was read may be overwritten only then."
         )
-    if parted := alternatives(source, first, last):
-        if waiting := _waiting(source, parted):
-            return (
-                f"Line {waiting.line} waits for a flag from the other branch: read and set the flag with atomics or as "
-                "`volatile`, and call `__threadfence_block();` before it is set and after the wait."
-            )
-        return f"{put} after the whole `if` of line {parted[0].begins}, and move line {last} behind it: {reach}."
     if left:
         return f"{put} after the `{left[0].word}` of line {left[0].line}, before line {last}: {reach}."
     gone = [b for b in left_before(source, first) if b.divergent]
@@ -136,6 +132,26 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
         also = f"; put another at the end of the loop of line {loop.line}" if loop else ""
         return f"{put} between lines {first} and {last}, and {instead}{also}."
     return ""
+
+
+def _around_alternatives(source, parted, last, both, loop, one_warp):
+    """Where a barrier fits, if a thread takes only one of the branches that have the two lines: never between them.
+
+    `both` are the branches around these in which not all threads are.
+    """
+    if waiting := _waiting(source, parted):
+        return (
+            f"Line {waiting.line} waits for a flag from the other branch: read and set the flag with atomics or as "
+            "`volatile`, and call `__threadfence_block();` before it is set and after the wait."
+        )
+    if loop and not parted[0].divergent:
+        return f"Put `__syncthreads();` at the end of the loop of line {loop.line}: every thread must reach it."
+    begins = parted[0].begins if one_warp or not both else both[0].begins
+    barrier, reach = "__syncthreads", "every thread must reach it"
+    if one_warp:
+        barrier, reach = "__syncwarp", "both threads are of one warp, and every lane of its mask must reach it"
+    also = f". Put another at the end of the loop of line {loop.line}" if loop else ""
+    return f"Put `{barrier}();` after the whole `if` of line {begins}, and move line {last} behind it: {reach}{also}."
 
 
 def _waiting(source, parted) -> Branch | None:
