@@ -28,6 +28,11 @@ int deeper(int n) {
     room[n % 1000] = 1;
     return n < 0 ? 0 : deeper(n + 1) + room[5];
 }
+int64_t off_by(int64_t n) {
+    volatile float room[16];
+    for (int64_t i = 0; i < 16 + n; i++) room[i] = 1;
+    return room[3];
+}
 void in_thread(void (*work)(float*, int64_t), float* p, int64_t i) { std::thread(work, p, i).join(); }
 int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
     float* p = x.data_ptr<float>();
@@ -72,6 +77,13 @@ int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
     case 32: cudaMalloc(&p, 400); free(p); break;
     case 33: cudaMalloc(&p, 400); delete[] p; break;
     case 34: cudaMallocHost(&p, 400); free(p); break;
+    case 36: {
+        float* d = nullptr;
+        cudaMalloc(&d, 4000);
+        cudaMemcpy(&d, d, i, cudaMemcpyDefault);
+        break;
+    }
+    case 37: return off_by(i);
     case 24: in_thread([](float* p, int64_t) { fill<<<1, 2000>>>(p, 4); deeper(0); }, p, i); break;
     }
     return x.numel();
@@ -90,7 +102,7 @@ WRONG = [
     (26, 9, "host raises signal 9 .*, which would end Python"),
     (27, 0, "host calls _exit, which would end Python"),
     (28, 0, "host calls pthread_exit, which would end Python"),
-    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 26\)"),
+    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 31\)"),
     (6, 0, "host calls a function through a bad pointer"),
     (6, 5, "host calls a function through a bad pointer"),
     (7, 4, "host reads right behind the end of a tensor of 16 bytes"),
@@ -112,6 +124,8 @@ WRONG = [
     (32, 0, "host calls free for memory from cudaMalloc, which is for cudaFree"),
     (33, 0, r"host calls delete\[\] for memory from cudaMalloc, which is for cudaFree"),
     (34, 0, "host calls free for memory from cudaMallocHost, which is for cudaFreeHost"),
+    (36, 4000, r"host copies 4000 bytes to where its local variables have room for \d+ \(is it `d`, and not `&d`"),
+    (37, 6, "host writes beyond the end of a local array, in its host code"),
     (24, 0, "host needs more stack than there is .*, in a std::thread"),
 ]
 

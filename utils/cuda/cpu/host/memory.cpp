@@ -186,6 +186,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
     if (!to || !from || reaches_out(to, to_pitch, width, height) || reaches_out(from, from_pitch, width, height))
         return answer(cudaErrorInvalidValue);
     if (contradicts(kind, to, from)) return answer(cudaErrorInvalidValue);
+    check_local_variable(to, (height - 1) * to_pitch + width);
     Moving moving;
     for (size_t row = 0; row < height; row++)
         memmove((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width);

@@ -67,6 +67,8 @@ void end_capture(const Capture* capture);  // of every stream that has joined it
 // In memory.cpp: the copies of cudaMemcpy and the like, without looking at captures.
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                       cudaMemcpyKind kind);
+// In frames.cpp: ends the host's call if `to` is one of its local variables, and has no room for so much.
+void check_local_variable(const void* to, size_t bytes);
 bool reaches_out(const void* p, size_t pitch, size_t width, size_t height);
 cudaError_t copy_box(const cudaMemcpy3DParms& copy);
 cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t height);

@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cuda_runtime.h"
@@ -347,6 +348,7 @@ void forget_heap();             // after a fault, when a GPU's heap is gone: wha
 
 // ---- host/
 GuardedMemory& allocated();  // by cudaMalloc and the like
+std::pair<uintptr_t, uintptr_t> own_stack();  // of this CPU thread: where it begins and ends
 void trace_allocations();    // those that live are known to this CPU thread's trace, which begins
 size_t machine_bytes();     // of memory
 int resident_blocks(long long block_threads, size_t shared_bytes);  // that a multiprocessor holds at once

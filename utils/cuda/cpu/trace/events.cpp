@@ -2,6 +2,7 @@
 // and threads that can never go on.
 #include <algorithm>
 #include <random>
+#include <tuple>
 #include <utility>
 
 #include "../runtime/clusters.h"
@@ -29,15 +30,7 @@ void trace_launch_begins(Trace& t, const char* kernel, const Launch& launch, voi
         t.thread_order.resize(launch.block.x * launch.block.y * launch.block.z);
         for (size_t i = 0; i < t.thread_order.size(); i++) t.thread_order[i] = t.thread_order.size() - 1 - i;
     }
-    pthread_attr_t attributes;
-    void* stack = nullptr;
-    size_t bytes = 0;
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        pthread_attr_getstack(&attributes, &stack, &bytes);
-        pthread_attr_destroy(&attributes);
-    }
-    t.stack_begin = reinterpret_cast<uintptr_t>(stack);
-    t.stack_end = t.stack_begin + bytes;
+    std::tie(t.stack_begin, t.stack_end) = own_stack();
 }
 
 void trace_launch_ends(Trace& t) {
