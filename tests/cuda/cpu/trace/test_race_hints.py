@@ -470,3 +470,16 @@ def test_no_barrier_is_put_between_an_if_and_its_else():
     assert hint(race(7, 9), of_threads) == f"{outside} reach it. {end}"
     in_warp = "Put `__syncwarp();` after the whole `if` of line 6, and move line 9 behind it: both threads are of one"
     assert hint(race(7, 9, one_warp=True), of_threads).startswith(in_warp)
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [("any = 1;", True), ("if (x[t] > 0) any = true;", True), ("any = -1.5f; }", True), ("any = t;", False)]
+    + [("any += 1;", False), ("any = x[0];", False), ("if (any == 1) any = t;", False)],
+)
+def test_where_all_threads_write_the_same_number(line, same):
+    source = f"__global__ void k(const float* x, float* out, int t) {{\n    __shared__ float any;\n    {line}\n}}\n"
+    found = race(3, 3)
+    found["other"]["op"] = "store"
+    found = hint(found, source)
+    assert found.startswith("All write the same, so a GPU stores it") == same

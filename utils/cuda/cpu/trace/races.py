@@ -57,6 +57,9 @@ def about_race(p):
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
     elif ops == ["store", "store"]:
         hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
+        if one_line and _CONSTANT.search(p.source or ""):
+            hint = "All write the same, so a GPU stores it, but C++ promises nothing: let one thread write it, or use "
+            hint += "`atomicOr` or `atomicExch`."
         if p.coordinates and other.coordinates:
             hint = f"Are both meant to have the same index? {hint}"
         if p.space == "shared" and p.loop:
@@ -86,6 +89,10 @@ def about_race(p):
         names = _listed([f"`{name}`" for name in p.same_tensor])
         hint = f"{names} are one tensor in this launch: pass two, unless the kernel is to work in place. {hint}"
     return f"{who} {what}, {why}", hint
+
+
+# The store of a number that is the same in all threads: `found = 1;`
+_CONSTANT = re.compile(r"[^=!<>+\-*/%&|^]=\s*(?:true|false|-?\d[\w.]*)\s*;\s*}*\s*$")
 
 
 def _neighbours(p):
