@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -253,4 +254,20 @@ def test_a_trace_reports_a_call_that_fails_unless_the_program_asks(tmp_path, cap
     said = "a call of CUDA's returns cudaErrorInvalidValue, 'invalid argument' (line 5: `cudaMemcpy(d, h, 400, cudaMem"
     assert said in capfd.readouterr().err
     assert run.main([str(program), "--trace", "ask"]) == 0
+    assert "small.cu: the trace has found no problem\n" in capfd.readouterr().err
     assert run.main([str(program)]) == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_of_what_a_trace_reports_a_call_that_fails_is_first_if_it_was(tmp_path, capfd):
+    program = tmp_path / "elements.cu"
+    program.write_text(
+        "__global__ void twice(float* x, int n) {\n    int i = threadIdx.x;\n    if (i < n) x[i] *= 2;\n}\n"
+        "int main() {\n    float h[100] = {}, *d;\n    cudaMalloc(&d, 100);\n"
+        "    cudaMemcpy(d, h, 400, cudaMemcpyHostToDevice);\n    twice<<<1, 128>>>(d, 100);\n"
+        "    return cudaDeviceSynchronize();\n}\n"
+    )
+    run.main([str(program), "--trace"])
+    assert re.findall(r"^elements\.cu: .*\(line (\d+): ", capfd.readouterr().err, re.MULTILINE)[:2] == ["8", "3"]
+    assert run.main([str(program)]) == 128 + signal.SIGABRT
+    assert capfd.readouterr().err.splitlines()[-2:-1] == ["Run it with --trace, which shows the line."]

@@ -166,6 +166,8 @@ def _run(command, folder, whole) -> int:
         found = problems(report, str(folder / "program"), whole.sources | whole.headers)
     for path, problem in found:
         print(f"{os.path.basename(path)}: {problem!r}", file=sys.stderr)
+    if not found and code == 0:
+        print(f"{os.path.basename(command.files[0])}: the trace has found no problem", file=sys.stderr)
     return code or int(bool(found))
 
 

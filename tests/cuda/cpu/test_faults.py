@@ -177,18 +177,19 @@ def test_writes_just_outside_shared_memory_raise():
     one, two = compile_kernels(BESIDE_SHARED, ["one", "two"])
     dynamic = 12 * 1024  # where it begins, in floats: more static memory than this no block has
     for at in (64, 65, 100, 1000, 1023, 1024, 3000, dynamic - 1, dynamic, 20_000):
-        assert f" {4 * (at - 64)} bytes behind the end of tile in shared memory: " in message(
-            one, torch.zeros(32), at
-        ), at
+        how = f"{4 * (at - 64)} bytes" if at > 64 else "right"
+        assert f" {how} behind the end of tile in shared memory: " in message(one, torch.zeros(32), at), at
     for at in (64, 65, 1023, 1024, 3000):
         told = message(two, torch.zeros(32), at, launch=(2, 32, 200))
-        assert f" {4 * (at - 64)} bytes behind the end of tile in shared memory: " in told, (at, told)
+        how = f"{4 * (at - 64)} bytes" if at > 64 else "right"
+        assert f" {how} behind the end of tile in shared memory: " in told, (at, told)
     for at in (dynamic - 1, dynamic - 2000):
         told = message(two, torch.zeros(32), at, launch=(2, 32, 200))
         assert f" {4 * (dynamic - at)} bytes before the start of dynamic shared memory: " in told, (at, told)
     for at in (50, 51, 1000, 5000):
         told = message(two, torch.zeros(32), dynamic + at, launch=(2, 32, 200))
-        assert f" {4 * at - 200} bytes behind the 200 bytes of dynamic shared memory" in told, (at, told)
+        how = f"{4 * at - 200} bytes" if at > 50 else "right"
+        assert f" {how} behind the 200 bytes of dynamic shared memory" in told, (at, told)
     assert not message(one, torch.zeros(32), 63) and not message(two, torch.zeros(32), 63, launch=(2, 32, 200))
 
 

@@ -33,6 +33,7 @@ def launch_sizes(blocks, threads) -> tuple[dim3, dim3]:
 
     Raises TypeError for a size that is not a whole number, ValueError for one that a GPU refuses.
     """
+    __tracebackhide__ = True
     blocks = _sizes(blocks, "blocks", MOST_BLOCKS)
     threads = _sizes(threads, "threads", MOST_THREADS)
     total = threads.x * threads.y * threads.z
@@ -49,6 +50,7 @@ def block_indices(blocks, grid) -> dict[int, dim3]:
 
     Raises ValueError for a block that the grid does not have, TypeError for what is not a block.
     """
+    __tracebackhide__ = True
     found = {}
     for block in [blocks] if isinstance(blocks, (int, str)) else blocks:
         sides = block if isinstance(block, tuple) else (block,)
@@ -66,6 +68,7 @@ def block_indices(blocks, grid) -> dict[int, dim3]:
 
 
 def _sizes(value, name: str, most: dim3) -> dim3:
+    __tracebackhide__ = True
     numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(numbers) <= 3:
         raise ValueError(f"{name} takes one to three numbers (x, y, z), but got {len(numbers)}: {name}={value!r}")
@@ -81,6 +84,7 @@ def _sizes(value, name: str, most: dim3) -> dim3:
 
 def whole_number(number, name: str) -> int:
     """`number` as an int. Raises TypeError, which says that `name` must be a whole number."""
+    __tracebackhide__ = True
     try:
         return index(number)
     except TypeError:

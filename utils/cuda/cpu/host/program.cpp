@@ -14,6 +14,8 @@ const char* cuda_on_cpu_trace_end();
 
 namespace cuda_on_cpu {
 
+static const char* report_path = nullptr;  // of a traced program
+
 // A launch throws where a kernel faults. In a program nobody catches that: it ends as by any crash, with the message.
 static void end_with_message() {
     if (std::exception_ptr thrown = std::current_exception()) {
@@ -22,6 +24,7 @@ static void end_with_message() {
             std::rethrow_exception(thrown);
         } catch (const std::exception& error) {
             fprintf(stderr, "%s\n", error.what());
+            if (!report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
         } catch (...) {
             fprintf(stderr, "an exception that is not a std::exception was not caught\n");
         }
@@ -30,8 +33,6 @@ static void end_with_message() {
 }
 
 // ---- a traced program -----------------------------------------------------------------------------------------------
-
-static const char* report_path = nullptr;
 
 static void write_report() {
     if (!tracing || !report_path) return;

@@ -361,9 +361,10 @@ static uintptr_t caller() {
 }
 
 void trace_failed(Trace& t, cudaError_t error) {
-    if (t.failed || here) return;
+    if (t.failed || here || !in_program) return;  // an extension's failure would be an exception, even if it asks
     t.failed = error;
     t.failed_at = caller();
+    t.found_before = t.problems.size();
 }
 
 void trace_asked(Trace& t) { t.failed = cudaSuccess; }
@@ -374,7 +375,7 @@ void Trace::report_failed() {
     p.kind = "failed_call";
     p.text = std::string(cudaGetErrorName(failed)) + ", '" + cudaGetErrorString(failed) + "'";
     p.who.code = failed_at;
-    add(std::move(p));
+    problems.insert(problems.begin() + std::min(found_before, problems.size()), std::move(p));
 }
 
 void trace_untraced(Trace& t, const char* kernel) {
