@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from utils import load_cuda
@@ -34,7 +35,7 @@ CASES = {
     name: len(re.findall(r"^ +case \d+:", body, re.MULTILINE))
     for name, body in re.findall(r"^(?:__global__ )?void (\w+)\((.*?)^}", SOURCE + MEMORY, re.MULTILINE | re.DOTALL)
 }
-EXPECTED = (RuntimeError, TypeError, ValueError, CourseError)
+EXPECTED = (RuntimeError, TypeError, ValueError, CourseError, UsageError)
 
 
 # ---- numbers --------------------------------------------------------------------------------------------------------
@@ -145,9 +146,7 @@ LINES = ["", "--resources", "-DN=3", "-D", "--what", "-I\0", "--std=c++9", '"', 
 def _damaged(random_, text):
     """A text that is cut, or in which something is replaced, or as a broken editor or encoding leaves it."""
     at = random_.randrange(len(text))
-    piece = random_.choice(
-        ["", "\0", "\ud800", "\ufeff", "\u200b", "\r", "\x1b[31m", "é", "🚀", "}", '"', "/*", "#", "\\\n"]
-    )
+    piece = random_.choice(PIECES)
     return random_.choice(
         [
             text[:at] + piece + text[at + random_.randrange(3) :],
@@ -169,9 +168,7 @@ def encodings(random_, made, x):
 
 
 def cells(random_, made, x):
-    line = random_.choice(
-        ["", "--resources", "-DN=3", "-D", "--what", "-I\0", "--std=c++9", '"', "-DN=\ud800", "-I/dev/zero"]
-    )
+    line = random_.choice(LINES)
     cell = _damaged(random_, SMALL)
     ran = made.shell.run_cell(f"%%cuda {line}\n{cell if isinstance(cell, str) else SMALL}", store_history=False)
     ran.raise_error()

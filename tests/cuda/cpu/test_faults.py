@@ -206,6 +206,14 @@ def test_a_trace_names_the_shared_array_that_is_left_far_behind(kernels):
     assert problem.kind == "out_of_bounds" and "tile" in str(problem) and problem.line == 24
 
 
+def test_far_accesses_outside_variables_of_the_module_raise():
+    source = "__device__ float table[8];\n__global__ void k(long long at) { table[at] = 1; }"
+    kernel = compile_kernel(source, "k")
+    for megabytes in (-4000, -1000, -100, 60, 82, 100, 1000, 4000):
+        with pytest.raises(RuntimeError, match="an illegal memory access"):
+            kernel[1, 1](megabytes * 2**18)
+
+
 def test_memory_from_new_is_guarded(kernels):
     out = torch.zeros(4)
     assert not message(kernels["heap"], out, 3, launch=(1, 1))

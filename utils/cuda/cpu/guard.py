@@ -7,6 +7,7 @@ runtime. If it cannot be built or loaded, everything works without it.
 import contextlib
 import ctypes
 import functools
+import itertools
 import os
 import subprocess
 import sys
@@ -57,6 +58,10 @@ def can_guard(address) -> bool:
     return _loaded is not None and not _loaded.cuda_on_cpu_guard_holds(address)
 
 
+_MOST_RESERVED = 1000  # of 40 GB each: a third of what a process can address
+_reserved = itertools.count()
+
+
 @contextlib.contextmanager
 def apart():
     """Keep what the `with` block loads apart from everything else, as guard/space.h does for memory.
@@ -74,7 +79,7 @@ def _reserve():
         return
     import resource  # not on every system
 
-    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY or next(_reserved) >= _MOST_RESERVED:
         return
     no_access, private_anonymous_noreserve = 0, 0x4022
     mmap = ctypes.CDLL(None).mmap

@@ -3,8 +3,10 @@
 utils/cuda/gpu/nvrtc.py offers the same for a GPU.
 """
 
+import contextlib
 import ctypes
 import functools
+import re
 
 from utils.cuda.common import cache
 from utils.cuda.common.arguments import tensor_of
@@ -64,7 +66,8 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None, 
 
     cache.build_once(folder, build, what, sources, expected_seconds(), verbose, needs())
     if library not in _loaded:
-        _loaded[library] = [Module(library, number) for number in range(len(names))]
+        with guard.apart() if _HAS_VARIABLES.search(source) else contextlib.nullcontext():
+            _loaded[library] = [Module(library, number) for number in range(len(names))]
     behave_like_chosen(_loaded[library][0].library)
     return _loaded[library]
 
@@ -78,6 +81,8 @@ def _loaded_library(path) -> ctypes.CDLL:
         raise ToolchainError(f"the compiled kernel cannot be loaded: {error}", fix) from None
 
 
+# A `__device__` or `__constant__` variable, or what looks like one: only these are in the library itself.
+_HAS_VARIABLES = re.compile(r"__(?:device|constant|managed)__[^(){}]*[;=\[]")
 _loaded = {}  # lists of modules by the path of their library
 _MAP_BYTES = _MAP_ALIGNMENT = 128  # of a CUtensorMap
 
