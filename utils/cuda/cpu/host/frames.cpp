@@ -40,7 +40,7 @@ static _Unwind_Reason_Code look_at_frame(_Unwind_Context* context, void* data) {
     return _URC_END_OF_STACK;
 }
 
-// Bytes from an address to the end of the local variables of its frame; as many as there are for any other address.
+// Bytes from an address to the end of the local variables of its frame; SIZE_MAX if it is not on this stack.
 static size_t room_on_stack(const void* p) {
     static thread_local const uintptr_t end = own_stack().second;
     const char own = 0;

@@ -55,8 +55,8 @@ bool find_allocation(const void* address, Allocation& found) {
     return allocation;
 }
 
-// A number that is read there replaces what a caller wants to be replaced. Only a bad address cannot take it.
-static bool can_be_set(void** p) {
+// Sets the pointer to null, if it can be written: the system refuses a bad address, where a store would crash.
+static bool set_to_null(void** p) {
     static const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
     return zeros < 0 || ::read(zeros, p, sizeof *p) == sizeof *p;
 }
@@ -77,7 +77,7 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     if (!p) return answer(cudaErrorInvalidValue);
     Allocation around;
     const bool on_device = find_allocation(p, around) && around.kind == Allocation::device;
-    if (on_device || !can_be_set(p)) refuse_to_set(p, kind, on_device);
+    if (on_device || !set_to_null(p)) refuse_to_set(p, kind, on_device);
     if (!bytes) return cudaSuccess;
     if (cudaError_t error = outside_captures(cudaErrorStreamCaptureUnsupported)) return error;
     if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);

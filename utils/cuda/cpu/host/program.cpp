@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 
 #include "../trace/trace.h"
@@ -24,7 +25,8 @@ static void end_with_message() {
             std::rethrow_exception(thrown);
         } catch (const std::exception& error) {
             fprintf(stderr, "%s\n", error.what());
-            if (!report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
+            const bool of_kernel = !strncmp(error.what(), "CUDA error: ", 12);
+            if (of_kernel && !report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
         } catch (...) {
             fprintf(stderr, "an exception that is not a std::exception was not caught\n");
         }

@@ -131,16 +131,23 @@ static void heap_give_back(void* p) {
     enter_kernel(w);
 }
 
-// Whether the host may give it to the C library, which would end Python for memory that is not its own.
-static bool host_gives_back(void* p, const char* function) {
+// The C library would end Python for memory that is not its own.
+static void check_is_own(void* p, const char* function) {
     Allocation found;
-    if (!p || !find_allocation(p, found)) return true;
+    if (!p || !find_allocation(p, found)) return;
     const bool host = found.kind == Allocation::host;
     const std::string what = std::string("calls ") + function + " for memory from " + (host ? "cudaMallocHost" : "cudaMalloc") +
                              ", which is for " + (host ? "cudaFreeHost" : "cudaFree");
     if (in_host_call()) leave_host_call(what);
     fprintf(stderr, "the host %s\n", what.c_str());
     abort();
+}
+
+template <void (*release)(void*)>
+static void give_back(void* p, const char* function) {
+    if (in_kernel()) return heap_give_back(p);
+    check_is_own(p, function);
+    release(p);
 }
 
 }  // namespace cuda_on_cpu
@@ -151,15 +158,11 @@ using namespace cuda_on_cpu;
 
 extern "C" {
 void* __wrap_malloc(size_t bytes) { return in_kernel() ? heap_take(bytes) : malloc(bytes); }
-void __wrap_free(void* p) { in_kernel() ? heap_give_back(p) : host_gives_back(p, "free") ? free(p) : void(); }
+void __wrap_free(void* p) { give_back<free>(p, "free"); }
 void* __wrap__Znwm(size_t bytes) { return in_kernel() ? heap_take(bytes) : operator new(bytes); }
 void* __wrap__Znam(size_t bytes) { return in_kernel() ? heap_take(bytes) : operator new[](bytes); }
-void __wrap__ZdlPv(void* p) {
-    in_kernel() ? heap_give_back(p) : host_gives_back(p, "delete") ? operator delete(p) : void();
-}
-void __wrap__ZdaPv(void* p) {
-    in_kernel() ? heap_give_back(p) : host_gives_back(p, "delete[]") ? operator delete[](p) : void();
-}
+void __wrap__ZdlPv(void* p) { give_back<operator delete>(p, "delete"); }
+void __wrap__ZdaPv(void* p) { give_back<operator delete[]>(p, "delete[]"); }
 void __wrap__ZdlPvm(void* p, size_t) { __wrap__ZdlPv(p); }  // clang++ 14 knows no `delete` with a size
 void __wrap__ZdaPvm(void* p, size_t) { __wrap__ZdaPv(p); }
 }
