@@ -37,10 +37,10 @@ _LONGEST = ["trace", "runtime", "host"]  # to compile: they begin first, so that
 _LINK = ["-shared", "-pthread", *(["-Wl,-Bsymbolic-functions"] if sys.platform == "linux" else [])]
 
 # Functions of C that the runtime replaces (c_library.cpp). A kernel that calls `exit` would end Python: the runtime's
-# ends only the kernel. What a kernel's overrun would destroy is not Python's heap (heap.cpp), and ends only the kernel.
+# ends only the kernel. What an overrun would destroy is not Python's heap (heap.cpp, host/arrays.cpp), and ends only the kernel, or the call.
 _REPLACED = ["exit", "_Exit", "_exit", "quick_exit", "abort", "raise", "kill", "pthread_exit"]
 _REPLACED += ["clock", "__stack_chk_fail"]
-_REPLACED += ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
+_REPLACED += ["malloc", "calloc", "realloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
 # `std::thread`'s constructor calls it: what goes wrong in an extension's thread does not end Python (host_call.cpp).
 _REPLACED += ["_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"]
 _WRAP = [f"-Wl,--wrap={name}" for name in _REPLACED] if sys.platform == "linux" else []

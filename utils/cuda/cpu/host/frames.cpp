@@ -40,13 +40,17 @@ static _Unwind_Reason_Code look_at_frame(_Unwind_Context* context, void* data) {
     return _URC_END_OF_STACK;
 }
 
-// Bytes from an address to the end of the local variables of its frame; SIZE_MAX if it is not on this stack.
-static size_t room_on_stack(const void* p) {
+bool is_on_stack(const void* p) {
     static thread_local const uintptr_t end = own_stack().second;
     const char own = 0;
+    return uintptr_t(p) >= uintptr_t(&own) && uintptr_t(p) < end;
+}
+
+// Bytes from an address to the end of the local variables of its frame; SIZE_MAX if it is not on this stack.
+static size_t room_on_stack(const void* p) {
     constexpr size_t saved = 2 * sizeof(void*);  // the address of the caller and its frame
     Search search{reinterpret_cast<uintptr_t>(p), 0};
-    if (search.address < reinterpret_cast<uintptr_t>(&own) || search.address >= end) return SIZE_MAX;
+    if (!is_on_stack(p)) return SIZE_MAX;
     _Unwind_Backtrace(look_at_frame, &search);
     return search.end ? search.end - search.address - std::min(saved, search.end - search.address) : SIZE_MAX;
 }

@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "arrays.h"
 #include "streams.h"
 #include "../guard/guarded.h"
 #include "../runtime/profile.h"
@@ -61,11 +62,19 @@ static bool set_to_null(void** p) {
     return zeros < 0 || ::read(zeros, p, sizeof *p) == sizeof *p;
 }
 
+static const char* function_of(Allocation::Kind kind) {
+    const char* const names[] = {"cudaMalloc", "cudaMallocManaged", "cudaMallocHost"};
+    return names[kind];
+}
+
+static void tell_trace(const Allocation& a) {
+    trace_allocated(a.base, a.bytes, (std::string("memory from ") + function_of(a.kind)).c_str());
+}
+
 // The learner's code would crash here, and end Python.
 [[noreturn]] static void refuse_to_set(const void* p, Allocation::Kind kind, bool on_device) {
-    const char* const names[] = {"cudaMalloc", "cudaMallocManaged", "cudaMallocHost"};
     char text[200];
-    snprintf(text, sizeof text, "gives %s address %p for the pointer that it sets, %s", names[kind], p,
+    snprintf(text, sizeof text, "gives %s address %p for the pointer that it sets, %s", function_of(kind), p,
              on_device ? "which is in memory of the device (the host cannot write to it)"
                        : "where nothing can be written (does it need the `&` of `&d`?)");
     if (in_host_call()) leave_host_call(text);
@@ -83,15 +92,17 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);
     *p = allocated().take(bytes);
     if (!*p) return answer(cudaErrorMemoryAllocation);
-    trace_allocated(*p, bytes);
+    const Allocation made{kind, *p, bytes};
+    tell_trace(made);
     std::lock_guard lock(memory_mutex);
-    allocations[uintptr_t(*p)] = {kind, *p, bytes};
+    allocations[uintptr_t(*p)] = made;
     return cudaSuccess;
 }
 
 void trace_allocations() {
     std::lock_guard lock(memory_mutex);
-    for (const auto& [_, allocation] : allocations) trace_allocated(allocation.base, allocation.bytes);
+    for (const auto& [_, allocation] : allocations) tell_trace(allocation);
+    trace_registered();
 }
 
 static void release_pages(void* p) {
@@ -187,6 +198,8 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
         return answer(cudaErrorInvalidValue);
     if (contradicts(kind, to, from)) return answer(cudaErrorInvalidValue);
     check_local_variable(to, (height - 1) * to_pitch + width);
+    check_host_array(to, (height - 1) * to_pitch + width);
+    check_host_array(from, (height - 1) * from_pitch + width);
     Moving moving;
     for (size_t row = 0; row < height; row++)
         memmove((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width);

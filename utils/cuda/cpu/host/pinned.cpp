@@ -5,6 +5,9 @@
 #include <set>
 
 #include "streams.h"
+#include "../trace/trace.h"
+
+extern "C" void cuda_on_cpu_trace_freed(void* base);  // exports.cpp
 
 struct CUmemPoolHandle_st {
     uint64_t threshold = 0;
@@ -30,6 +33,14 @@ static const Registered* range_of(const void* p) {
     return uintptr_t(p) - begin < range.bytes ? &range : nullptr;
 }
 
+static void tell_trace(uintptr_t p, size_t bytes) {
+    trace_allocated(reinterpret_cast<void*>(p), bytes, "memory from cudaHostRegister");
+}
+void trace_registered() {
+    std::lock_guard lock(pinned_mutex);
+    for (const auto& [p, range] : registered_ranges) tell_trace(p, range.bytes);
+}
+
 static bool is_pool(cudaMemPool_t pool) { return pools.count(pool); }
 
 }  // namespace cuda_on_cpu
@@ -45,13 +56,16 @@ cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned int flags) {
     if (range_of(p) || (next != registered_ranges.end() && next->first < uintptr_t(p) + bytes))
         return answer(cudaErrorHostMemoryAlreadyRegistered);
     registered_ranges[uintptr_t(p)] = {bytes, flags};
+    tell_trace(uintptr_t(p), bytes);
     return cudaSuccess;
 }
 
 cudaError_t cudaHostUnregister(void* p) {
     if (!p) return answer(cudaErrorInvalidValue);
     std::lock_guard lock(pinned_mutex);
-    return answer(registered_ranges.erase(uintptr_t(p)) ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
+    if (!registered_ranges.erase(uintptr_t(p))) return answer(cudaErrorHostMemoryNotRegistered);
+    cuda_on_cpu_trace_freed(p);
+    return cudaSuccess;
 }
 
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int flags) {

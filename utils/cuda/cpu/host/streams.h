@@ -69,6 +69,8 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
                       cudaMemcpyKind kind);
 // In frames.cpp: ends the host's call if `to` is one of its local variables, and has no room for so much.
 void check_local_variable(const void* to, size_t bytes);
+bool is_on_stack(const void* p);  // of this CPU thread, in a frame that has not ended
+void trace_registered();  // in pinned.cpp
 bool reaches_out(const void* p, size_t pitch, size_t width, size_t height);
 cudaError_t copy_box(const cudaMemcpy3DParms& copy);
 cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t height);

@@ -1,11 +1,13 @@
-// What kernels get from malloc and new: as much in all as cudaLimitMallocHeapSize says, then null. It is guarded as tensors are (guarded.h), and apart from Python's own heap, which
-// an overrun, or a pointer that is freed twice, would destroy.
+// What kernels get from malloc and new: as much in all as cudaLimitMallocHeapSize says, then null. It is guarded as
+// tensors are (guarded.h), and apart from Python's own heap, which an overrun, or a pointer that is freed twice, would
+// destroy. What the host's code gets is in host/arrays.cpp.
 #include "cuda_runtime.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <new>
@@ -13,6 +15,7 @@
 #include <unordered_map>
 
 #include "../guard/guarded.h"
+#include "../host/arrays.h"
 #include "../trace/trace.h"
 #include "runtime.h"
 
@@ -136,18 +139,19 @@ static void check_is_own(void* p, const char* function) {
     Allocation found;
     if (!p || !find_allocation(p, found)) return;
     const bool host = found.kind == Allocation::host;
-    const std::string what = std::string("calls ") + function + " for memory from " + (host ? "cudaMallocHost" : "cudaMalloc") +
-                             ", which is for " + (host ? "cudaFreeHost" : "cudaFree");
-    if (in_host_call()) leave_host_call(what);
-    fprintf(stderr, "the host %s\n", what.c_str());
-    abort();
+    refuse_host(std::string("calls ") + function + " for memory from " + (host ? "cudaMallocHost" : "cudaMalloc") +
+                ", which is for " + (host ? "cudaFreeHost" : "cudaFree"));
 }
 
-template <void (*release)(void*)>
-static void give_back(void* p, const char* function) {
+static void* take(size_t bytes, Source source, void* (*from)(size_t)) {
+    return in_kernel() ? heap_take(bytes) : take_for_host(bytes, source, from);
+}
+
+static void give_back(void* p, Source source, size_t bytes, void (*to)(void*)) {
+    static const char* const names[] = {"free", "delete", "delete[]"};
     if (in_kernel()) return heap_give_back(p);
-    check_is_own(p, function);
-    release(p);
+    check_is_own(p, names[source]);
+    give_back_for_host(p, source, bytes, to);
 }
 
 }  // namespace cuda_on_cpu
@@ -157,12 +161,28 @@ static void give_back(void* p, const char* function) {
 using namespace cuda_on_cpu;
 
 extern "C" {
-void* __wrap_malloc(size_t bytes) { return in_kernel() ? heap_take(bytes) : malloc(bytes); }
-void __wrap_free(void* p) { give_back<free>(p, "free"); }
-void* __wrap__Znwm(size_t bytes) { return in_kernel() ? heap_take(bytes) : operator new(bytes); }
-void* __wrap__Znam(size_t bytes) { return in_kernel() ? heap_take(bytes) : operator new[](bytes); }
-void __wrap__ZdlPv(void* p) { give_back<operator delete>(p, "delete"); }
-void __wrap__ZdaPv(void* p) { give_back<operator delete[]>(p, "delete[]"); }
-void __wrap__ZdlPvm(void* p, size_t) { __wrap__ZdlPv(p); }  // clang++ 14 knows no `delete` with a size
-void __wrap__ZdaPvm(void* p, size_t) { __wrap__ZdaPv(p); }
+void* __wrap_malloc(size_t bytes) { return take(bytes, from_malloc, malloc); }
+void __wrap_free(void* p) { give_back(p, from_malloc, 0, free); }
+void* __wrap__Znwm(size_t bytes) { return take(bytes, from_new, operator new); }
+void* __wrap__Znam(size_t bytes) { return take(bytes, from_new_array, operator new[]); }
+void __wrap__ZdlPv(void* p) { give_back(p, from_new, 0, operator delete); }
+void __wrap__ZdaPv(void* p) { give_back(p, from_new_array, 0, operator delete[]); }
+void __wrap__ZdlPvm(void* p, size_t bytes) { give_back(p, from_new, bytes, operator delete); }
+void __wrap__ZdaPvm(void* p, size_t bytes) { give_back(p, from_new_array, bytes, operator delete[]); }
+
+void* __wrap_calloc(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) return nullptr;
+    return take_for_host(bytes, from_malloc, [](size_t all) { return calloc(all, 1); });
+}
+
+void* __wrap_realloc(void* p, size_t bytes) {
+    size_t before;
+    if (!p) return __wrap_malloc(bytes);
+    if (!is_from_host(p, before)) return realloc(p, bytes);
+    void* larger = bytes ? __wrap_malloc(bytes) : nullptr;
+    if (larger) memcpy(larger, p, std::min(before, bytes));
+    if (larger || !bytes) __wrap_free(p);
+    return larger;
+}
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include "../host/arrays.h"
 #include "../runtime/clusters.h"
 #include "recorder.h"
 
@@ -77,9 +78,10 @@ bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void
     p.text = text;
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
-    const std::string freed = freed_memory(reinterpret_cast<void*>(a));
-    if (!freed.empty()) {
-        p.ended = (op == Op::load ? "reads " : "writes ") + freed;
+    std::string other = freed_memory(reinterpret_cast<void*>(a));
+    if (other.empty()) other = host_memory(reinterpret_cast<void*>(a));
+    if (!other.empty()) {
+        p.ended = (op == Op::load ? "reads " : "writes ") + other;
         region = nullptr;
     }
     if (is_unset_address(a)) through_unset(p);

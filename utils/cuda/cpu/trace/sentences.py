@@ -319,6 +319,8 @@ def _ended(p):
     if "pointer that was never set" in p.ended:
         hint = "The pointer has no value on every path to this line: set it where it is declared, or use it only where "
         hint += "it is set."
+    elif "memory of the host" in p.ended:
+        hint = "A kernel needs memory from cudaMalloc, also where a pointer is in a struct or in an array."
     elif "whole number by zero" in p.ended:
         hint = "Why is the divisor 0? Guard the line, as in `if (n) ...`."
     elif "for its local variables" in p.ended:

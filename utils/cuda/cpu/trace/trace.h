@@ -110,7 +110,7 @@ void trace_product(Trace&, Block&, const ptx::Product& product, const char* name
 void trace_operand(Trace&, Block&, const void* operand, size_t bytes, const char* function, const void* code);
 void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);
 [[noreturn]] void trace_wrong_stride(Trace& t, const void* tile, std::string text, Access access, const void* code);
-void trace_allocated(void* base, size_t bytes, const char* name = "memory from cudaMalloc");  // where this CPU thread traces
+void trace_allocated(void* base, size_t bytes, const char* name);  // where this CPU thread traces
 bool trace_release(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
 
 }  // namespace cuda_on_cpu

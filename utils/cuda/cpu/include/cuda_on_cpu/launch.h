@@ -138,6 +138,13 @@ inline constexpr bool is_complete = false;
 template <class T>
 inline constexpr bool is_complete<T, std::enable_if_t<std::is_object_v<T> && sizeof(T) != 0>> = true;
 
+// In host/arrays.cpp: throws std::runtime_error if an argument points to the host's own memory.
+void look_at_pointer(const char* kernel, size_t i, const void* p);
+template <class T>
+void look_at_pointer(const char* kernel, size_t i, const T& argument) {
+    if constexpr (std::is_pointer_v<T>) look_at_pointer(kernel, i, (const void*)argument);
+}
+
 #ifdef CUDA_ON_CPU_TRACE
 void look_at_width(int width, const char* function);  // of a shuffle: one that is not a power of two
 void look_at_ldg(const void* p, size_t bytes);        // is it written in this launch?

@@ -55,6 +55,7 @@ struct Start {
             std::invoke_result_t<Bounds, std::decay_t<Args>...>::value().limit(launch);
         using Thread = Call<Kernel, std::tuple<std::decay_t<Args>...>>;
         Thread thread{kernel, {std::forward<Args>(args)...}};
+        std::apply([&](const auto&... a) { size_t i = 0; (look_at_pointer(name, i++, a), ...); }, thread.arguments);
 #ifdef CUDA_ON_CPU_TRACE
         std::apply([&](const auto&... a) { size_t i = 0; (look_at_map(name, i++, a), ...); }, thread.arguments);
         std::apply([&](const auto&... a) { size_t i = 0; (look_at_argument(name, i++, a), ...); }, thread.arguments);
