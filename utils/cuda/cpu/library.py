@@ -37,7 +37,8 @@ _LONGEST = ["trace", "runtime", "host"]  # to compile: they begin first, so that
 _LINK = ["-shared", "-pthread", *(["-Wl,-Bsymbolic-functions"] if sys.platform == "linux" else [])]
 
 # Functions of C that the runtime replaces (c_library.cpp). A kernel that calls `exit` would end Python: the runtime's
-# ends only the kernel. What an overrun would destroy is not Python's heap (heap.cpp, host/arrays.cpp), and ends only the kernel, or the call.
+# ends only the kernel. What an overrun would destroy is not Python's heap: see heap.cpp for kernels and
+# host/arrays.cpp for the host's code.
 _REPLACED = ["exit", "_Exit", "_exit", "quick_exit", "abort", "raise", "kill", "pthread_exit"]
 _REPLACED += ["clock", "__stack_chk_fail"]
 _REPLACED += ["malloc", "calloc", "realloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
