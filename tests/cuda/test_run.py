@@ -271,3 +271,57 @@ def test_of_what_a_trace_reports_a_call_that_fails_is_first_if_it_was(tmp_path, 
     assert re.findall(r"^elements\.cu: .*\(line (\d+): ", capfd.readouterr().err, re.MULTILINE)[:2] == ["8", "3"]
     assert run.main([str(program)]) == 128 + signal.SIGABRT
     assert capfd.readouterr().err.splitlines()[-2:-1] == ["Run it with --trace, which shows the line."]
+
+
+# Each side uses memory that is the other's, if the first argument says so.
+SIDES = r"""#include <cstdio>
+#include <cstdlib>
+#include <cublas_v2.h>
+__global__ void fill(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = threadIdx.x; }
+int main(int, char** argv) {
+    const int n = 100, turns = argv[1][0] == 't' ? 5000 : 1;
+    float *d, *h = (float*)calloc(n, 4), *both, first[2];
+    cudaMalloc(&d, n * 4);
+    cudaMallocManaged(&both, n * 4);
+    both[n - 1] = 1;
+    if (argv[1][0] == 'w') d[3] = 1;
+    fill<<<1, 128>>>(argv[1][0] == 'h' ? h : d, n);
+    for (int i = 1; i < turns; i++) fill<<<1, 1>>>(d, 1);
+    cublasHandle_t handle;
+    cublasCreate(&handle);
+    float two = 2;
+    cublasSscal(handle, n, &two, d, 1);
+    fill<<<1, 128>>>(both, n - 1);
+    cudaMemset(d, 0, 4);
+    cudaMemcpy(first, d, 8, cudaMemcpyDeviceToHost);
+    if (argv[1][0] == 'r') first[1] = d[5];
+    cudaFree(d);
+    printf("%g %g %g\n", first[0], first[1], both[n - 1] + both[3]);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "message"),
+    [
+        ("none", 0, ""),
+        ("turns", 0, ""),
+        ("read", 139, "the host reads memory of the device: 400 bytes from cudaMalloc. Only kernels"),
+        ("write", 139, "the host writes memory of the device: 400 bytes from cudaMalloc. Only kernels"),
+        ("host", 134, "argument 1 of fill points to memory of the host: 400 bytes from malloc. A kernel needs"),
+    ],
+)
+def test_the_host_and_the_device_have_memory_of_their_own(on_cpu, tmp_path, capfd, what, code, message):
+    program = tmp_path / "sides.cu"
+    program.write_text(SIDES)
+    assert run.main([str(program), what]) == code
+    said = capfd.readouterr()
+    assert said.out == ("" if code else "0 2 4\n")
+    assert message in said.err
+    assert run.main([str(program), "--trace", what]) == code
+    lines = {"read": (21, "host reads memory of the device"), "write": (11, "host writes memory of the device")}
+    if what in lines:
+        line, told = lines[what]
+        found = capfd.readouterr().err
+        assert re.search(rf"sides\.cu: the {told}: 400 bytes from cudaMalloc \(line {line}: ", found)
+        assert "hint: " in found

@@ -50,6 +50,12 @@ void table(int64_t n) {
     tables[0] = new float[n];
     fill_first<<<1, 4>>>(tables);
 }
+float of_device(int64_t n) {
+    float* d;
+    cudaMalloc(&d, n * sizeof(float));
+    fill<<<1, 4>>>(d, 4);
+    return d[3];
+}
 int64_t right(torch::Tensor x, int64_t n) {
     float *d = x.data_ptr<float>(), *h = (float*)calloc(n, sizeof(float));
     cudaHostRegister(h, n * sizeof(float), cudaHostRegisterMapped);
@@ -105,8 +111,8 @@ WRONG = [
 @pytest.fixture(scope="module", params=[False, True], ids=["", "traced"])
 def module(request):
     declared = "void wrong(torch::Tensor x, int64_t kind, int64_t n); void table(int64_t n);\n"
-    declared += "int64_t right(torch::Tensor x, int64_t n);"
-    return load_cuda(SOURCE, declared, ["wrong", "table", "right"], trace=request.param)
+    declared += "float of_device(int64_t n); int64_t right(torch::Tensor x, int64_t n);"
+    return load_cuda(SOURCE, declared, ["wrong", "table", "of_device", "right"], trace=request.param)
 
 
 def test_an_array_that_is_used_wrongly_ends_the_call(module):
@@ -130,3 +136,13 @@ def test_a_trace_names_memory_of_the_host_that_a_kernel_reaches(module):
     with pytest.raises(KernelProblem, match=told) as raised:
         module.table(10)
     assert "A kernel needs memory from cudaMalloc" in str(raised.value)
+
+
+def test_a_trace_names_memory_of_the_device_that_the_host_reaches(module):
+    if not hasattr(module.of_device, "__wrapped__"):
+        assert module.of_device(10) == 1  # nothing can tell
+        return
+    told = r"the host reads memory of the device: 40 bytes from cudaMalloc \(line 47: `return d\[3\];`\)"
+    with pytest.raises(KernelProblem, match=told) as raised:
+        module.of_device(10)
+    assert [problem.kind for problem in raised.value.problems] == ["host_access"]

@@ -62,6 +62,7 @@ void stay_inside(const char* function, const char* matrix, const void* p, size_t
 
 cublasStatus_t on_stream(cudaStream_t stream, std::function<void()> work) {
     cudaError_t error = enqueue(stream, cudaGraphNodeTypeKernel, [work = std::move(work)] {
+        DeviceAccess access;
         work();
         return cudaSuccess;
     });

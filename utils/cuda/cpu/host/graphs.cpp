@@ -340,6 +340,7 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, con
     return add_node(node, graph, before, count, cudaGraphNodeTypeMemset, [p = *p] {
         if (p.elementSize == 1) return set_rows(p.dst, p.pitch, int(p.value), p.width, p.height);
         if (cudaError_t error = set_rows(p.dst, p.pitch, 0, p.width * p.elementSize, p.height)) return error;
+        DeviceAccess access;
         for (size_t row = 0; row < p.height; row++)
             for (size_t i = 0; i < p.width; i++)
                 memcpy((char*)p.dst + row * p.pitch + i * p.elementSize, &p.value, p.elementSize);

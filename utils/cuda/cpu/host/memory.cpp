@@ -2,9 +2,12 @@
 // is refused.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -38,6 +41,44 @@ GuardedMemory& allocated() {
     }();
     return *all;
 }
+
+// ---- in a program, the host's code cannot touch the device's memory --------------------------------------------------
+
+static int accesses = 0;  // that live; guarded by memory_mutex, as are the two below
+static bool closed = false;
+static double seconds_spent = 0;
+
+// Opening and closing takes time, of which a program with many launches would spend much: then the memory stays open.
+static void protect_device_memory(bool close) {
+    constexpr double most_seconds = 0.2;
+    if (close == closed || (close && seconds_spent > most_seconds)) return;
+    const auto begin = std::chrono::steady_clock::now();
+    for (const auto& [_, a] : allocations)
+        if (a.kind == Allocation::device) mprotect(a.pages, a.size, close ? PROT_NONE : PROT_READ | PROT_WRITE);
+    closed = close;
+    seconds_spent += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+DeviceAccess::DeviceAccess() {
+    if (!in_program) return;
+    std::lock_guard lock(memory_mutex);
+    if (!accesses++) protect_device_memory(false);
+}
+
+DeviceAccess::~DeviceAccess() {
+    if (!in_program) return;
+    std::lock_guard lock(memory_mutex);
+    if (!--accesses) protect_device_memory(true);
+}
+
+static std::atomic<uintptr_t> device_begin{UINTPTR_MAX}, device_end{0};  // all of it is between them
+
+bool is_device_memory(const void* p, Allocation& found) {
+    const auto a = uintptr_t(p);
+    return a >= device_begin && a < device_end && find_allocation(p, found) && found.kind == Allocation::device;
+}
+
+// ---- allocations -----------------------------------------------------------------------------------------------------
 
 size_t machine_bytes() { return size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE)); }
 
@@ -92,10 +133,16 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);
     *p = allocated().take(bytes);
     if (!*p) return answer(cudaErrorMemoryAllocation);
-    const Allocation made{kind, *p, bytes};
+    const Guarded* piece = allocated().of(*p);
+    const Allocation made{kind, *p, bytes, piece->pages, piece->size};
     tell_trace(made);
+    DeviceAccess access;  // when it ends, the new memory is closed too
     std::lock_guard lock(memory_mutex);
     allocations[uintptr_t(*p)] = made;
+    if (kind == Allocation::device) {
+        device_begin = std::min(device_begin.load(), uintptr_t(*p));
+        device_end = std::max(device_end.load(), uintptr_t(*p) + bytes);
+    }
     return cudaSuccess;
 }
 
@@ -112,6 +159,7 @@ static void release_pages(void* p) {
 
 static cudaError_t release(void* p, bool of_host) {
     if (!p) return cudaSuccess;
+    DeviceAccess access;
     {
         std::lock_guard lock(memory_mutex);
         auto found = allocations.find(uintptr_t(p));
@@ -138,6 +186,7 @@ bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
 }
 
 void forget_allocations() {
+    DeviceAccess access;
     std::map<uintptr_t, Allocation> all;
     {
         std::lock_guard lock(memory_mutex);
@@ -201,6 +250,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
     check_host_array(to, (height - 1) * to_pitch + width);
     check_host_array(from, (height - 1) * from_pitch + width);
     Moving moving;
+    DeviceAccess access;
     for (size_t row = 0; row < height; row++)
         memmove((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width);
     return cudaSuccess;
@@ -211,6 +261,7 @@ cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t heig
     if (!p || only_host(p) || (height > 1 && width > pitch) || reaches_out(p, pitch, width, height))
         return answer(cudaErrorInvalidValue);
     Moving moving;
+    DeviceAccess access;
     for (size_t row = 0; row < height; row++) memset((char*)p + row * pitch, value, width);
     return cudaSuccess;
 }

@@ -52,6 +52,24 @@ static void on_end(int signal) {
     raise(signal);
 }
 
+// The device's memory is closed to the host (memory.cpp). A GPU's would be elsewhere.
+static void on_memory_fault(int signal, siginfo_t* info, void* context) {
+    if (Allocation found; is_device_memory(info->si_addr, found)) {
+        fflush(stdout);
+        fprintf(stderr, "the host %s memory of the device: %zu bytes from cudaMalloc. %s\n", verb(context), found.bytes,
+                "Only kernels and functions such as cudaMemcpy can touch it.");
+        if (!report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
+    }
+    on_end(signal);
+}
+
+static void watch_memory() {
+    struct sigaction ours {};
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    ours.sa_sigaction = on_memory_fault;
+    for (int signal : {SIGSEGV, SIGBUS}) sigaction(signal, &ours, nullptr);
+}
+
 // The environment asks for a trace of every launch: how many problems and steps, and the file for the report
 // (trace/program.py).
 static void begin_trace() {
@@ -63,7 +81,7 @@ static void begin_trace() {
     report_path = asked + read;
     cuda_on_cpu_trace_begin(-1, problems, steps);
     atexit(write_report);
-    for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGTERM}) std::signal(signal, on_end);
+    for (int signal : {SIGABRT, SIGFPE, SIGTERM}) std::signal(signal, on_end);
 }
 
 }  // namespace cuda_on_cpu
@@ -73,5 +91,6 @@ extern "C" void cuda_on_cpu_program_begins(const char* torch_library) {
     cuda_on_cpu::torch_library = torch_library;
     cuda_on_cpu::in_program = true;
     std::set_terminate(cuda_on_cpu::end_with_message);
+    cuda_on_cpu::watch_memory();
     cuda_on_cpu::begin_trace();
 }

@@ -24,7 +24,7 @@ static std::atomic<int> passing_on{0};  // threads that hand an interruption to 
 static __thread bool passes = false;    // this one does: what interrupts it leaves nothing
 
 // What the access that faulted does, where the processor reports it.
-static const char* verb(const void* context) {
+const char* verb(const void* context) {
 #if defined(__linux__) && defined(__x86_64__)
     // Bit 1 of the error code of a page fault: a write (Intel SDM, volume 3, "Page-Fault Exception").
     return static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2 ? "writes" : "reads";

@@ -311,6 +311,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (launch.cooperative && !(refusal = why_not_together(launch)).empty())
         return void(last_error() = cudaErrorCooperativeLaunchTooLarge);
     if (!tracing) note_untraced(name);
+    DeviceAccess access;
     const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
     const uint64_t clusters = blocks / together, threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;
     std::optional<Workers> taken(std::in_place, tracing ? 1 : clusters, threads * together);

@@ -339,6 +339,11 @@ struct Moving {  // while one of these lives, a fault is due to addresses that a
     ~Moving();
 };
 bool moves_for_host();
+struct DeviceAccess {  // while none of these lives, a program's host code cannot touch the device's memory: memory.cpp
+    DeviceAccess();
+    ~DeviceAccess();
+};
+const char* verb(const void* context);  // what an access that faulted does, as 'reads': faults.cpp
 [[noreturn]] void leave_host_call(const std::string& what);  // ends the call; `what` its function did, empty if stopped
 
 class GuardedMemory;

@@ -30,7 +30,7 @@ __thread Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
 
 void Trace::access(const void* address, size_t bytes, Op op, const void* code, Strength strength, Parts parts,
                    const Copy* copy) {
-    if (!in_thread()) return;
+    if (!in_thread()) return here ? void() : of_host(address, bytes, op, code);
     beat();
     last_code = code;
     Block& b = block();

@@ -380,6 +380,19 @@ void Trace::report_failed() {
     problems.insert(problems.begin() + std::min(found_before, problems.size()), std::move(p));
 }
 
+// The host's code has touched memory: the device's is not for it.
+void Trace::of_host(const void* address, size_t bytes, Op op, const void* code) {
+    Allocation found;
+    if (!is_device_memory(address, found)) return;
+    Problem p;
+    p.kind = "host_access";
+    p.who.code = reinterpret_cast<uintptr_t>(code);
+    p.who.op = op;
+    p.bytes = bytes;
+    p.text = std::to_string(found.bytes) + " bytes from cudaMalloc";
+    add(std::move(p));
+}
+
 void trace_untraced(Trace& t, const char* kernel) {
     Problem p;
     p.kind = "untraced_launch";

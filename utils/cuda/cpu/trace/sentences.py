@@ -306,6 +306,13 @@ def _untraced_launch(p):
     return p.text, "Launch it from the function's own thread, or call the function without a trace."
 
 
+def _host_access(p):
+    hint = "Copy it to an array of the host first: `cudaMemcpy(h, d, bytes, cudaMemcpyDeviceToHost)`."
+    if p.op != "load":
+        hint = "Fill an array of the host, then copy it: `cudaMemcpy(d, h, bytes, cudaMemcpyHostToDevice)`."
+    return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
+
+
 def _failed_call(p):
     hint = "What it was to do has not happened."
     if "invalid argument" in p.text:
@@ -357,6 +364,7 @@ _SENTENCES = {
     "refused_launch": _refused_launch,
     "untraced_launch": _untraced_launch,
     "failed_call": _failed_call,
+    "host_access": _host_access,
     "box": about_box,
     "map_fence": about_map,
     "warpgroup": about_warpgroup,

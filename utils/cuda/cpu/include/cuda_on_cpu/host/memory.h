@@ -21,8 +21,11 @@ struct Allocation {
     enum Kind { device, managed, host } kind;
     void* base;
     size_t bytes;
+    char* pages;  // where it is, alone
+    size_t size;  // of the pages in bytes
 };
 bool find_allocation(const void* address, Allocation& found);  // whether it is in what cudaMalloc and the like gave
+bool is_device_memory(const void* address, Allocation& found);  // the same, of what only the device may touch
 cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind);
 
 }  // namespace cuda_on_cpu
