@@ -39,6 +39,7 @@ _HEADERS_OF = [Path(preprocessor.__file__), Path(headers_of.__code__.co_filename
 # `return`: what g++ and clang++ then make of it must not run on into the function behind it.
 _AS_NVCC = ["-Wno-narrowing"]
 _AS_NVCC_GCC = ["-fpermissive", "-fsanitize=unreachable"]  # of the two, nothing but a `return` that is missing
+_AS_NVCC_GCC += ["-fno-builtin-malloc", "-fno-allocation-dce"]  # unused memory counts too, until there is none left
 _AS_NVCC_CLANG = ["-fno-strict-return", "-Wno-c++11-narrowing"]
 # An overrun of a local array ends the kernel: where its function returns, or in the pages around the stack. With
 # _FORTIFY_SOURCE, which Ubuntu's compilers define by themselves, an overrun by `memcpy` would end Python.
@@ -56,6 +57,7 @@ _HOOKS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-f
 _HOOKS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-and-partition"]
 # Otherwise `while (i < n) out[i] = 1;` becomes a loop without a step, which calls no hook and cannot be stopped.
 _HOOKS_GCC += ["-fno-tree-loop-im"]
+_HOOKS_GCC += ["-fno-ipa-icf"]  # of two kernels with the same body, each has its own lines
 _HOOKS_GCC += ["-fno-schedule-insns2"]  # an instruction that is moved may get the line of its new neighbours
 # g++ checks a type's last array only if told to.
 _STRICT_GCC = "-fsanitize=bounds-strict"

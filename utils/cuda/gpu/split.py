@@ -119,9 +119,10 @@ def device_code(source) -> DeviceCode:
     used = {token.text for item in items if _runs_on_gpu(item) for token in item.tokens}
     used |= {token.text for line in directives for token in line}
     edits, instances, cut = [], [], {"torch", "at", "c10", "std", "::"} if cxx.includes_torch(source) else set()
+    macros = _macros_of_torch(source, directives)
     for item in items:
         words = [token.text for token in item.tokens]
-        torch = _uses_torch(source[item.tokens[0].start : item.tokens[-1].end])
+        torch = _uses_torch(source[item.tokens[0].start : item.tokens[-1].end]) or macros & set(words)
         torch = torch or words[:2] == ["using", "namespace"] and words[2] in ("torch", "at", "c10")
         if _runs_on_gpu(item):
             if torch:
@@ -140,6 +141,12 @@ def _uses_torch(text):
     """Whether it uses torch or Python, other than torch's numbers."""
     text = _NUMBER.sub("float", text)
     return cxx.uses_torch(text) or cxx.uses_python(text)
+
+
+def _macros_of_torch(source, directives):
+    """The names of the macros that use torch themselves, such as `#define FUNCTION(name) torch::Tensor name(...)`."""
+    defined = [line for line in directives if [token.text for token in line[:2]] == ["#", "define"]]
+    return {line[2].text for line in defined if line[2:] and _uses_torch(source[line[0].start : line[-1].end])}
 
 
 def includes_torch(source) -> bool:

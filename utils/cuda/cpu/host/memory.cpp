@@ -220,13 +220,13 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 namespace cuda_on_cpu {
 
-// Whether it is the host's, and only the host's: in a program, where CUDA's functions have given all other memory.
-// A variable at file scope may be the device's.
+// Whether it is the host's, and only the host's. In a program, CUDA's functions have given all other memory; a variable
+// at file scope may be the device's. In an extension, tensors are memory of the device too.
 static bool only_host(const void* p) {
     cudaPointerAttributes known;
     Dl_info variable;
-    return in_program && !cudaPointerGetAttributes(&known, p) && known.type == cudaMemoryTypeUnregistered &&
-           !dladdr(p, &variable);
+    if (!in_program) return !host_memory(p).empty();
+    return !cudaPointerGetAttributes(&known, p) && known.type == cudaMemoryTypeUnregistered && !dladdr(p, &variable);
 }
 
 // As an H200 answers: the kind says what each side must be, and only memory of the host alone contradicts it.

@@ -57,7 +57,6 @@ namespace cuda_on_cpu {
 
 // The stream behind a handle; nullptr for the legacy stream and for what is not a stream.
 CUstream_st* stream_of(cudaStream_t stream);
-bool is_stream(cudaStream_t stream);
 // Does the work now, or adds it to the graph that the stream is captured into.
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work);
 // What waits for the whole device, or touches the legacy stream, is refused while a stream is captured, and ends the

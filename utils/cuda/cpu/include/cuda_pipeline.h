@@ -10,6 +10,7 @@ namespace cuda_on_cpu {
 // In runtime/copies.cpp: the place that calls them is the one that a trace names.
 void async_copy(void* to, const void* from, size_t bytes, size_t zeros);
 [[noreturn]] void wrong_size_of_copy(size_t bytes, size_t zeros);
+[[noreturn]] void wrong_place_of_copy(bool from);  // or to
 void async_commit();
 void async_wait(size_t prior);
 }  // namespace cuda_on_cpu
@@ -18,6 +19,8 @@ void async_wait(size_t prior);
 __forceinline__ void __pipeline_memcpy_async(void* to, const void* from, size_t bytes, size_t zeros = 0) {
     bool fits = (bytes == 4 || bytes == 8 || bytes == 16) && zeros <= bytes;
     if (!fits) ::cuda_on_cpu::wrong_size_of_copy(bytes, zeros);
+    if (!__isShared(to)) ::cuda_on_cpu::wrong_place_of_copy(false);
+    if (zeros < bytes && !__isGlobal(from)) ::cuda_on_cpu::wrong_place_of_copy(true);
     ::cuda_on_cpu::async_copy(to, from, bytes, zeros);
 }
 __forceinline__ void __pipeline_commit() { ::cuda_on_cpu::async_commit(); }

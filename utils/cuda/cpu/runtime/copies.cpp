@@ -48,6 +48,12 @@ void wrong_size_of_copy(size_t bytes, size_t zeros) {
                          " of them zeros: it takes 4, 8 or 16, and no more zeros than bytes");
 }
 
+void wrong_place_of_copy(bool from) {
+    block().running->code = __builtin_return_address(0);
+    fail(wrong_copy, from ? "begins a copy from memory that is not global: `__pipeline_memcpy_async` reads only global memory"
+                          : "begins a copy to memory that is not shared: `__pipeline_memcpy_async` writes only shared memory");
+}
+
 void async_commit() { block().running->group++; }
 
 void async_wait(size_t prior) {

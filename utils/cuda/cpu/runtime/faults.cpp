@@ -216,9 +216,17 @@ SignalStack::SignalStack(char* memory) {
     own.ss_sp = memory;
     own.ss_size = bytes;
     sigaltstack(&own, &before);
+    sigset_t needed;
+    sigemptyset(&needed);
+    for (int signal : fault_signals) sigaddset(&needed, signal);
+    sigaddset(&needed, look_signal);
+    pthread_sigmask(SIG_UNBLOCK, &needed, &blocked);
 }
 
-SignalStack::~SignalStack() { sigaltstack(&before, nullptr); }
+SignalStack::~SignalStack() {
+    pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+    sigaltstack(&before, nullptr);
+}
 
 AtWork::AtWork(Worker& w) {
     for (auto& free : at_work)

@@ -304,7 +304,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     refusal = why_refused(launch);
     if (!refusal.empty()) {
-        last_error() = cudaErrorInvalidValue;
+        last_error() = is_stream(launch.stream) ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle;
         if (tracing) trace_refused(*tracing, name, refusal);
         return;
     }

@@ -40,6 +40,7 @@ static std::string why_no_clusters(const Launch& l) {
 std::string why_refused(const Launch& l) {
     const Profile& p = profile;
     uint64_t threads = uint64_t(l.block.x) * l.block.y * l.block.z;
+    if (!is_stream(l.stream)) return "its stream has been destroyed, or is none";
     if (threads == 0) return "a block of " + text(l.block) + " threads is empty";
     if (l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0) return "a grid of " + text(l.grid) + " blocks is empty";
     if (threads > p.block_threads)

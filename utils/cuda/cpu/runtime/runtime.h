@@ -284,9 +284,12 @@ struct Handlers {  // while one of these lives, signals come to us first
     ~Handlers();
 };
 void forget_launches();  // in the child of a fork: those of threads that are not there
-struct SignalStack {  // a signal that comes because a stack has overflowed needs another stack to run on
+// A signal that comes because a stack has overflowed needs another stack to run on. Those that end Python unless they are
+// handled must arrive, even in a thread of Python that blocks all signals.
+struct SignalStack {
     static constexpr size_t bytes = 64 * 1024;
     stack_t before;
+    sigset_t blocked;
     explicit SignalStack(char* memory);
     ~SignalStack();
 };
@@ -339,6 +342,7 @@ struct Moving {  // while one of these lives, a fault is due to addresses that a
     ~Moving();
 };
 bool moves_for_host();
+bool is_stream(cudaStream_t stream);  // that has not been destroyed: streams.cpp
 struct DeviceAccess {  // while none of these lives, a program's host code cannot touch the device's memory: memory.cpp
     DeviceAccess();
     ~DeviceAccess();

@@ -68,6 +68,10 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
         if (region->space != Space::shared) last.memory = region;
     }
     if (t.array_type && region->space == Space::shared) tell_array(b, region, a, bytes, op);
+    if (region->space == Space::constant && op != Op::load) {
+        not_meant_for(b, *region, "writes %s, which is `__constant__`: a kernel can only read it", code);
+        stop_thread(b);
+    }
     for (size_t at = 0; at < bytes; at += width(*region))
         piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, strength, region, copy);
     if (op != Op::load && region->space == Space::global) stores(t, a, bytes, op, code, region, is_struct);

@@ -196,11 +196,24 @@ void Trace::undefined(std::string text, const void* code) {
 }
 
 // `__ldg` may read from a cache that hears of no store in the same launch, even if a barrier orders the two.
+// Memory of another kind than the access is for. `text` has a place for its name.
+void Trace::not_meant_for(Block& b, const Region& region, const char* text, const void* code) {
+    char written[200];
+    snprintf(written, sizeof written, text, region.name.c_str());
+    Problem p;
+    p.kind = "out_of_bounds";
+    p.who = party(b, *b.running, code, Op::load);
+    p.ended = written;
+    add(std::move(p));
+}
+
 void Trace::through_ldg(uintptr_t a, size_t bytes, const void* code) {
     Block& b = block();
     bool ignore;
     Region* region = find(b, a, bytes, ignore);
-    if (!region || region->space != Space::global || !region->holds(a, bytes)) return;
+    if (!region || !region->holds(a, bytes)) return;
+    if (region->space == Space::shared) not_meant_for(b, *region, "reads %s with `__ldg`, which reads only global memory", code);
+    if (region->space != Space::global) return;
     const Record write = region->memory->shadow.wrong_write(a - region->memory->begin, bytes, order.since,
                                                             [](const Record&) { return true; });
     if (!write.time) return;

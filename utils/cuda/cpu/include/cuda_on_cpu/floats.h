@@ -7,7 +7,7 @@
 
 #include "conversions.h"
 
-// ---- smallest and largest: of a number and a NaN, the number -------------------------------------------------------
+// ---- smallest and largest: of a number and a NaN, the number; and -0 is smaller than +0 ----------------------------
 
 namespace cuda_on_cpu {
 template <class T>  // an enum without `class` counts as a number
@@ -15,8 +15,9 @@ constexpr bool is_number = std::is_arithmetic_v<T> || (std::is_enum_v<T> && std:
 template <class A, class B>
 using OfNumbers = std::enable_if_t<is_number<A> && is_number<B>>;
 }
-#define CUDA_ON_CPU_SMALLER(T) ((T)b < (T)a || (T)a != (T)a ? (T)b : (T)a)
-#define CUDA_ON_CPU_LARGER(T) ((T)a < (T)b || (T)a != (T)a ? (T)b : (T)a)
+#define CUDA_ON_CPU_BOTH_ZERO(T) ((T)a == 0 && (T)b == 0)
+#define CUDA_ON_CPU_SMALLER(T) ((T)b < (T)a || (T)a != (T)a ? (T)b : CUDA_ON_CPU_BOTH_ZERO(T) ? -(-(T)a - (T)b) : (T)a)
+#define CUDA_ON_CPU_LARGER(T) ((T)a < (T)b || (T)a != (T)a ? (T)b : CUDA_ON_CPU_BOTH_ZERO(T) ? (T)a + (T)b : (T)a)
 template <class A, class B, class = cuda_on_cpu::OfNumbers<A, B>>
 constexpr auto min(A a, B b) -> decltype(a + b) {
     return CUDA_ON_CPU_SMALLER(decltype(a + b));
@@ -43,6 +44,7 @@ CUDA_ON_CPU_OF_NUMBERS(double, double, float)
 CUDA_ON_CPU_OF_NUMBERS(double, double, double)
 #undef CUDA_ON_CPU_OF_INTEGERS
 #undef CUDA_ON_CPU_OF_NUMBERS
+#undef CUDA_ON_CPU_BOTH_ZERO
 #undef CUDA_ON_CPU_SMALLER
 #undef CUDA_ON_CPU_LARGER
 constexpr unsigned int umin(unsigned int a, unsigned int b) { return min(a, b); }
