@@ -325,3 +325,88 @@ def test_the_host_and_the_device_have_memory_of_their_own(on_cpu, tmp_path, capf
         found = capfd.readouterr().err
         assert re.search(rf"sides\.cu: the {told}: 400 bytes from cudaMalloc \(line {line}: ", found)
         assert "hint: " in found
+
+
+MODES = r"""#include <cstdio>
+#include <cstring>
+#include <unistd.h>
+static int copies, destroyed;
+struct Counted {
+    int* p;
+    Counted() { cudaMalloc(&p, 4); cudaMemset(p, 0, 4); }
+    Counted(const Counted& other) : p(other.p) { copies++; }
+    ~Counted() { destroyed++; }
+};
+__global__ void count(Counted c, int by) { atomicAdd(c.p, by); c.p = nullptr; }
+__global__ void twice(float* x, const float* y, int n) { if (threadIdx.x < n) x[threadIdx.x] = 2 * y[threadIdx.x]; }
+int main(int, char** argv) {
+    const char mode = argv[1][0];
+    const bool waits = argv[1][1] == '+';
+    float *x, *y, *pinned;
+    cudaMallocManaged(&x, 400);
+    cudaMalloc(&y, 400);
+    cudaMallocHost(&pinned, 400);
+    for (int i = 0; i < 100; i++) x[i] = pinned[i] = i;
+    cudaMemcpy(y, pinned, 400, cudaMemcpyHostToDevice);
+    cudaStream_t s;
+    cudaStreamCreate(&s);
+    if (mode == 'c') {
+        int sum;
+        Counted c;
+        count<<<2, 64>>>(c, 3);
+        void (*pointer)(Counted, int) = count;
+        pointer<<<1, 32>>>(c, 1);
+        cudaMemcpy(&sum, c.p, 4, cudaMemcpyDeviceToHost);
+        printf("%d %d %d\n", sum, copies < 9, copies == destroyed);
+    } else if (mode == 'g') {
+        cudaGraph_t graph;
+        cudaGraphExec_t run;
+        cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+        twice<<<1, 128, 0, s>>>(x, y, 100);
+        cudaStreamEndCapture(s, &graph);
+        cudaGraphInstantiate(&run, graph, 0);
+        cudaGraphLaunch(run, s);
+        cudaStreamSynchronize(s);
+        printf("%g\n", x[9]);
+    } else if (mode == 'm') {
+        twice<<<1, 128>>>(x, y, 100);
+        if (waits) cudaDeviceSynchronize();
+        printf("%g\n", x[9]);
+    } else if (mode == 'a') {
+        cudaMemcpyAsync(pinned, y, 400, cudaMemcpyDeviceToHost, s);
+        if (waits) cudaStreamSynchronize(s);
+        printf("%g\n", pinned[9]);
+    } else if (mode == 'e') {
+        twice<<<1, 128>>>(x, y, 128);
+        _exit(3);
+    } else if (mode == 'n') {
+        strcpy((char*)nullptr, "x");
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "out", "told"),
+    [
+        ("counted", "416 1 1\n", "the trace has found no problem"),
+        ("graph", "18\n", "the trace has found no problem"),
+        ("m+", "18\n", "the trace has found no problem"),
+        (
+            "m-",
+            "18\n",
+            r"the host reads x\[9\] \(line 45: .*\), and has not waited for what writes x\n.*cudaDevice",
+        ),
+        ("a+", "9\n", "the trace has found no problem"),
+        ("a-", "9\n", r"the host reads .*\(line 49: .*\), and has not waited for what writes"),
+        ("exit", "", r"reads y\[100\], but y has 100 elements \(line 12:"),
+        ("null", "", r"the host writes memory that is not there \(address 0, next to a null pointer\)\n.*SIGSEGV"),
+    ],
+)
+def test_what_a_trace_says_of_a_program(on_cpu, tmp_path, capfd, mode, out, told):
+    program = tmp_path / "modes.cu"
+    program.write_text(MODES)
+    run.main([str(program), "--trace", mode])
+    said = capfd.readouterr()
+    assert said.out == out
+    assert re.search(told, said.err), said.err

@@ -366,3 +366,20 @@ def test_nvcc_is_no_witness_for_a_text_that_it_does_not_see():
     with pytest.raises(CompileError, match="cpp_src, line 2: 'unknown' was not declared") as raised:
         load_cuda("void go() {}", "void go();\nvoid run() { unknown(); go(); }", ["run"])
     assert diagnostics.ACCEPTED not in str(raised.value)
+
+
+def test_the_host_s_functions_may_have_a_macro_for_a_head():
+    source = """#include <torch/types.h>
+#define FUNCTION(name) torch::Tensor name(torch::Tensor x)
+__global__ void k(float* p) { p[threadIdx.x] = 1; }
+FUNCTION(launches) {
+    k<<<1, 4>>>(x.data_ptr<float>());
+    return x;
+}
+FUNCTION(frees) {
+    cudaFree(nullptr);
+    return x;
+}
+"""
+    text = device_code(source).text
+    assert "FUNCTION(" not in text.replace("define FUNCTION(", "") and "__global__ void k" in text

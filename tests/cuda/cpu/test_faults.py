@@ -409,3 +409,39 @@ def test_random_faulty_launches_end_in_exceptions_and_python_ends_well(seed):
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1].endswith("exceptions, and Python is whole")
+
+
+BLOCKED = """
+import signal, threading, torch
+from utils import compile_kernel
+over = compile_kernel("__global__ void over(float* x, int n) { x[threadIdx.x + n] = 1; }", "over")
+def blocked():
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    for kernel in (over, over.trace):
+        try:
+            found = kernel[1, 32](torch.zeros(32), 10)
+            print("found", len(found.problems))
+        except RuntimeError as error:
+            print("raised")
+    print(len(signal.pthread_sigmask(signal.SIG_BLOCK, [])) > 20)
+thread = threading.Thread(target=blocked)
+thread.start()
+thread.join()
+"""
+
+
+def test_a_thread_that_blocks_all_signals_gets_exceptions_too():
+    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=ROOT, timeout=HANGS)
+    assert (done.stdout.split(), done.returncode) == (["raised", "found", "1", "True"], 0), done.stderr
+
+
+def test_memory_that_is_not_used_is_taken_all_the_same():
+    source = """__global__ void leaks(int* out) {
+        for (int i = 0; i < 100000; i++) {
+            void* p = malloc(1000);
+            if (!p) { *out = i; return; }
+        }
+    }"""
+    out = torch.zeros(1, dtype=torch.int32)
+    compile_kernel(source, "leaks")[1, 1](out)
+    assert 8_000 < out.item() < 8_500  # of 1,000 bytes each: 8 MB

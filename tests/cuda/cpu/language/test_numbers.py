@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.cuda.cpu.language.launching import run, same, signed
+from utils import compile_kernel
 
 # ---- integers -------------------------------------------------------------------------------------------------------
 
@@ -400,3 +401,15 @@ def test_arithmetic_in_four_directions(backend):
         )
     ):
         same(out[4 * k : 4 * k + 4], in_four_directions([f(*t) for t in triples], torch.float32))
+
+
+def test_the_larger_of_two_zeros_is_the_positive_one(backend):
+    source = """__global__ void zeros(float* out, const float* x, const double* y) {
+        out[0] = 1 / max(x[0], x[1]), out[1] = 1 / max(x[1], x[0]), out[2] = 1 / max(x[0], x[0]);
+        out[3] = 1 / min(x[0], x[1]), out[4] = 1 / min(x[1], x[0]), out[5] = 1 / min(x[1], x[1]);
+        out[6] = 1 / max(y[0], y[1]), out[7] = 1 / min(y[1], y[0]), out[8] = max(y[0], x[1] / x[1]);
+    }"""
+    out, x = torch.zeros(9, device=backend), torch.tensor([-0.0, 0.0], device=backend)
+    compile_kernel(source, "zeros")[1, 1](out, x, x.double())
+    inf = float("inf")
+    assert out.tolist() == [inf, inf, -inf, -inf, -inf, inf, inf, -inf, -0.0]

@@ -2,6 +2,7 @@
 
 import ctypes
 import pickle
+import re
 
 import pytest
 import torch
@@ -106,3 +107,47 @@ def test_tensors_that_the_arguments_only_point_to(on_cpu):
     (problem, *_) = gather.trace[1, 4](table, torch.zeros(4), 41).problems
     assert (problem.kind, problem.line) == ("out_of_bounds", 3)
     assert [problem.kind for problem in scatter.trace[1, 5](struct, 7.0, 40).problems] == ["race"]
+
+
+WRONG_MEMORY = """#include <cuda_pipeline.h>
+__constant__ float c[4];
+__global__ void store(float* out) {
+    float* p = const_cast<float*>(c);
+    out[threadIdx.x] = c[1];
+    p[threadIdx.x] = 9;
+}
+__global__ void ldg(float* out) {
+    __shared__ float s[32];
+    s[threadIdx.x] = 1;
+    __syncwarp();
+    out[threadIdx.x] = __ldg(&s[threadIdx.x ^ 1]);
+}
+__global__ void copies(float* out, const float* x) {
+    __pipeline_memcpy_async(&out[threadIdx.x], &x[threadIdx.x], 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+}
+__global__ void first(float* x, int n) { x[n] = 1; }
+__global__ void second(float* x, int n) {
+    x[n] = 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("store", r"writes .*, which is `__constant__`: a kernel can only read it \(line 6:"),
+        ("ldg", r"reads s with `__ldg`, which is for global memory \(line 12:"),
+        (
+            "copies",
+            r"begins a copy to memory that is not shared: `__pipeline_memcpy_async` writes only .* \(line 15",
+        ),
+        ("second", r"writes x\[4\], but x has 4 elements \(line 21:"),
+    ],
+)
+def test_memory_that_is_not_meant(on_cpu, name, told):
+    x = torch.zeros(4 if name == "second" else 32)
+    arguments = {"copies": (x, torch.ones(32)), "second": (x, 4)}.get(name, (x,))
+    trace = compile_kernel(WRONG_MEMORY, name).trace[1, 1 if name == "second" else 4](*arguments)
+    assert re.search(told, trace.problems[0].message), trace.problems

@@ -21,6 +21,7 @@
 
 #include "arrays.h"
 #include "../runtime/runtime.h"
+#include "../trace/trace.h"
 #include "streams.h"
 
 namespace cuda_on_cpu {
@@ -250,9 +251,10 @@ std::string host_memory(const void* p) {
     return "memory of the host: " + (piece.empty() ? "a local variable" : piece);
 }
 
+// A trace reports the access instead, with its line, but not one to a local variable.
 void look_at_pointer(const char* kernel, size_t i, const void* p) {
     const std::string memory = is_own() ? host_memory(p) : "";
-    if (memory.empty()) return;
+    if (memory.empty() || (tracing && !is_on_stack(p))) return;
     throw std::runtime_error("CUDA error: an illegal memory access was encountered: argument " + std::to_string(i + 1) +
                              " of " + kernel + " points to " + memory + ". A kernel needs a pointer from cudaMalloc.");
 }

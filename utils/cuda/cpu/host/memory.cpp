@@ -159,6 +159,7 @@ static void release_pages(void* p) {
 
 static cudaError_t release(void* p, bool of_host) {
     if (!p) return cudaSuccess;
+    trace_finished();
     DeviceAccess access;
     {
         std::lock_guard lock(memory_mutex);
@@ -292,6 +293,7 @@ static cudaError_t legacy() { return outside_captures(cudaErrorStreamCaptureImpl
 
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                          cudaMemcpyKind kind) {
+    trace_finished();
     cudaError_t error = legacy();
     return error ? error : copy_rows(to, to_pitch, from, from_pitch, width, height, kind);
 }

@@ -1,4 +1,6 @@
 // A whole program with a `main` (utils/cuda/run.py): what is different in a process that is not Python.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +18,7 @@ const char* cuda_on_cpu_trace_end();
 namespace cuda_on_cpu {
 
 static const char* report_path = nullptr;  // of a traced program
+static pid_t process;                      // which a child that it forks is not
 
 // A launch throws where a kernel faults. In a program nobody catches that: it ends as by any crash, with the message.
 static void end_with_message() {
@@ -25,8 +28,8 @@ static void end_with_message() {
             std::rethrow_exception(thrown);
         } catch (const std::exception& error) {
             fprintf(stderr, "%s\n", error.what());
-            const bool of_kernel = !strncmp(error.what(), "CUDA error: ", 12);
-            if (of_kernel && !report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
+            const bool of_thread = strstr(error.what(), "thread ");
+            if (of_thread && !report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
         } catch (...) {
             fprintf(stderr, "an exception that is not a std::exception was not caught\n");
         }
@@ -36,8 +39,8 @@ static void end_with_message() {
 
 // ---- a traced program -----------------------------------------------------------------------------------------------
 
-static void write_report() {
-    if (!tracing || !report_path) return;
+void write_report() {
+    if (!tracing || !report_path || getpid() != process) return;
     const char* text = cuda_on_cpu_trace_end();
     if (FILE* file = fopen(report_path, "w")) {
         fputs(text, file);
@@ -53,21 +56,26 @@ static void on_end(int signal) {
 }
 
 // The device's memory is closed to the host (memory.cpp). A GPU's would be elsewhere.
-static void on_memory_fault(int signal, siginfo_t* info, void* context) {
-    if (Allocation found; is_device_memory(info->si_addr, found)) {
-        fflush(stdout);
+static void on_fault_of_host(int signal, siginfo_t* info, void* context) {
+    Allocation found;
+    fflush(stdout);
+    if (is_device_memory(info->si_addr, found)) {
         fprintf(stderr, "the host %s memory of the device: %zu bytes from cudaMalloc. %s\n", verb(context), found.bytes,
                 "Only kernels and functions such as cudaMemcpy can touch it.");
         if (!report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
+    } else {
+        const auto* address = static_cast<const char*>(info->si_addr);
+        fprintf(stderr, "the host %s\n", what_host_did(signal, address, context).c_str());
     }
     on_end(signal);
 }
 
-static void watch_memory() {
+static void watch_host() {
+    static const SignalStack stack(new char[SignalStack::bytes]);
     struct sigaction ours {};
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    ours.sa_sigaction = on_memory_fault;
-    for (int signal : {SIGSEGV, SIGBUS}) sigaction(signal, &ours, nullptr);
+    ours.sa_sigaction = on_fault_of_host;
+    for (int signal : {SIGSEGV, SIGBUS, SIGFPE}) sigaction(signal, &ours, nullptr);
 }
 
 // The environment asks for a trace of every launch: how many problems and steps, and the file for the report
@@ -79,9 +87,10 @@ static void begin_trace() {
     int read = 0;
     if (!asked || sscanf(asked, "%zu:%llu:%n", &problems, &steps, &read) != 2) return;
     report_path = asked + read;
+    process = getpid();
     cuda_on_cpu_trace_begin(-1, problems, steps);
     atexit(write_report);
-    for (int signal : {SIGABRT, SIGFPE, SIGTERM}) std::signal(signal, on_end);
+    for (int signal : {SIGABRT, SIGTERM}) std::signal(signal, on_end);
 }
 
 }  // namespace cuda_on_cpu
@@ -91,6 +100,6 @@ extern "C" void cuda_on_cpu_program_begins(const char* torch_library) {
     cuda_on_cpu::torch_library = torch_library;
     cuda_on_cpu::in_program = true;
     std::set_terminate(cuda_on_cpu::end_with_message);
-    cuda_on_cpu::watch_memory();
+    cuda_on_cpu::watch_host();
     cuda_on_cpu::begin_trace();
 }

@@ -1,5 +1,6 @@
 // Streams and events. Work is done by the time a call returns, unless the stream is being captured (graphs.cpp): then
 // it is noted.
+#include "../trace/trace.h"
 #include "streams.h"
 
 #include <mutex>
@@ -99,9 +100,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return not_captured(stream); }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return not_captured(stream); }
-cudaError_t cudaDeviceSynchronize() { return outside_captures(cudaErrorStreamCaptureUnsupported); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    trace_finished();
+    return not_captured(stream);
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return cudaStreamQuery(stream); }
+cudaError_t cudaDeviceSynchronize() {
+    trace_finished();
+    return outside_captures(cudaErrorStreamCaptureUnsupported);
+}
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
     if (flags > 1) return answer(cudaErrorInvalidValue);
@@ -125,7 +132,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
     if (!function) return answer(cudaErrorInvalidValue);
-    return enqueue(stream, cudaGraphNodeTypeHost, [=] { return function(data), cudaSuccess; });
+    return enqueue(stream, cudaGraphNodeTypeHost, [=] {
+        trace_finished();  // the stream's work before it
+        return function(data), cudaSuccess;
+    });
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned int flags) {
@@ -186,6 +196,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     if (!is_event(event)) return answer(cudaErrorInvalidResourceHandle);
+    trace_finished();
     if (!event->captured) return cudaSuccess;
     if (auto capture = event->capture.lock()) capture->invalid = true;
     return answer(cudaErrorCapturedEvent);
@@ -205,7 +216,11 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 // ---- the asynchronous calls -----------------------------------------------------------------------------------------
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    return enqueue(stream, cudaGraphNodeTypeMemcpy, [=] { return copy_rows(to, 0, from, 0, bytes, 1, kind); });
+    return enqueue(stream, cudaGraphNodeTypeMemcpy, [=] {
+        Allocation found;
+        if (find_allocation(to, found) && found.kind == Allocation::host) trace_unfinished(to);
+        return copy_rows(to, 0, from, 0, bytes, 1, kind);
+    });
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,

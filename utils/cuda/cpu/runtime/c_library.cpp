@@ -81,6 +81,11 @@ long long device_clock() { return static_cast<long long>(__int128(nanoseconds())
 // The same name is CUDA's function in a kernel and C's in host code.
 extern "C" clock_t __wrap_clock() { return cuda_on_cpu::here ? clock_t(cuda_on_cpu::device_clock()) : clock(); }
 
+// Functions that end a program without what `atexit` has noted.
+static void end_trace_of_program() {
+    if (cuda_on_cpu::in_program) cuda_on_cpu::write_report();
+}
+
 static void not_in_a_kernel(const char* function) {
     using namespace cuda_on_cpu;
     if (here && block().worker->in_kernel) fail(host_function, function);
@@ -107,14 +112,17 @@ void __wrap_exit(int status) {
 }
 void __wrap__Exit(int status) {
     not_in_a_kernel("_Exit");
+    end_trace_of_program();
     _Exit(status);
 }
 void __wrap__exit(int status) {
     not_in_a_kernel("_exit");
+    end_trace_of_program();
     _exit(status);
 }
 void __wrap_quick_exit(int status) {
     not_in_a_kernel("quick_exit");
+    end_trace_of_program();
     quick_exit(status);
 }
 void __wrap_abort() {

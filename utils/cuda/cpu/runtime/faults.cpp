@@ -83,7 +83,7 @@ static bool by_host(const char* address, const void* context) {
     return is_host_code(place) || (stack && is_host_code(*reinterpret_cast<const void* const*>(stack)));
 }
 
-static std::string what_host_did(int signal, const char* address, const void* context) {
+std::string what_host_did(int signal, const char* address, const void* context) {
     if (signal == SIGFPE && quotient_overflows(context)) return "divides the smallest whole number by -1";
     if (signal == SIGFPE) return "divides a whole number by zero";
     if (signal != SIGSEGV && signal != SIGBUS) return "has reached what the compiler took for unreachable";
@@ -94,7 +94,8 @@ static std::string what_host_did(int signal, const char* address, const void* co
     if (Place found; find_tensor(address, found))
         return std::string(verb(context)) + (found.inside() ? " " + freed_memory(address) : " " + beside(found));
     char text[80];
-    snprintf(text, sizeof text, "%s memory that is not there (address %p)", verb(context), (const void*)address);
+    const char* null = size_t(address) < 4096 ? ", next to a null pointer" : "";
+    snprintf(text, sizeof text, "%s memory that is not there (address %#zx%s)", verb(context), size_t(address), null);
     return text;
 }
 

@@ -322,6 +322,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         std::unique_ptr<Watch> watch;
         if (tracing) {
             trace_launch_begins(*tracing, name, launch, run_threads);
+            trace_arguments(*tracing, kernel, launch.argument_bytes);
             watch = std::make_unique<Watch>(*tracing);
         }
         std::unique_ptr<std::barrier<>> meeting;

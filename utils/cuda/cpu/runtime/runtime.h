@@ -343,6 +343,8 @@ struct Moving {  // while one of these lives, a fault is due to addresses that a
 };
 bool moves_for_host();
 bool is_stream(cudaStream_t stream);  // that has not been destroyed: streams.cpp
+void write_report();  // of a traced program that ends: program.cpp
+std::string what_host_did(int signal, const char* address, const void* context);  // that raised it: faults.cpp
 struct DeviceAccess {  // while none of these lives, a program's host code cannot touch the device's memory: memory.cpp
     DeviceAccess();
     ~DeviceAccess();

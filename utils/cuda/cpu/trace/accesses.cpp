@@ -30,7 +30,7 @@ __thread Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
 
 void Trace::access(const void* address, size_t bytes, Op op, const void* code, Strength strength, Parts parts,
                    const Copy* copy) {
-    if (!in_thread()) return here ? void() : of_host(address, bytes, op, code);
+    if (!in_thread()) return here ? void() : of_host(address, bytes, op, code, strength);
     beat();
     last_code = code;
     Block& b = block();
@@ -74,7 +74,9 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
     }
     for (size_t at = 0; at < bytes; at += width(*region))
         piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, strength, region, copy);
-    if (op != Op::load && region->space == Space::global) stores(t, a, bytes, op, code, region, is_struct);
+    if (op == Op::load || region->space != Space::global) return;
+    region->memory->unfinished = true;
+    stores(t, a, bytes, op, code, region, is_struct);
 }
 
 void Trace::copies(void* to, const void* from, size_t bytes, Parts parts, const void* code) {

@@ -33,7 +33,25 @@ void trace_launch_begins(Trace& t, const char* kernel, const Launch& launch, voi
     std::tie(t.stack_begin, t.stack_end) = own_stack();
 }
 
+void trace_arguments(Trace& t, const void* arguments, size_t bytes) {
+    t.arguments_begin = reinterpret_cast<uintptr_t>(arguments);
+    t.arguments_end = t.arguments_begin + bytes;
+}
+
+void trace_finished() {
+    if (!tracing || !std::exchange(tracing->unfinished, false)) return;
+    for (auto& r : tracing->regions)
+        if (r->memory) r->memory->unfinished = false;
+}
+
+void trace_unfinished(void* to) {
+    if (!tracing) return;
+    for (auto& r : tracing->regions)
+        if (r->memory && r->holds(reinterpret_cast<uintptr_t>(to), 1)) r->memory->unfinished = tracing->unfinished = true;
+}
+
 void trace_launch_ends(Trace& t) {
+    t.unfinished = true;
     t.blocks.clear();
     t.agents.clear();
     if (t.recorder) t.recorder->launch_ends();

@@ -212,7 +212,7 @@ void Trace::through_ldg(uintptr_t a, size_t bytes, const void* code) {
     bool ignore;
     Region* region = find(b, a, bytes, ignore);
     if (!region || !region->holds(a, bytes)) return;
-    if (region->space == Space::shared) not_meant_for(b, *region, "reads %s with `__ldg`, which reads only global memory", code);
+    if (region->space == Space::shared) not_meant_for(b, *region, "reads %s with `__ldg`, which is for global memory", code);
     if (region->space != Space::global) return;
     const Record write = region->memory->shadow.wrong_write(a - region->memory->begin, bytes, order.since,
                                                             [](const Record&) { return true; });
@@ -393,17 +393,26 @@ void Trace::report_failed() {
     problems.insert(problems.begin() + std::min(found_before, problems.size()), std::move(p));
 }
 
-// The host's code has touched memory: the device's is not for it.
-void Trace::of_host(const void* address, size_t bytes, Op op, const void* code) {
-    Allocation found;
-    if (!is_device_memory(address, found)) return;
+// The host's code has touched memory: the device's is not for it, and what both may touch must be finished. By a volatile
+// access it may be waiting for that.
+void Trace::of_host(const void* address, size_t bytes, Op op, const void* code, Strength strength) {
     Problem p;
     p.kind = "host_access";
     p.who.code = reinterpret_cast<uintptr_t>(code);
     p.who.op = op;
     p.bytes = bytes;
-    p.text = std::to_string(found.bytes) + " bytes from cudaMalloc";
-    add(std::move(p));
+    if (Allocation found; is_device_memory(address, found)) {
+        p.text = std::to_string(found.bytes) + " bytes from cudaMalloc";
+        return void(add(std::move(p)));
+    }
+    if (!unfinished || strength != Strength::weak) return;
+    const auto a = reinterpret_cast<uintptr_t>(address);
+    for (auto& r : regions)
+        if (r->holds(a, bytes) && r->memory && r->memory->unfinished && !r->origin.empty()) {
+            place_in(p, r.get(), a);
+            p.has_index = true;  // it is known which element
+            return void(add(std::move(p)));
+        }
 }
 
 void trace_untraced(Trace& t, const char* kernel) {

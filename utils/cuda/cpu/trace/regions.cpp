@@ -6,6 +6,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <cstring>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "../runtime/clusters.h"
@@ -97,7 +98,8 @@ Region* Trace::find(Block& b, uintptr_t a, size_t bytes, bool& ignore) {
     for (auto& r : regions)
         if (r->holds(a, bytes)) return r.get();
     if (Region* r = variable_at(a, bytes)) return r;
-    ignore = (a >= module_begin && a < module_end) || (a >= stack_begin && a < stack_end);
+    ignore = (a >= module_begin && a < module_end) || (a >= stack_begin && a < stack_end) ||
+             (a >= arguments_begin && a < arguments_end);
     return nullptr;
 }
 
@@ -118,7 +120,7 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     Dl_info info;
     ElfW(Sym)* symbol = nullptr;
     if (dladdr1(reinterpret_cast<void*>(a), &info, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) &&
-        info.dli_sname && symbol) {
+        info.dli_sname && symbol && strncmp(info.dli_sname, "__start_", 8) != 0) {  // the linker's: where constants begin
         region->name = demangled(info.dli_sname);
         region->begin = reinterpret_cast<uintptr_t>(info.dli_saddr);
         region->end = region->begin + (symbol->st_size ? symbol->st_size : element);

@@ -310,6 +310,10 @@ def _host_access(p):
     hint = "Copy it to an array of the host first: `cudaMemcpy(h, d, bytes, cudaMemcpyDeviceToHost)`."
     if p.op != "load":
         hint = "Fill an array of the host, then copy it: `cudaMemcpy(d, h, bytes, cudaMemcpyHostToDevice)`."
+    if p.region:
+        does = does_to(p.op, element(p))
+        hint = "A launch does not wait for its kernel: call `cudaDeviceSynchronize();` before."
+        return f"the host {does}{at(p)}, and has not waited for what writes {p.region}", hint
     return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
 
 

@@ -39,6 +39,7 @@ struct Memory {
     size_t bytes;
     Shadow shadow;
     std::vector<bool> written;  // by byte; empty where it does not matter
+    bool unfinished = false;    // a kernel or a copy has written to it, for which the host has not waited
 
     Memory(uintptr_t begin, size_t bytes, size_t element) : begin(begin), bytes(bytes) { shadow.make(bytes, element); }
 };
@@ -217,6 +218,8 @@ public:
     Region local;                     // what left_local has found
 
     uintptr_t stack_begin = 0, stack_end = 0;    // of this CPU thread
+    uintptr_t arguments_begin = 0, arguments_end = 0;  // the kernel's, of this launch
+    bool unfinished = false;                     // the host has not waited for a launch or a copy
     uintptr_t module_begin = 0, module_end = 0;  // the code that runs, and what it was loaded with
     std::vector<std::pair<uintptr_t, uintptr_t>> writable;  // of that
     uintptr_t constant_begin = 0, constant_end = 0;
@@ -258,7 +261,7 @@ public:
     void undefined(std::string text, const void* code);
     void through_ldg(uintptr_t a, size_t bytes, const void* code);
     void not_meant_for(Block& b, const Region& region, const char* text, const void* code);
-    void of_host(const void* address, size_t bytes, Op op, const void* code);
+    void of_host(const void* address, size_t bytes, Op op, const void* code, Strength strength);
     bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const char* text = "");
     void tell_array(Block& b, Region* region, uintptr_t a, size_t bytes, Op op);

@@ -110,6 +110,9 @@ void trace_product(Trace&, Block&, const ptx::Product& product, const char* name
 void trace_operand(Trace&, Block&, const void* operand, size_t bytes, const char* function, const void* code);
 void trace_misaligned(Trace&, const void* address, size_t needs, Access, const void* code);
 [[noreturn]] void trace_wrong_stride(Trace& t, const void* tile, std::string text, Access access, const void* code);
+void trace_arguments(Trace&, const void* arguments, size_t bytes);  // of the launch that begins
+void trace_finished();              // the host has waited: what kernels have written is there
+void trace_unfinished(void* to);    // a copy to there, for which the host has not waited
 void trace_allocated(void* base, size_t bytes, const char* name);  // where this CPU thread traces
 bool trace_release(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
 

@@ -29,6 +29,34 @@ struct Address {  // two templates: of overloads, of which one takes nothing, ne
     auto operator()(Nothing (*kernel)()) const { return kernel; }
 };
 
+// A GPU copies an argument's bytes for each thread. Its copy constructor and its destructor belong to the host, which
+// has copied it once. C++ passes an object of a class that has these by its address (Itanium C++ ABI, "Value Parameters").
+template <class T>
+inline constexpr bool goes_by_address = !(std::is_trivially_copy_constructible_v<T> && std::is_trivially_destructible_v<T>);
+template <class T>
+struct BytesOf {
+    alignas(T) char bytes[sizeof(T)];
+    explicit BytesOf(const T& v) { __builtin_memcpy(bytes, &v, sizeof v); }
+    decltype(auto) passed() {
+        T& object = reinterpret_cast<T&>(bytes);
+        if constexpr (goes_by_address<T>) return (object);
+        else return T(object);
+    }
+};
+template <class... A>
+struct WithBytes {
+    void (*kernel)(A...);
+    CUDA_ON_CPU_OWN_FRAME void operator()(const A&... a) const {
+        using Kernel = void (*)(std::conditional_t<goes_by_address<A>, A&, A>...);
+        reinterpret_cast<Kernel>(kernel)(BytesOf<A>(a).passed()...);
+    }
+};
+template <class Kernel, class... A>
+auto with_bytes(Kernel kernel, void (*address)(A...)) {
+    if constexpr ((goes_by_address<A> || ...) && !(std::is_reference_v<A> || ...)) return WithBytes<A...>{address};
+    else return kernel;
+}
+
 // A kernel with copies of its arguments: what each thread calls.
 template <class Kernel, class Arguments>
 struct Call {
@@ -55,6 +83,7 @@ struct Start {
             std::invoke_result_t<Bounds, std::decay_t<Args>...>::value().limit(launch);
         using Thread = Call<Kernel, std::tuple<std::decay_t<Args>...>>;
         Thread thread{kernel, {std::forward<Args>(args)...}};
+        launch.argument_bytes = sizeof thread;
         std::apply([&](const auto&... a) { size_t i = 0; (look_at_pointer(name, i++, a), ...); }, thread.arguments);
 #ifdef CUDA_ON_CPU_TRACE
         std::apply([&](const auto&... a) { size_t i = 0; (look_at_map(name, i++, a), ...); }, thread.arguments);
@@ -96,7 +125,8 @@ struct ThroughPointer {
 
     void operator()(A... args) const {
         const void* address = reinterpret_cast<const void*>(kernel);
-        Start<std::nullptr_t, void (*)(A...)> start{expression, launch, kernel};
+        auto called = with_bytes(kernel, kernel);
+        Start<std::nullptr_t, decltype(called)> start{expression, launch, called};
 #ifdef CUDA_ON_CPU_TRACE  // the name leads to the names of the kernel's parameters
         start.name = kernel_name(address, expression);
 #endif
@@ -120,7 +150,8 @@ auto start_kernel(const char* name, Launch launch, Kernel kernel, AddressOf addr
         auto address = address_of(Address());
         if constexpr (std::is_empty_v<Kernel>) {
             if (!launch.kernel) launch.kernel = reinterpret_cast<const void*>(address);
-            return start_of(Start<Bounds, Kernel>{name, launch, kernel}, address);
+            auto called = with_bytes(kernel, address);
+            return start_of(Start<Bounds, decltype(called)>{name, launch, called}, address);
         } else {  // the name is a variable's
             return ThroughPointer{name, launch, address};
         }
