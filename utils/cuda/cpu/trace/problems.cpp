@@ -1,8 +1,5 @@
 // Problems: what a trace notes when an access or a launch goes wrong, and what becomes of the thread. Accesses
 // (accesses.cpp), hooks (hooks.cpp) and events (events.cpp) call these functions; report.cpp writes the problems down.
-#include <dlfcn.h>
-#include <execinfo.h>
-
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -360,65 +357,7 @@ void trace_row(Trace& t, const void* row, Access access, bool transposed, const 
 void trace_refused(Trace& t, const char* kernel, const std::string& why) {
     Problem p;
     p.kind = "refused_launch";
-    p.text = std::string("the launch of ") + kernel + " is refused (CUDA error: invalid argument): " + why;
-    t.add(std::move(p));
-}
-
-// Where the code that is running was called from outside of the runtime.
-static uintptr_t caller() {
-    void* frames[32];
-    Dl_info own{}, other{};
-    dladdr(reinterpret_cast<void*>(trace_failed), &own);
-    const int count = backtrace(frames, std::size(frames));
-    for (int i = 0; i < count; i++)
-        if (dladdr(frames[i], &other) && other.dli_fbase != own.dli_fbase) return reinterpret_cast<uintptr_t>(frames[i]);
-    return 0;
-}
-
-void trace_failed(Trace& t, cudaError_t error) {
-    if (t.failed || here || !in_program) return;  // an extension's failure would be an exception, even if it asks
-    t.failed = error;
-    t.failed_at = caller();
-    t.found_before = t.problems.size();
-}
-
-void trace_asked(Trace& t) { t.failed = cudaSuccess; }
-
-void Trace::report_failed() {
-    if (!failed) return;
-    Problem p;
-    p.kind = "failed_call";
-    p.text = std::string(cudaGetErrorName(failed)) + ", '" + cudaGetErrorString(failed) + "'";
-    p.who.code = failed_at;
-    problems.insert(problems.begin() + std::min(found_before, problems.size()), std::move(p));
-}
-
-// The host's code has touched memory: the device's is not for it, and what both may touch must be finished. By a volatile
-// access it may be waiting for that.
-void Trace::of_host(const void* address, size_t bytes, Op op, const void* code, Strength strength) {
-    Problem p;
-    p.kind = "host_access";
-    p.who.code = reinterpret_cast<uintptr_t>(code);
-    p.who.op = op;
-    p.bytes = bytes;
-    if (Allocation found; is_device_memory(address, found)) {
-        p.text = std::to_string(found.bytes) + " bytes from cudaMalloc";
-        return void(add(std::move(p)));
-    }
-    if (!unfinished || strength != Strength::weak) return;
-    const auto a = reinterpret_cast<uintptr_t>(address);
-    for (auto& r : regions)
-        if (r->holds(a, bytes) && r->memory && r->memory->unfinished && !r->origin.empty()) {
-            place_in(p, r.get(), a);
-            p.has_index = true;  // it is known which element
-            return void(add(std::move(p)));
-        }
-}
-
-void trace_untraced(Trace& t, const char* kernel) {
-    Problem p;
-    p.kind = "untraced_launch";
-    p.text = std::string("a std::thread of the host code launches ") + kernel + ", which the trace does not see";
+    p.text = std::string("the launch of ") + kernel + " is refused (CUDA error: " + cudaGetErrorString(last_error()) + "): " + why;
     t.add(std::move(p));
 }
 

@@ -237,7 +237,7 @@ def read(report, source, lines, headers=None) -> Recorded:
             both = sorted((more["line"], other.line))
             if array and record.get("space") == "shared":
                 more["parts"] = overlapping_parts(source, array, more["line"], other.line)
-            more["cooperative"] = is_cooperative(source)
+            more["cooperative"] = is_cooperative(source, more["line"])
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
             more["waits_in_loop"] = waits_in_loop(source, both[0]) if both[0] == both[1] else ""

@@ -11,8 +11,8 @@ from utils.cuda.common import cxx
 from utils.cuda.cpu.ptx.headers import WORDS
 
 __all__ = ["LOOPS", "Branch", "alternatives", "array_dimensions", "array_of_line", "assigned", "branches"]
-__all__ += ["calls_itself", "computed_from", "coordinates", "copies_as_group", "declared_shape", "guard"]
-__all__ += ["kernel_parameter", "left_before", "line_of", "lines_of_asm", "loop_around", "parameter_type"]
+__all__ += ["calls_itself", "code_around", "computed_from", "coordinates", "copies_as_group", "declared_shape"]
+__all__ += ["guard", "kernel_parameter", "left_before", "line_of", "lines_of_asm", "loop_around", "parameter_type"]
 __all__ += ["parameters_around", "takes_remainder", "without_comment"]
 
 
@@ -26,6 +26,16 @@ def lines_of_asm(source) -> set[int]:
             opens = next((i for i in range(k + 1, min(k + 4, len(part))) if part[i].text == "("), k)
             found |= {*range(token.line, part[cxx.matching(part, opens) or opens].line + 1)}
     return found
+
+
+@functools.lru_cache(maxsize=64)
+def code_around(source, line) -> str:
+    """What the kernel of a line consists of, as far as the text says: without the other kernels of the source."""
+    kernels = [f for f in cxx.functions(source) if "__global__" in f.words]
+    spans = [(kernel.tokens[0].line, kernel.tokens[-1].line) for kernel in kernels]
+    others = {k for first, last in spans if not first <= line <= last for k in range(first, last + 1)}
+    kept = (text for k, text in enumerate(source.split("\n"), 1) if k not in others or k == line)
+    return "\n".join(kept)
 
 
 def line_of(lines, asm):

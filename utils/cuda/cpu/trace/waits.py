@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.loops import changes_memory, never_changes, reads_memory
-from utils.cuda.cpu.trace.source import LOOPS, Branch, alternatives, branches, left_before, loop_around
+from utils.cuda.cpu.trace.source import LOOPS, Branch, alternatives, branches, code_around, left_before, loop_around
 
 __all__ = ["is_cooperative", "is_of_some", "skipped_wait", "waits_between", "waits_in_loop", "where_to_wait"]
 
@@ -66,9 +66,9 @@ def _skips(source, line, ends) -> Branch | None:
     return next((b for b in around if not any(b.holds(end) for end in ends)), None)
 
 
-def is_cooperative(source) -> bool:
-    """Whether its kernels have a barrier of the whole grid: `cg::this_grid()`."""
-    return any(token.text == "this_grid" for token in cxx.tokens(source))
+def is_cooperative(source, line) -> bool:
+    """Whether the kernel of this line has a barrier of the whole grid: `cg::this_grid()`."""
+    return any(token.text == "this_grid" for token in cxx.tokens(code_around(source, line)))
 
 
 # What roles that have parted meet at.
@@ -91,7 +91,8 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
     if of_loop and any(b.line == first and b.holds(last) and not b.holds(first) for b in branches(source)):
         return f"{put} behind {of_loop[0]}, at the end of the loop of line {loop.line}: every thread must reach it."
     parted = alternatives(source, first, last)
-    if parted and not _PARTED.search(source):
+    parts = _PARTED.search(code_around(source, first))
+    if parted and not parts:
         return _around_alternatives(source, parted, last, both, loop, one_warp)
     if both:
         name = f"the `{both[-1].word}` of line {both[-1].line}"
@@ -112,7 +113,7 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
             "that run equally often in all threads: every thread must reach it."
         )
     left, right = ([b for b in around if b.holds(line)] for line in (first, last))
-    if left and right and _PARTED.search(source):
+    if left and right and parts:
         return (
             f"The threads of lines {first} and {last} have parted, and do not meet at `__syncthreads();`: let those "
             "that come first arrive at an mbarrier after it, and the others wait for that before. In a loop, both "
