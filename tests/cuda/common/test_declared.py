@@ -55,9 +55,9 @@ def test_what_may_be_the_same_type_passes(declared, defined):
 
 def test_a_kernel_is_no_function_for_python():
     cuda_src = CUDA.replace("RETURNS", "torch::Tensor")
-    with pytest.raises(ValueError, match="'k' is a kernel, .* name a function of the host that launches it, here 'f'"):
+    with pytest.raises(ValueError, match="'k' is a kernel, .* name a host function that launches it, here 'f'"):
         check_functions(cuda_src, "torch::Tensor f(torch::Tensor y, int64_t n);", ["f", "k"])
-    with pytest.raises(ValueError, match="a function of the host that launches it. compile_kernel makes"):
+    with pytest.raises(ValueError, match="a host function that launches it. compile_kernel makes"):
         check_functions("__global__ void k(float* y) {}", "", ["k"])
     check_functions(f"{cuda_src}void k(torch::Tensor y) {{}}", "void k(torch::Tensor y);", ["k"])
     check_functions(f'#include "mine.h"\n{cuda_src}', "", ["k"])
@@ -66,6 +66,6 @@ def test_a_kernel_is_no_function_for_python():
 @pytest.mark.parametrize("funcs", [None, 3, check_functions])
 def test_funcs_that_are_no_names(funcs):
     with pytest.raises(
-        TypeError, match="funcs is the name of a function, such as 'square', or a list of names, but it"
+        TypeError, match="funcs must be a function's name, such as 'square', or a list of names, but it is"
     ):
         load_cuda(CUDA, "", funcs)

@@ -1,5 +1,6 @@
-"""What load_cuda's two texts have to do with each other: the functions that Python calls are defined in one of them, and
-declared in `cpp_src` as they are defined."""
+"""What load_cuda asks of its texts: one of them defines the functions that Python calls, and `cpp_src` declares them as
+they are defined.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -15,9 +16,8 @@ def names(funcs) -> list[str]:
     """load_cuda's `funcs`, a name or several. Raises TypeError for anything else, ValueError for none."""
     __tracebackhide__ = True
     if not isinstance(funcs, Iterable):
-        raise TypeError(
-            f"funcs is the name of a function, such as 'square', or a list of names, but it is {funcs!r:.80}"
-        )
+        wanted = "funcs must be a function's name, such as 'square', or a list of names"
+        raise TypeError(f"{wanted}, but it is {type(funcs).__name__}: {funcs!r:.80}")
     found = [funcs] if isinstance(funcs, str) else list(funcs)
     if not found:
         raise ValueError("funcs is empty: name at least one function to call from Python")
@@ -55,7 +55,7 @@ def _check_kernel(name, cuda_src, cpp_src, functions):
     launching = [f.name for f in functions if f.exported and f.defined and _launches(f, name)]
     such = f", here {launching[0]!r}" if launching else ""
     raise ValueError(
-        f"{name!r} is a kernel, which Python cannot call through load_cuda: name a function of the host that launches "
+        f"{name!r} is a kernel, which Python cannot call through load_cuda: name a host function that launches "
         f"it{such}. compile_kernel makes a kernel callable by itself"
     )
 
@@ -121,7 +121,7 @@ def _by_parameters(source, defined) -> dict[tuple, list[cxx.Declaration]]:
     for function in cxx.functions(source):
         if function.exported and function.defined == defined:
             types = (cxx.tokens(cxx.parameter_type(parameter)) for parameter in function.parameters)
-            found[function.name, *("".join(_plain(part)) for part in types)].append(function)
+            found[(function.name, *("".join(_plain(part)) for part in types))].append(function)
     return found
 
 
