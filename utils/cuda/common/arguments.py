@@ -240,19 +240,20 @@ def _check_pointer(where, parameter, arg, device_type):
         raise TypeError(f"{where} takes a tensor, but got {_shown(arg)}{hint}")
     dtype = str(arg.dtype).removeprefix("torch.")
     if dtypes and dtype not in dtypes:
-        raise TypeError(
-            f"{where} takes a tensor of {' or '.join(dtypes)}, but this one is {dtype}: "
-            f"{name}.to(torch.{dtypes[0]}) makes a converted copy"
-        )
+        instead = _converted(arg, name, dtypes[0])
+        raise TypeError(f"{where} takes a tensor of {' or '.join(dtypes)}, but this one is {dtype}{instead}")
     if device_type and arg.device.type != device_type:
         raise ValueError(
             f"{where} is on {arg.device}, but the kernel was compiled for {device_type}: "
             f"{name}.to({device_type!r}) makes a copy there"
         )
     if not _has_memory(arg):
+        values = "pass a tensor with values"
         kind = "a meta tensor" if arg.is_meta else "a nested tensor" if arg.is_nested else f"a {type(arg).__name__}"
         kind = "a tensor within torch.vmap or torch.func" if kind == "a Tensor" else kind
-        raise TypeError(f"{where} is {kind}, which has no memory of its own: pass a tensor with values")
+        if arg._is_zerotensor():
+            kind, values = "a tensor of zeros that torch does not store", f"{name}.clone() has memory"
+        raise TypeError(f"{where} is {kind}, which has no memory of its own: {values}")
     if arg.layout != torch.strided:
         raise ValueError(f"{where} has layout {arg.layout}: {name}.to_dense() makes a copy that a kernel can read")
     if not arg.is_contiguous():
@@ -271,6 +272,23 @@ def _check_pointer(where, parameter, arg, device_type):
             f"{where} is a view that torch conjugates or negates when read: {name}.resolve_conj().resolve_neg() "
             "makes a copy that holds the values"
         )
+
+
+def _converted(tensor, name, wanted) -> str:
+    """How to make a tensor of the type `wanted` from one of another type, without losing any of its values."""
+    if tensor.is_quantized:
+        if not wanted.startswith(("float", "bfloat")):
+            return f": {name}.int_repr() makes a copy of the whole numbers that it stores"
+        more = "" if wanted == "float32" else f".to(torch.{wanted})"
+        return f": {name}.dequantize(){more} makes a copy of the values that they stand for"
+    if tensor.is_complex():
+        if wanted not in ("float32", "float64"):
+            return ""
+        parts = {"float32": "complex64", "float64": "complex128"}[wanted]
+        same = name if tensor.dtype == getattr(torch, parts) else f"{name}.to(torch.{parts})"
+        resolved = ".resolve_conj()" if tensor.is_conj() else ""
+        return f": torch.view_as_real({same}{resolved}) has the real and the imaginary parts, one after the other"
+    return f": {name}.to(torch.{wanted}) makes a converted copy"
 
 
 def _has_memory(tensor) -> bool:
