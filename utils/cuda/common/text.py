@@ -2,6 +2,7 @@
 
 import codecs
 import locale
+import os
 import re
 
 from utils.ground.errors import ToolchainError
@@ -15,13 +16,18 @@ def plain(which, source) -> str:
     """`source` without a byte order mark, and with lines that end in a newline alone. `which` names it in messages.
 
     Raises TypeError for something else than text, CompileError for a character that no file can hold, and
-    ToolchainError where Python itself can write nothing but ASCII.
+    ToolchainError where Python itself can write nothing but ASCII or the current folder is gone.
     """
     __tracebackhide__ = True
     if not isinstance(source, str):
         raise TypeError(f"{which} must be text, but it is {type(source).__name__}: {source!r:.80}")
     if codecs.lookup(locale.getpreferredencoding(False)).name == "ascii":
         raise ToolchainError("this Python reads and writes ASCII only, by its locale", "export PYTHONUTF8=1")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        wrong = "the current folder, in which compilers are started, was deleted or moved"
+        raise ToolchainError(wrong, "go to one that exists, by `cd` in a terminal or `os.chdir` in Python") from None
     source = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if found := _NOT_TEXT.search(source):
         from utils.cuda.common.diagnostics import refused  # here: only an error needs it
