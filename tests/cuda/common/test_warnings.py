@@ -183,7 +183,7 @@ def test_what_compiles_but_is_hardly_meant(line):
 
 def test_a_power_is_not_what_a_function_of_a_thread_s_number_computes():
     square = "__device__ int f(int a) {\n    return a ^ 2;\n}\n"
-    for use in ("int p = f(threadIdx.x);", "x[f(n)] = 1;", "int me = threadIdx.x, p = n + f(me);"):
+    for use in ("int p = f(threadIdx.x);", "x[f(n)] = 1;", "int me = threadIdx.x, p = n * f(me);"):
         assert suspects(square + in_kernel(f"    {use}")) == {}, use
     assert list(suspects(square + in_kernel("    x[i] = f(n);"))) == [2]
 

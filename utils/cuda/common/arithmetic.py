@@ -7,6 +7,7 @@ import re
 
 from utils.cuda.common import cxx
 from utils.cuda.common.cxx import text_at
+from utils.cuda.common.missing import declared_names
 
 __all__ = ["divisions", "operators", "powers"]
 
@@ -94,6 +95,7 @@ def _indexes(source, part) -> set[str]:
         if closes and (token.text == "[" or "shfl" in text_at(part, k - 1)):
             found |= {inside.text for inside in part[k + 1 : closes] if inside.text.isidentifier()}
     found -= _TYPES
+    declared = declared_names(source)
     parameters = {f.name: {cxx.parameter_name(p) for p in f.parameters} for f in cxx.functions(source)}
     known = -1
     while known < len(found):
@@ -104,7 +106,7 @@ def _indexes(source, part) -> set[str]:
                 found |= {text_at(part, k - 1)} if _names(part[k:ends]) & found else set()
             elif token.text == "(" and text_at(part, k - 1) in parameters:
                 closes = cxx.matching(part, k)
-                given = _names(part[k + 1 : closes]) if closes and not _is_declared(part, k - 1) else set()
+                given = _names(part[k + 1 : closes]) if closes and part[k - 1].start not in declared else set()
                 found |= parameters[text_at(part, k - 1)] if given & found else set()
     return found
 
@@ -117,12 +119,6 @@ def _names(part) -> set[str]:
         found |= {part[k].text} if part[k].text.isidentifier() else set()
         k = closes + 1 if closes else k + 1
     return found
-
-
-def _is_declared(part, at) -> bool:
-    """Whether a function's name at index `at` is where the function is declared: a type comes before it."""
-    before = text_at(part, at - 1)
-    return before.isidentifier() and before not in ("return", "else", "do") or before in ("*", "&", ">")
 
 
 def _function_at(source, token) -> str:
