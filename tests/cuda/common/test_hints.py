@@ -205,6 +205,7 @@ WORDS = {
     ),
     "increment": (in_kernel("    x[i] = y[i]++;"), 3, LVALUE, "`y` is declared `const`, for reading only"),
     "decrement": (in_kernel("    x[i] = --y[i];"), 3, LVALUE, "`y` is declared `const`, for reading only"),
+    "increment of a member": (in_kernel("    x[i] = p.y++;"), 3, LVALUE, ""),
     "increment of a call": (in_kernel("    x[i] = f(i)++;"), 3, LVALUE, ""),
     "address": (
         in_kernel("    &x[i] = y[i];"),
@@ -286,6 +287,12 @@ WORDS = {
         3,
         r'identifier "\ufeffy" is undefined',
         "Column 12 of this line has an invisible character, zero width no-break space (U+FEFF): delete it.",
+    ),
+    "byte order mark, g++": (
+        in_kernel("    x[i] = \ufeffy[i];"),
+        3,
+        r"'\U0000feffy' was not declared in this scope",
+        "Column 12 of this line has an invisible character",
     ),
     "soft hyphen": (
         in_kernel("    x[i] =\u00ad 1;"),

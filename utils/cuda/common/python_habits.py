@@ -66,7 +66,7 @@ def double_quotes(place):
 
 def character(place):
     """A character that only looks like one of C++'s: from a web page, or of another keyboard."""
-    mark = "\ufeff" if "ufeff" in place.message else ""  # the lexer takes it for a space
+    mark = "\ufeff" if "feff" in place.message else ""  # the lexer takes it for a space
     if found := hidden(place.code) or mark:
         column = (place.text if found == mark else place.code).find(found) + 1
         return f"Column {column} of this line has an invisible character, {described(found)}: delete it."
@@ -118,7 +118,7 @@ _LOOKS_LIKE = dict(zip("“”‘’−–—×÷≤≥≠", ['"', '"', "'", "'"
 # What Python's statements would be in C++, by the line alone: no C++ has them.
 RULES = [
     (ANY, r"[^\x00-\x7f]", character),
-    ("ufeff", "", character),
+    (r"\\(?:u|U0000)feff", "", character),
     (
         ANY,
         r"\bfor\s*\(?\s*(?:int |auto )?\s*(?P<variable>\w+)\s+in\s+range\s*\((?P<arguments>[^()]*)\)",

@@ -93,7 +93,7 @@ def read_only(place):
     """A write to something that is const, or that is no variable."""
     target = re.match(r"\s*(?:(?:if|else|for|while)\b\s*(?:\(.*\))?\s*)*\(*\*?(\w+)", place.code)
     name = target[1] if target else ""
-    changed = re.findall(r"(\w+)(?:\[[^\]]*\])?\s*(?:\+\+|--)|(?:\+\+|--)\s*(\w+)", place.code)
+    changed = re.findall(r"(?<![\w.>])(\w+)(?:\[[^\]]*\])?\s*(?:\+\+|--)|(?:\+\+|--)\s*(\w+)", place.code)
     if name in ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"):
         return f"`{name}` can only be read: the launch sets it. Use a variable of your own."
     for written in filter(None, (name, *(one or other for one, other in changed))):
