@@ -54,7 +54,7 @@ from pathlib import Path
 
 import torch
 
-from utils.cuda.common.arguments import chosen_kernel
+from utils.cuda.common.chosen import chosen_kernel
 from utils.cuda.common.targets import target
 from utils.cuda.common.tensor_map import TensorMap
 

@@ -7,12 +7,11 @@ import ctypes
 import importlib.machinery
 import importlib.util
 import sys
-from difflib import get_close_matches
 from functools import partial
 
 from utils.cuda import session
-from utils.cuda.common import cxx
 from utils.cuda.common.cache import build_once, hashed, show_warnings
+from utils.cuda.common.declared import check_functions, names
 from utils.cuda.common.preprocessor import included
 from utils.cuda.common.text import plain
 from utils.cuda.common.toolchain import cache_folder, device
@@ -46,9 +45,9 @@ def load_cuda(cuda_src, cpp_src, funcs, opt=True, verbose=False, trace=False, ch
     ToolchainError if no compiler is found.
     """
     __tracebackhide__ = True  # IPython leaves out our frames: the learner's cell and the message are what helps
-    funcs = [funcs] if isinstance(funcs, str) else list(funcs)
+    funcs = names(funcs)
     cuda_src, cpp_src = plain("cuda_src", cuda_src), plain("cpp_src", cpp_src)
-    _check_names(cuda_src, cpp_src, funcs)
+    check_functions(cuda_src, cpp_src, funcs)
     session.begin()
     traced = trace or check
     module = load_with(_builder(traced), cuda_src, cpp_src, funcs, opt, verbose)
@@ -130,42 +129,3 @@ def _import(name, folder, sources):
     loader.exec_module(module)
     sys.modules[name] = module
     return module
-
-
-def _check_names(cuda_src, cpp_src, funcs):
-    """Every function must be in the text; for a misspelt one the error suggests the nearest name."""
-    __tracebackhide__ = True
-    if not funcs:
-        raise ValueError("funcs is empty: name at least one function to call from Python")
-    called = cxx.called(cuda_src) | cxx.called(cpp_src)
-    for name in funcs:
-        if not str(name).isidentifier():
-            raise ValueError(f"{name!r} is not a function name")
-        if name in called:
-            _check_declared(name, cuda_src, cpp_src)
-            continue
-        both = [*cxx.functions(cuda_src), *cxx.functions(cpp_src)]
-        declared = list(dict.fromkeys(function.name for function in both if function.exported))
-        near = get_close_matches(name, declared, 1, cutoff=0.6)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        have = f" It has: {', '.join(declared)}." if declared else ""
-        raise ValueError(f"the source has no function {name!r}.{meant}{have}")
-
-
-def _check_declared(name, cuda_src, cpp_src):
-    """A function of `cuda_src` is called from Python through its declaration in `cpp_src`."""
-    __tracebackhide__ = True
-    defined = [function for function in cxx.functions(cuda_src) if function.name == name and function.defined]
-    own_headers = any(line[-1].text.endswith('"') for line in cxx.directives(cpp_src) if cxx.included(line))
-    if not defined or not defined[0].exported or name in cxx.called(cpp_src) or own_headers:
-        return
-    from utils.cuda.common.diagnostics import CompileError, excerpt
-
-    function = defined[0]
-    wrong = f"cpp_src does not declare `{name}`, so Python cannot call it. cuda_src, line {function.line}, defines it:"
-    declaration = " ".join(function.signature.split())
-    raise CompileError(
-        f"{wrong}\n{excerpt(cuda_src, function.line, 0)}",
-        [("cpp_src", 1, wrong)],
-        hint=f"Write into cpp_src: `{declaration};`",
-    )

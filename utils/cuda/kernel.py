@@ -5,7 +5,8 @@ import math
 from operator import index
 
 from utils.cuda import session, verdict
-from utils.cuda.common.arguments import chosen_kernel, packed, parameters
+from utils.cuda.common.arguments import packed, parameters
+from utils.cuda.common.chosen import chosen_kernel
 from utils.cuda.common.grid import launch_sizes
 from utils.cuda.common.text import check_options, plain
 from utils.cuda.common.toolchain import device

@@ -223,7 +223,11 @@ def pip_install(*words):
 def short_path(path):
     """`path` for display: relative to the working folder or the home folder if it is in one of them."""
     path = Path(path)
-    for root, name in ((Path.cwd(), "."), (Path.home(), "~")):
+    for folder, name in ((Path.cwd, "."), (Path.home, "~")):
+        try:
+            root = folder()
+        except FileNotFoundError:  # the working folder was deleted
+            continue
         if root in path.parents:
             return f"{name}/{path.relative_to(root)}"
     return str(path)

@@ -222,16 +222,16 @@ def test_what_another_process_builds_or_has_just_loaded_stays(limited):
 def test_what_killed_builds_left_goes_though_there_is_room(folder, monkeypatch):
     monkeypatch.setattr(cache, "PAUSE", 0)
     build("a", unused=5)
-    for left in ("cpu/b.123", "cpu/c.45"):
+    for left in ("cpu/b.1700000000123", "cpu/c.1700000000045"):
         (folder / left).mkdir()
         (folder / left / "half.o").touch()
     for left in ("cpu/b.lock", "cpu/d.lock"):
         (folder / left).touch()
     long_ago = time.time() - 5 * HOUR
-    for left in ("cpu/b.123", "cpu/b.lock", "cpu/d.lock"):
+    for left in ("cpu/b.1700000000123", "cpu/b.lock", "cpu/d.lock"):
         os.utime(folder / left, (long_ago, long_ago))
     build("e")
-    assert names(folder) == ["cpu/a", "cpu/c.45", "cpu/e"]
+    assert names(folder) == ["cpu/a", "cpu/c.1700000000045", "cpu/e"]
 
 
 def test_a_library_of_the_runtime_goes_when_no_build_needs_it(limited):
@@ -246,6 +246,23 @@ def test_a_library_of_the_runtime_goes_when_no_build_needs_it(limited):
     linked.write_bytes(b"\0libc.so.6\0libcuda_on_cpu-new.so\0")
     build("b", kilobytes=90)
     assert names(limited) == ["cpu/a", "cpu/b", "runtime/libcuda_on_cpu-new.so"]
+
+
+def test_what_is_not_a_build_is_never_removed(limited):
+    """CUDA_COURSE_CACHE may name a folder that has something else, such as a home."""
+    theirs = [
+        limited / name for name in ("Documents/thesis/text", "cuda/project/main.cu", "cpu/v.12/a", "cuda/uv.lock")
+    ]
+    long_ago = time.time() - 5 * HOUR
+    for path in theirs:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * 90_000)
+        for place in (path, path.parent):
+            os.utime(place, (long_ago, long_ago))
+    build("a", kilobytes=90, unused=5)
+    build("b", kilobytes=90, unused=5)
+    cache.clear()
+    assert all(path.stat().st_size == 90_000 for path in theirs) and not (limited / "cpu" / "a").exists()
 
 
 def test_the_size_is_looked_at_now_and_then_only(folder, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from tests.cuda.common.mistakes import MISTAKES, in_kernel
 from utils.cuda import verdict
 from utils.cuda.common import cxx, extension
+from utils.cuda.common.chosen import chosen_kernel
 from utils.cuda.common.diagnostics import CompileError, explained
 from utils.cuda.common.hints import hint
 from utils.cuda.cpu import build, library
@@ -84,6 +85,254 @@ NOT_MEANT = {
     ),
     "a space in a comment": (in_kernel("    x[i] = zzz;  // a\u00a0comment"), 3, 'identifier "zzz" is undefined'),
 }
+
+
+LVALUE, NEEDS_BEGIN = (
+    "expression must be a modifiable lvalue",
+    'requires a suitable "begin" function and none was found',
+)
+NO_CLASS, IS_FLOAT = "expression must have class type but", 'it has type "const float"'
+NO_CUDA = 'identifier "cuda" is undefined'
+FEW = "too few arguments in function call"
+VECTOR = 'no suitable conversion function from "std::vector<float, std::allocator<float>>" to "float *" exists'
+ADDED = "__device__ float f(float a, float b = 1, float c = 2) { return a; }\n__device__ float g(float a, float b);\n"
+TORCH = "torch::Tensor f(torch::Tensor x) {\n    return WHAT;\n}\n"
+# The source, the line and nvcc's message about it (the first one), and the hint.
+WORDS = {
+    "torch in a kernel": (
+        in_kernel("    x[i] = torch.relu(y[i]);"),
+        3,
+        'identifier "torch" is undefined',
+        "A kernel has no `torch`: CUDA's functions need no prefix, as in",
+    ),
+    "torch on the host": (
+        TORCH.replace("WHAT", "torch.relu(x)"),
+        2,
+        "expected primary-expression before '.' token",
+        "In C++, it is `torch::relu(...)`, with `::`.",
+    ),
+    "matrix product": (
+        in_kernel("    x[i] = x @ y;"),
+        3,
+        "unrecognized token",
+        "C++ has no `@`: an element of the product is a sum, in a loop over `j`, of `x[r * n + j] * y[j * w + c]`.",
+    ),
+    "global": (
+        in_kernel("    global n;"),
+        3,
+        'identifier "global" is undefined',
+        "C++ has no `global`: remove this line. A function can use `n` without it.",
+    ),
+    "launch in the line of its function": (
+        "__global__ void k(float* y, int n) { y[0] = n; }\nvoid f(float* y, int n) { k<<<1, 1>>>(y); }\n",
+        2,
+        FEW,
+        "Line 1 declares `__global__ void k(float* y, int n)`.",
+    ),
+    "call among calls": (
+        in_kernel("    x[i] = 2 * f(g(y[i]));", ADDED),
+        5,
+        FEW,
+        "Line 2 declares `__device__ float g(",
+    ),
+    "call over two lines": (in_kernel("    x[i] = f(1,\n        2) + g(1);", ADDED), 5, FEW, ""),
+    "if without parentheses": (
+        in_kernel("    if i < n { x[i] = 1; }"),
+        3,
+        'expected a "("',
+        "In C++, the condition needs parentheses: `if (i < n) {`.",
+    ),
+    "if without any": (
+        in_kernel("    if i < n x[i] = 1;"),
+        3,
+        'expected a "("',
+        "In C++, the condition needs parentheses: `if (...)`.",
+    ),
+    "comment with if": (
+        in_kernel("    # if we are inside"),
+        3,
+        'missing binary operator before token "are"',
+        "A comment begins with `//` in C++. A line",
+    ),
+    "comment if needed": (
+        in_kernel("    # if needed"),
+        3,
+        "unterminated #if",
+        "This `#if` has no `#endif`. If it is a ",
+    ),
+    "comment with include": (
+        in_kernel("    # include the halo"),
+        3,
+        '#include expects "FILENAME"',
+        "A comment begins with",
+    ),
+    "condition": ("#if FIRST and 3\n#if defined TWO\n#error no\n", 1, "FIRST: undefined", ""),
+    "syncthreads": (
+        in_kernel("    cuda.syncthreads();"),
+        3,
+        NO_CUDA,
+        "C++ has no `cuda.syncthreads`: write `__syncthreads()`.",
+    ),
+    "threadIdx": (
+        in_kernel("    int j = cuda.threadIdx.y;"),
+        3,
+        NO_CUDA,
+        "C++ has no `cuda.threadIdx`: write `threadIdx.y",
+    ),
+    "shared": (
+        in_kernel("    s = cuda.shared.array(32, float32);"),
+        3,
+        'identifier "s" is undefined',
+        "C++ has no `cuda.shared.array`: write `__shared__ float s[32];`.",
+    ),
+    "element is None": (
+        in_kernel("    x[i] = y[i] is None;"),
+        3,
+        'expected a ";"',
+        "C++ has no `is`: compare with `==`",
+    ),
+    "digits": (
+        in_kernel("    int m = 1_000_000;"),
+        3,
+        "user-defined literal operator not found",
+        "C++ has no `_` in numbers: write `1000000` or `1'000'000`.",
+    ),
+    "conversion": (
+        in_kernel("    x[i] = int y[i];"),
+        3,
+        "type name is not allowed",
+        "A conversion needs parentheses: `(int)y[i]`.",
+    ),
+    "increment": (in_kernel("    x[i] = y[i]++;"), 3, LVALUE, "`y` is declared `const`, for reading only"),
+    "decrement": (in_kernel("    x[i] = --y[i];"), 3, LVALUE, "`y` is declared `const`, for reading only"),
+    "increment of a member": (in_kernel("    x[i] = p.y++;"), 3, LVALUE, ""),
+    "increment of a call": (in_kernel("    x[i] = f(i)++;"), 3, LVALUE, ""),
+    "address": (
+        in_kernel("    &x[i] = y[i];"),
+        3,
+        LVALUE,
+        "`&x[i]` is an address: to set what is there, write `x[i] = ...`.",
+    ),
+    "pointer and index": (
+        in_kernel("    *x + i = y[i];"),
+        3,
+        LVALUE,
+        "`*` comes before `+`: write `*(x + i) = ...` or `x[i] = ...`.",
+    ),
+    "loop over a pointer": (
+        in_kernel("    for (float v : y) x[i] += v;"),
+        3,
+        NEEDS_BEGIN,
+        "A pointer has no length: count, `for (int j = 0; j < n; j++)`, and read `y[j]`.",
+    ),
+    "loop up to a number": (
+        in_kernel("    for (int r : h) x[i] += r;"),
+        3,
+        NEEDS_BEGIN,
+        "`h` is a number: write `for (int r = 0; r < h; r++)`.",
+    ),
+    "loop over a struct": (in_kernel("    for (int r : rows) x[i] += r;"), 3, NEEDS_BEGIN, ""),
+    "arrow": (
+        in_kernel("    x[i] = y->size;"),
+        3,
+        'expression must have pointer-to-class type but it has type "const float *"',
+        "`y` points to numbers, which have no `size`: an element is `y[i]`.",
+    ),
+    "arrow of an element": (
+        in_kernel("    x[i] = y[i]->size;"),
+        3,
+        'operator -> or ->* applied to "const float" instead of to a pointer type',
+        "A number has no members, such as `size`.",
+    ),
+    "arrow of a struct": (
+        in_kernel("    x[i] = p->size;"),
+        3,
+        'operator -> or ->* applied to "P" instead of to a pointer type',
+        "`->` is for pointers: write `.`.",
+    ),
+    "vector for a kernel": (
+        "void f(std::vector<float>& v) {\n    k<<<1, 1>>>(v);\n}\n",
+        2,
+        VECTOR,
+        "A vector is in the host's memory: copy its elements by `cudaMemcpy`",
+    ),
+    "vector beside torch": (
+        TORCH.replace("return WHAT", "k<<<1, 1>>>(v)"),
+        2,
+        VECTOR,
+        "A vector is in the host's memory: pass the address of a copy on the GPU, such as `torch::tensor(v).cuda()`.",
+    ),
+    "item of a result": (
+        in_kernel("    x[i] = float(y[i]).item();"),
+        3,
+        f'{NO_CLASS} it has type "float"',
+        "A number has no methods: leave out `.item()`.",
+    ),
+    "item": (in_kernel("    x[i] = y[i].item();"), 3, f"{NO_CLASS} {IS_FLOAT}", "A number has no methods: leave out"),
+    "astype": (
+        in_kernel("    x[i] = (2 * y[i]).astype(i);"),
+        3,
+        f'{NO_CLASS} it has type "float"',
+        "A number has no methods: instead of `.astype(...)`, convert it by `(float)value` or `(int)value`.",
+    ),
+    "method of a result": (in_kernel("    x[i] = f(i).size();"), 3, f'{NO_CLASS} it has type "float"', ""),
+    "zero-width space": (
+        in_kernel("    x[i] = \u200b1;"),
+        3,
+        r'identifier "\u200b1" is undefined',
+        "Column 12 of this line has an invisible character, zero width space (U+200B): delete it.",
+    ),
+    "byte order mark": (
+        in_kernel("    x[i] = \ufeffy[i];"),
+        3,
+        r'identifier "\ufeffy" is undefined',
+        "Column 12 of this line has an invisible character, zero width no-break space (U+FEFF): delete it.",
+    ),
+    "byte order mark, g++": (
+        in_kernel("    x[i] = \ufeffy[i];"),
+        3,
+        r"'\U0000feffy' was not declared in this scope",
+        "Column 12 of this line has an invisible character",
+    ),
+    "soft hyphen": (
+        in_kernel("    x[i] =\u00ad 1;"),
+        3,
+        "unrecognized token",
+        "Column 11 of this line has an invisible character, soft hyphen (U+00AD): delete it.",
+    ),
+    "invisible in a comment": (in_kernel("    x[i] = zzz;  // a\u200bb"), 3, 'identifier "zzz" is undefined', ""),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_what_the_hint_says_about_a_compiler_s_message(name):
+    *place, words = WORDS[name]
+    found = hint(*place)
+    assert found.startswith(words) if words else found == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "// one\n__gloabl__ void k(float* x) {}",
+            "function but no kernel: line 2 has `__gloabl__` before it. Did you mean",
+        ),
+        ("_global_ void k(float* x) {}", "line 1 has `_global_` before it. Did you mean `__global__`?"),
+        ("static __glboal__ void k(float* x) {}", "line 1 has `__glboal__` before it. Did you mean `__global__`?"),
+        ("__global__void k(float* x) {}", "Did you mean `__global__ void`, with a space?"),
+        ("#define GLOBL __host__\nGLOBL void k(float* x) {}", "only a __global__ function can be launched"),
+        ("__device__ void k(float* x) {}", "only a __global__ function can be launched"),
+        (
+            "// one\n__global__ void k\u200b(float* x) {}",
+            r"Line 2 has an invisible character in column 18, zero width sp",
+        ),
+    ],
+)
+def test_a_name_that_is_no_kernel_s(source, said):
+    with pytest.raises(ValueError) as raised:
+        chosen_kernel(source, "k")
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize("name", NOT_MEANT)

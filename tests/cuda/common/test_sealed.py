@@ -3,6 +3,7 @@
 import errno
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -239,10 +240,32 @@ def test_a_cache_that_cannot_be_written_says_what_to_do(folder, monkeypatch, num
         built(folder)
 
 
-def test_a_file_in_the_cache_s_way_is_named(folder):
-    folder.parents[1].write_text("not a folder")
-    with pytest.raises(ToolchainError, match="To fix it: rm .*cache, which is a file where the cache needs a folder"):
+@pytest.mark.parametrize(
+    ("inside", "blocker"), [(".", "mine"), ("x/y", "mine"), ("/dev/null/x", "/dev/null"), ("/dev/null", "/dev/null")]
+)
+def test_a_file_in_the_cache_s_way_is_named_and_never_to_be_removed(tmp_path, monkeypatch, inside, blocker):
+    (tmp_path / "mine").write_text("not a folder")
+    cache_folder = tmp_path / "mine" / inside
+    monkeypatch.setenv("CUDA_COURSE_CACHE", str(cache_folder))
+    with pytest.raises(
+        ToolchainError, match=f"To fix it: export CUDA_COURSE_CACHE=.*{blocker} is not a folder"
+    ) as raised:
+        built(cache_folder / "cpu" / "k_1")
+    assert not re.search(r"\brm\b", str(raised.value))
+
+
+def test_a_folder_that_has_more_than_the_cache_is_not_given_to_anybody(folder, monkeypatch, tmp_path):
+    built(folder)
+    (folder.parents[1] / "Documents").mkdir()
+    folder.parents[1].chmod(0o777)
+    with pytest.raises(ToolchainError, match="other users may write to") as raised:
         built(folder)
+    assert raised.value.fix.startswith("export CUDA_COURSE_CACHE=")
+    stat_of(monkeypatch, folder.parents[1], uid=54321)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    with pytest.raises(ToolchainError, match="belongs to another user") as raised:
+        built(folder)
+    assert "chown" not in raised.value.fix
 
 
 def test_a_library_that_cannot_be_loaded_says_why(tmp_path):

@@ -13,6 +13,7 @@ from utils.cuda.common import text
 from utils.cuda.common.lexer import lines_of
 from utils.cuda.common.text import check_options, plain
 from utils.ground.errors import ToolchainError
+from utils.ground.system import short_path
 
 ROOT = Path(text.__file__).parents[3]
 SOURCE = "// über 5 €\n__global__ void k(float* x) { x[threadIdx.x] = 7; }\n"
@@ -41,6 +42,17 @@ def test_what_no_file_can_hold_is_refused_with_its_line(character, said):
         plain("cuda_src", SOURCE.replace("7;", f"7{character};"))
     assert raised.value.line == 2
     str(raised.value).encode()
+
+
+def test_a_current_folder_that_is_gone_is_named(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(
+        ToolchainError, match="the current folder, in which compilers are started, was deleted or moved"
+    ):
+        plain("cuda_src", SOURCE)
+    assert short_path("/usr/bin") == "/usr/bin"
 
 
 def test_other_types_are_refused():

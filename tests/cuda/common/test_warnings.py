@@ -104,7 +104,10 @@ SUSPICIOUS = {
     "x[i, h] = 1;": "this is `[h]`. Element (r, c)",
     "x[(i, h)] = 1;": "this is `[h]`. Element (r, c)",
     "float v = 1 / 2 * y[i];": "`1 / 2` is 0, a whole number: write `1.0f / 2`",
-    "int r = i ^ 2;": "`^` is the bitwise XOR, not a power",
+    "int r = n ^ 2;": "`^` is the bitwise XOR, not a power",
+    "float area = h ^ 2;": "`^` is the bitwise XOR, not a power",
+    "x[i] = (n + h) ^ 2;": "`^` is the bitwise XOR, not a power",
+    "int s = square(n); int area = h ^ 2;": "`^` is the bitwise XOR, not a power",
     "int r = 10^6;": "`^` is the bitwise XOR, not a power",
     "__syncthreads;": "`__syncthreads;` calls nothing: write `__syncthreads();`",
     "if (i < n) __syncwarp;": "`__syncwarp;` calls nothing: write `__syncwarp();`",
@@ -158,6 +161,14 @@ float v = 4 / 2, u = 1.0f / 2, t = n * 1 / 2;
 int half = 5 / 2, lane = i ^ 1, other = i ^ 16, mask = i ^ 0x2;
 x[i ^ 2] = y[(i >> 1) ^ 2];
 int parity = i / 4 % 2 ^ 1;
+int partner = threadIdx.x ^ 2; x[i] = y[partner];
+int r = threadIdx.x; int p = r ^ 2; x[i] = y[p];
+int a = i % 32; bool lower = a < (a ^ 2);
+int p = n ^ 2; x[i] = y[p];
+int a = h + n; float v = y[i]; v += __shfl_sync(~0u, v, a); int b = a ^ 2;
+unsigned long long a = 3; x[i] = a ^ 2; n = (unsigned)n ^ 2; y[(int)h] = 3;
+x[i] = warp.shfl(y[i], warp.thread_rank() ^ 2);
+int a = partner_of(lane_id ^ 2), b = tile.thread_rank() ^ 2, c = threadIdx.x * 4 + h ^ 2;
 dim3 b = dim3(16, 16), c(16, 16), d = {16, 16}, e((n + 1) / 2, (h)), f((n, 2), 3), g((16)); b = dim3(1, 2); b = (c);
 __syncthreads(); int meet; meet;
 float w2 = __shfl_xor_sync(~0u, v, 2), m = max(i, (n, h));
@@ -168,6 +179,13 @@ float w2 = __shfl_xor_sync(~0u, v, 2), m = max(i, (n, h));
 def test_what_compiles_but_is_hardly_meant(line):
     ((number, message),) = suspects(in_kernel(f"    {line}")).items()
     assert number == 3 and SUSPICIOUS[line] in message
+
+
+def test_a_power_is_not_what_a_function_of_a_thread_s_number_computes():
+    square = "__device__ int f(int a) {\n    return a ^ 2;\n}\n"
+    for use in ("int p = f(threadIdx.x);", "x[f(n)] = 1;", "int me = threadIdx.x, p = n * f(me);"):
+        assert suspects(square + in_kernel(f"    {use}")) == {}, use
+    assert list(suspects(square + in_kernel("    x[i] = f(n);"))) == [2]
 
 
 def test_a_function_of_the_source_that_is_not_called():

@@ -127,6 +127,12 @@ def _is_in_host_code(place):
     )
 
 
+def is_in_device_code(place) -> bool:
+    """Whether the line is in a kernel or in a function for kernels."""
+    around = (f for f in cxx.functions(place.source) if f.line <= place.line <= f.tokens[-1].line)
+    return any({"__global__", "__device__"} & {*function.words} for function in around)
+
+
 def _may_be_of_a_base(place, name):
     """Whether, before this place, a class template has such a member and another has a template as its base."""
     begun = "\n".join(place.source.splitlines()[: place.line])

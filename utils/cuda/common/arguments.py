@@ -1,102 +1,19 @@
-"""A kernel's arguments: which kernel is meant, its parameters, and Python's arguments checked against them."""
+"""A kernel's parameters, and Python's arguments checked against them."""
 
 import ctypes
 import math
 import re
 import struct
 from collections.abc import Sequence
-from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import torch
 
 from utils.cuda.common import cxx
-from utils.cuda.common.program import headers_of
 from utils.cuda.common.tensor_map import TensorMap
 
-__all__ = ["Parameter", "chosen_kernel", "packed", "parameters", "tensor_of"]
-
-
-# ---- the kernel that is meant ---------------------------------------------------------------------------------------
-
-
-def chosen_kernel(source, name, options=()) -> cxx.SourceKernel:
-    """The kernel that `name`, possibly with template arguments, means, of the source or of a header that it includes;
-    `options` are NVRTC's. Raises ValueError that lists the source's kernels."""
-    __tracebackhide__ = True
-    if not isinstance(name, str):
-        raise TypeError(f"name must be text, but it is {type(name).__name__}: {name!r:.80}")
-    there = cxx.kernels(source)
-    shown = ", ".join(k.name + (f"<...> ({k.template})" if k.template else "") for k in there.values())
-    have = f" The source has: {shown}." if there else " The source has no __global__ function."
-    written = cxx.instance(name)
-    if not written:
-        raise ValueError(f"{name!r} is no kernel's name, like 'square' or 'matmul_tile<16>'.{have}")
-    base, arguments = written
-    if base not in there:
-        for text in headers_of(source, options=options).values():
-            there = cxx.kernels(text) | there
-    if base not in there:
-        in_macros = any(token.directive and token.text == "__global__" for token in cxx.tokens(source))
-        if in_macros or there.keys() & cxx.macros(source).keys():  # __global__ void CAT(my, kernel)(int* x)
-            return cxx.SourceKernel(base, "", [], False, 0)  # a macro may define it: the compiler knows
-        near = get_close_matches(base, there, 1, cutoff=0.6)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        if any(function.name == base and function.defined for function in cxx.functions(source)):
-            opencl = " (`__kernel` is OpenCL's word for it)" if "__kernel" in source else ""
-            only = f"only a __global__ function can be launched{opencl}"
-            raise ValueError(f"{base!r} is a function but no kernel: {only}.{have}")
-        raise ValueError(f"the source has no kernel {base!r}.{meant}{have}")
-    kernel = _of_that_form(source, name, arguments, there[base])
-    if kernel.template and not arguments:
-        raise ValueError(
-            f"{base!r} is a template ({kernel.template}): name an instance, its arguments in angle brackets, "
-            f"as in '{base}<...>'"
-        )
-    if arguments and not kernel.template:
-        raise ValueError(f"{base!r} is no template, so {name!r} does not exist: leave out {arguments}")
-    return kernel
-
-
-def _of_that_form(source, name, arguments, kernel):
-    """Of the source's kernels with the name of `kernel`, one in the namespaces that `name` has, and a template if
-    `arguments` are given, as far as there is one. Raises ValueError if several overload each other."""
-    __tracebackhide__ = True
-    same = [k for k in cxx.declared_kernels(source) if k.name == kernel.name]
-    if len(same) < 2:
-        return kernel
-    tokens = cxx.tokens(source)
-    spaces = [token.text for token in cxx.tokens(name.partition("<")[0]) if token.text != "::"][:-1]
-    there = [k for k in same if not spaces or _namespaces(tokens, k.tokens[0].start)[-len(spaces) :] == spaces]
-    there = [k for k in there if bool(k.template) == bool(arguments)] or there
-    if not there:
-        return kernel
-    overloads = [k for k in there if k.defined and not k.template]
-    places = {tuple(_namespaces(tokens, k.tokens[0].start)) for k in overloads}
-    types = {tuple(map(cxx.parameter_type, k.parameters)) for k in overloads}
-    branches = any(line[1].text.startswith(("if", "el")) for line in cxx.directives(source) if len(line) > 1)
-    # Each branch may have one. Two of the same types are a mistake that a compiler explains.
-    if len(overloads) == len(types) > len(places) == 1 and not branches:
-        lines = " and ".join(str(k.line) for k in overloads)
-        raise ValueError(
-            f"the source has {len(overloads)} kernels {kernel.name!r}, in lines {lines}: give each a name of its own, "
-            "or make them one template, whose instance can be named"
-        )
-    names = [cxx.parameter_name(parameter) for parameter in there[0].parameters]
-    return kernel._replace(template=there[0].template, names=names, line=there[0].line)
-
-
-def _namespaces(tokens, start):
-    """The names of the namespaces around an offset of the source."""
-    found = []
-    for k, token in enumerate(tokens):
-        if token.text == "namespace" and token.start < start:
-            opens = next((j for j in range(k, len(tokens)) if tokens[j].text in ("{", ";", "=")), k)
-            ends = cxx.matching(tokens, opens) if tokens[opens].text == "{" else None
-            if ends is not None and tokens[opens].start < start < tokens[ends].start:
-                found += [word.text for word in tokens[k + 1 : opens] if word.text.isidentifier()]
-    return found
+__all__ = ["Parameter", "packed", "parameters", "tensor_of"]
 
 
 # ---- parameters -----------------------------------------------------------------------------------------------------
@@ -240,19 +157,20 @@ def _check_pointer(where, parameter, arg, device_type):
         raise TypeError(f"{where} takes a tensor, but got {_shown(arg)}{hint}")
     dtype = str(arg.dtype).removeprefix("torch.")
     if dtypes and dtype not in dtypes:
-        raise TypeError(
-            f"{where} takes a tensor of {' or '.join(dtypes)}, but this one is {dtype}: "
-            f"{name}.to(torch.{dtypes[0]}) makes a converted copy"
-        )
+        instead = _converted(arg, name, dtypes[0])
+        raise TypeError(f"{where} takes a tensor of {' or '.join(dtypes)}, but this one is {dtype}{instead}")
     if device_type and arg.device.type != device_type:
         raise ValueError(
             f"{where} is on {arg.device}, but the kernel was compiled for {device_type}: "
             f"{name}.to({device_type!r}) makes a copy there"
         )
     if not _has_memory(arg):
+        values = "pass a tensor with values"
         kind = "a meta tensor" if arg.is_meta else "a nested tensor" if arg.is_nested else f"a {type(arg).__name__}"
         kind = "a tensor within torch.vmap or torch.func" if kind == "a Tensor" else kind
-        raise TypeError(f"{where} is {kind}, which has no memory of its own: pass a tensor with values")
+        if arg._is_zerotensor():
+            kind, values = "a tensor of zeros that torch does not store", f"{name}.clone() has memory"
+        raise TypeError(f"{where} is {kind}, which has no memory of its own: {values}")
     if arg.layout != torch.strided:
         raise ValueError(f"{where} has layout {arg.layout}: {name}.to_dense() makes a copy that a kernel can read")
     if not arg.is_contiguous():
@@ -271,6 +189,23 @@ def _check_pointer(where, parameter, arg, device_type):
             f"{where} is a view that torch conjugates or negates when read: {name}.resolve_conj().resolve_neg() "
             "makes a copy that holds the values"
         )
+
+
+def _converted(tensor, name, wanted) -> str:
+    """How to make a tensor of the type `wanted` from one of another type, without losing any of its values."""
+    if tensor.is_quantized:
+        if not wanted.startswith(("float", "bfloat")):
+            return f": {name}.int_repr() makes a copy of the whole numbers that it stores"
+        more = "" if wanted == "float32" else f".to(torch.{wanted})"
+        return f": {name}.dequantize(){more} makes a copy of the values that they stand for"
+    if tensor.is_complex():
+        if wanted not in ("float32", "float64"):
+            return ""
+        parts = {"float32": "complex64", "float64": "complex128"}[wanted]
+        same = name if tensor.dtype == getattr(torch, parts) else f"{name}.to(torch.{parts})"
+        resolved = ".resolve_conj()" if tensor.is_conj() else ""
+        return f": torch.view_as_real({same}{resolved}) has the real and the imaginary parts, one after the other"
+    return f": {name}.to(torch.{wanted}) makes a converted copy"
 
 
 def _has_memory(tensor) -> bool:

@@ -213,7 +213,7 @@ def _unwritable_fix(error) -> str:
     failed = Path(error.filename)
     blocker = next(path for path in (failed, *failed.absolute().parents) if os.path.exists(path))
     if not os.path.isdir(blocker):
-        return f"rm {short_path(blocker)}, which is a file where the cache needs a folder; or {another}"
+        return f"{another}: {short_path(blocker)} is not a folder"
     if error.errno in (errno.EACCES, errno.EPERM) and blocker.stat().st_uid == os.geteuid():
         return f"chmod u+rwx {short_path(blocker)}; or {another}"
     return another
@@ -248,14 +248,25 @@ def _limit() -> float:
 def _entries() -> list[Entry]:
     """Everything in the cache, least recently used first. Other processes may add and remove entries meanwhile."""
     found = []
-    for kind in _children(cache_folder()):
-        for path in _children(kind) if kind.is_dir() and not kind.is_symlink() else ():
+    for kind in (cache_folder() / name for name in ("cpu", "cuda", "runtime")):
+        for path in filter(_is_ours, _children(kind) if kind.is_dir() and not kind.is_symlink() else ()):
             files = [f for f in path.rglob("*") if not f.is_dir()] if path.is_dir() else [path]
             sizes = [size for f in files if (size := _stat(f, "st_size")) is not None]
             used = _stat(path / "complete", "st_mtime") or _stat(path, "st_mtime")
             if used is not None:
                 found.append(Entry(path, kind.name, used, sum(sizes)))
     return sorted(found, key=lambda entry: entry.used)
+
+
+def _is_ours(path) -> bool:
+    """Whether the course made what is in this place: CUDA_COURSE_CACHE may name a folder that has something else, too,
+    and what is not ours is never removed."""
+    if path.parent.name == "runtime" and re.match(r"libcuda_on_cpu|names-|\w+_[0-9a-f]{16}\b", path.name):
+        return True
+    if path.suffix == ".lock":
+        return _stat(path, "st_size") == 0
+    killed = re.search(r"\.\d{10,}$", path.name)
+    return bool(killed) or any((path / name).exists() for name in ("complete", "commands.txt", "build.log"))
 
 
 def _children(folder) -> list[Path]:

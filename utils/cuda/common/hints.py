@@ -47,6 +47,8 @@ _NO_CLASS = "|".join(
 )
 _SUBSCRIPT = r"must have pointer-to-object type|invalid types .* for array subscript|subscripted value is not"
 _READ_ONLY = r"modifiable lvalue|read-only|cannot assign to|is not assignable"
+_NOT_ASSIGNABLE = "modifiable lvalue|lvalue required|is not assignable"
+_NO_CONVERSION = 'no suitable conversion function from "(?:const )?'
 _RETURNED = r"return value type|return-statement with a value|should not return|in return$"
 _ARGUMENTS = r"(?:few|many) arguments (?:in|to) (?:function )?call|(?:few|many) arguments to function"
 _TO_POINTER = r"value of type|cannot convert|incompatible with parameter of type|invalid conversion|cannot initialize"
@@ -193,11 +195,6 @@ _CUDA = [
         r"\bwmma\s*::",
         "Put `#include <mma.h>` and `using namespace nvcuda;` in front.",
     ),
-    (
-        r'identifier "cuda" is undefined|.cuda. has not been declared',
-        r"cuda\s*\.\s*grid",
-        "C++ has no `cuda.grid`: write `blockIdx.x * blockDim.x + threadIdx.x`.",
-    ),
     (r'incompatible with previous "(?P<name>\w+)"', r"extern\s+__shared__|\b__shared__", values.shared_of_two_types),
     (
         r"no suitable conversion function .*(?:half|bfloat16)",
@@ -230,6 +227,28 @@ _CUDA = [
         "An element is `{name}[{index}]`, with brackets. If they are factors, C++ needs the `*` between them.",
     ),
     ("expected", r"\)\s*(?P<name>[a-zA-Z_]\w*)\s*\[", values.missing_operator),
+    (
+        "range-based|[\"'‘]begin[\"'’]|invalid range expression",
+        r"\bfor\s*\([^;:]*?(?P<variable>\w+)\s*:\s*(?P<name>\w+)\s*\)",
+        values.loop_over,
+    ),
+    (f"launch passes .*vector|{_NO_CONVERSION}std::vector", "<<<", values.vector_for_a_kernel),
+    (f"{_NO_CONVERSION}(?:at|torch)::Tensor", "<<<", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
+    (
+        r'(?:must have pointer-to-class type but it has type|operator ->.* applied to) "(?P<kind>[^"]*)"',
+        r"(?P<name>\w+)(?:\[[^\]]*\])?\s*->\s*(?P<member>\w+)",
+        values.arrow,
+    ),
+    (
+        _NOT_ASSIGNABLE,
+        r"^\s*&\s*(?P<name>\w+(?:\[[^\]]*\])?)\s*=[^=]",
+        "`&{name}` is an address: to set what is there, write `{name} = ...`.",
+    ),
+    (
+        _NOT_ASSIGNABLE,
+        r"^\s*\*\s*(?P<name>\w+)\s*\+\s*(?P<index>\w+(?:\.[xyz])?)\s*=[^=]",
+        "`*` comes before `+`: write `*({name} + {index}) = ...` or `{name}[{index}] = ...`.",
+    ),
     (
         "modifiable lvalue|invalid array assignment",
         r"^\s*(?:.*[;{{])?\s*(?P<name>\w+)\s*=",
@@ -280,6 +299,7 @@ _CPP = [
     (_NO_MEMBER, "", advice.no_member),
     ("no storage class|does not name a type", r"^\s*(?P<name>_\w+)", advice.similar),
     (_NO_CLASS, r"(?P<name>\w+)(?:\[[^\]]*\])?\s*\.\s*(?P<member>\w+)", values.member),
+    (_NO_CLASS, r"\)\s*\.\s*(?P<member>\w+)\s*\(", values.member_of_result),
     (_SUBSCRIPT, "", values.subscript),
     (_READ_ONLY, "", values.read_only),
     (DEREFERENCED, "", "Only a pointer has a `*` before it: a number is used as it is."),

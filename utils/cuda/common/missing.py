@@ -1,6 +1,7 @@
 """What a source lacks: a semicolon, a bracket. Compilers notice it only where the source goes on."""
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from utils.cuda.common import cxx
@@ -11,6 +12,7 @@ __all__ = [
     "Place",
     "body",
     "brackets",
+    "declared_names",
     "division",
     "indentation",
     "is_floor_division",
@@ -46,6 +48,12 @@ def line_of(source, number) -> str:
 
 def tokens(source) -> list[cxx.Token]:
     return [token for token in cxx.tokens(source) if not token.directive]
+
+
+def declared_names(source) -> set[int]:
+    """Where the functions' names are in their declarations: the offsets, by which calls are told from them."""
+    heads = ((function, function.tokens[: function.head]) for function in cxx.functions(source))
+    return {a.start for function, head in heads for a, b in pairwise(head) if a.text == function.name and b.text == "("}
 
 
 NO_SEMICOLON = re.compile(

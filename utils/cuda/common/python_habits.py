@@ -4,8 +4,9 @@ import re
 import unicodedata
 from itertools import pairwise
 
-from utils.cuda.common import cxx, missing
+from utils.cuda.common import advice, cxx, missing
 from utils.cuda.common.missing import tokens
+from utils.cuda.common.text import described, hidden
 
 __all__ = ["ANY", "DEREFERENCED", "EXPECTED", "RULES"]
 
@@ -65,6 +66,10 @@ def double_quotes(place):
 
 def character(place):
     """A character that only looks like one of C++'s: from a web page, or of another keyboard."""
+    mark = "\ufeff" if "feff" in place.message else ""  # the lexer takes it for a space
+    if found := hidden(place.code) or mark:
+        column = (place.text if found == mark else place.code).find(found) + 1
+        return f"Column {column} of this line has an invisible character, {described(found)}: delete it."
     for found in re.findall(r"[^\w\x00-\x7f]", place.code):
         plain = _LOOKS_LIKE.get(found) or unicodedata.normalize("NFKC", found)
         if plain.isascii() and (found in place.message or not found.isspace()):  # a comment may have such spaces
@@ -73,12 +78,47 @@ def character(place):
     return ""
 
 
+def hosts_torch(place, name, member):
+    """`torch.relu(x)` in host code: kernels have no torch."""
+    return "" if advice.is_in_device_code(place) else f"In C++, it is `{name}::{member}(...)`, with `::`."
+
+
+def numba(place):
+    """`cuda.syncthreads()`, as Numba writes it in Python."""
+    for name, part in re.findall(r"\bcuda\s*\.\s*(\w+)(?:\s*\.\s*(\w+))?", place.code):
+        if name in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
+            return f"C++ has no `cuda.{name}`: write `{name}.{part or 'x'}`."
+        known = next((known for known in (f"{name}.{part}", name) if known in _NUMBA), "")
+        if known:
+            return f"C++ has no `cuda.{known}`: write `{_NUMBA[known]}`."
+    return ""
+
+
+_NUMBA = {
+    "grid": "blockIdx.x * blockDim.x + threadIdx.x",
+    "gridsize": "gridDim.x * blockDim.x",
+    "syncthreads": "__syncthreads()",
+    "syncwarp": "__syncwarp()",
+    "threadfence": "__threadfence()",
+    "shared.array": "__shared__ float s[32];",
+    "local.array": "float a[8];",
+    "atomic.add": "atomicAdd(&x[i], value)",
+}
+
+
+def digits(place, number):
+    """`1_000`"""
+    plain, separated = number.replace("_", ""), number.replace("_", "'")
+    return f"C++ has no `_` in numbers: write `{plain}` or `{separated}`."
+
+
 _LOOKS_LIKE = dict(zip("“”‘’−–—×÷≤≥≠", ['"', '"', "'", "'", "-", "-", "-", "*", "/", "<=", ">=", "!="], strict=True))
 
 
 # What Python's statements would be in C++, by the line alone: no C++ has them.
 RULES = [
     (ANY, r"[^\x00-\x7f]", character),
+    (r"\\(?:u|U0000)feff", "", character),
     (
         ANY,
         r"\bfor\s*\(?\s*(?:int |auto )?\s*(?P<variable>\w+)\s+in\s+range\s*\((?P<arguments>[^()]*)\)",
@@ -96,6 +136,16 @@ RULES = [
         r"^\s*(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^:{;?]+):(?!:)\s*\w",
         "In C++, write `{word} ({condition})` and the statement, without the `:`.",
     ),
+    (
+        "expected",
+        r"^\s*\}?\s*(?:else\s+)?(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^{};]*?)\s*\{",
+        "In C++, the condition needs parentheses: `{word} ({condition}) {{`.",
+    ),
+    (
+        r"expected (?:a )?[\"'‘]\([\"'’]",
+        r"^\s*\}?\s*(?:else\s+)?(?P<word>if|while)\s+(?!\(|constexpr)",
+        "In C++, the condition needs parentheses: `{word} (...)`.",
+    ),
     ("expected", "", colon),
     (ANY, r"^\s*\}?\s*else\s*:", "In C++, write `else {{` and close the body with `}}`."),
     (ANY, r"\b(?P<word>elif|elseif|elsif)\b", "C++ writes `{word}` as two words: `else if (...) {{`."),
@@ -105,6 +155,17 @@ RULES = [
         "C++ has no `def`: a kernel begins with `__global__ void`, a function that kernels call with `__device__` and "
         "the type that it returns.",
     ),
+    ("undefined|declared", r"\bcuda\s*\.\s*[a-zA-Z]", numba),
+    (
+        "recognized token|stray|expected",
+        r"\b(?P<a>\w+)(?:\[[^\]]*\])?\s*@\s*(?P<b>\w+)",
+        "C++ has no `@`: an element of the product is a sum, in a loop over `j`, of `{a}[r * n + j] * {b}[j * w + c]`.",
+    ),
+    (
+        f"{EXPECTED}|already been declared",
+        r"^\s*(?P<word>global|nonlocal)\s+(?P<name>\w+(?:\s*,\s*\w+)*)\s*;?\s*$",
+        "C++ has no `{word}`: remove this line. A function can use `{name}` without it.",
+    ),
     ("recognized token|stray|expected", r"^\s*@\s*\w", "C++ has no decorators: `__global__ void` makes a kernel."),
     (EXPECTED, r"^\s*(?:from\s+\w+\s+)?import\b", "C++ has no `import`. CUDA's own functions need no header."),
     (
@@ -112,7 +173,7 @@ RULES = [
         r"(?:=|\breturn|\()\s*(?P<a>[^=;()]+?)\s+if\s+(?P<c>[^;]+?)\s+else\s+(?P<b>[^;]+?)\s*;",
         "C++ writes that as `{c} ? {a} : {b}`.",
     ),
-    (EXPECTED, r"\b\w+\s+is\s+(?:not\s+)?\w+", "C++ has no `is`: compare with `==`, a pointer with `nullptr`."),
+    (EXPECTED, r"[\w\])]\s+is\s+(?:not\s+)?\w+", "C++ has no `is`: compare with `==`, a pointer with `nullptr`."),
     (EXPECTED, r"\b\w+\s+(?:not\s+)?in\s+[\w(\[{]", "C++ has no `in`: compare with each element in a loop."),
     (EXPECTED, r"\w\[[^\[\]?:]*:[^\[\]:]*\]", "C++ has no slices: write a loop over the elements."),
     (ANY, r"=\s*\[[^\]]*\]\s*;", "C++ writes a list of values in braces: `{{1, 2, 3}}`."),
@@ -121,6 +182,17 @@ RULES = [
         ANY,
         r"^\s*#\s*(?!include|define|undef|if|else|elif|endif|pragma|line|error|warning)\w",
         "A comment begins with `//` in C++. A line that begins with `#` is for the preprocessor.",
+    ),
+    (
+        ANY,
+        r"^\s*#\s*(?:(?:el)?if\s+(?!defined\b|not\b|compl\b)[a-zA-Z]\w*\s+(?!and\b|x?or\b|bit|not_)[a-zA-Z]|include\s+\w+\s+\w|"
+        r"line\s+[a-zA-Z]\w*\s+\w)",
+        "A comment begins with `//` in C++. A line that begins with `#` is for the preprocessor.",
+    ),
+    (
+        "#endif|unterminated",
+        r"^\s*#\s*if",
+        "This `#if` has no `#endif`. If it is a comment, begin it with `//`.",
     ),
     ("#", r"\S.*#", "A comment begins with `//` in C++, not with `#`."),
     ("expected", r"\*\*=", "C++ has no `**=`: write `a = a * a` for a square, `a = powf(a, b)` for any other power."),
@@ -153,17 +225,19 @@ RULES = [
     (
         EXPECTED,
         r"\b(?P<name>torch|at)\s*\.\s*(?P<member>\w+)\s*\(",
-        "In C++, it is `{name}::{member}(...)`, with `::`.",
+        hosts_torch,
     ),
     (
         r"Tensor\W* has no member .*shape",
         "",
         "A tensor's sizes are `x.size(0)`, `x.size(1)`, ...; `x.numel()` is their product.",
     ),
+    (r"literal operator|invalid suffix", r"(?<![\w.])(?P<number>\d+(?:_\d+)+)\b", digits),
     (
-        r"launch passes .*vector",
-        "",
-        "A vector is in the host's memory: pass the address of a copy on the GPU, such as `torch::tensor(v).cuda()`.",
+        r"type name is not allowed|expected (?:primary-)?expression|function-style cast|type-construction",
+        r"(?:=|\breturn|[-+*/%])\s*(?P<type>(?:unsigned\s+)?(?:int|float|double|long|short|char|bool))\s+"
+        r"(?P<value>\w+(?:\[[^\[\]]*\])?)",
+        "A conversion needs parentheses: `({type}){value}`.",
     ),
     (r"launch passes .*Tensor", "", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
     (r"no return statement|non-void function", "", "End the function with `return out;`, where `out` is its result."),

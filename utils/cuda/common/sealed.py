@@ -89,21 +89,32 @@ def check_owner(cache, folder):
             found = os.stat(path)
         except OSError:  # not there yet, or not to be entered: those who use it find out
             return
+        if path != folder and not stat.S_ISDIR(found.st_mode):
+            return  # whoever makes a folder in it finds out
         shown, another = short_path(path), "export CUDA_COURSE_CACHE=~/my-cuda-course, or any folder of your own"
         if found.st_uid not in owners:
+            yours = f"; or, to make it yours, sudo chown -R {_user(os.geteuid())} {short_path(cache)}"
             raise ToolchainError(
                 f"the cache of builds, {shown}, belongs to another user ({_user(found.st_uid)}), who could replace "
                 "what Python loads from it",
-                f"{another}; or, to make it yours, sudo chown -R {_user(os.geteuid())} {short_path(cache)}",
+                another + (yours if _has_builds_only(cache) else ""),
             )
         if path != folder and found.st_mode & stat.S_ISVTX:  # as /tmp: what is in it belongs to who made it
             continue
         if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_private_group(found)):
-            emptied = "python -m utils.manage.cache --clear" if path == cache else f"rm -r {shown}"
+            stopped = f"chmod go-w {shown} && python -m utils.manage.cache --clear (what was there is built again); or "
             raise ToolchainError(
                 f"other users may write to the cache of builds, {shown}, and replace what Python loads from it",
-                f"chmod go-w {shown} && {emptied} (what was there is built again); or {another}",
+                (stopped if _has_builds_only(cache) else "") + another,
             )
+
+
+def _has_builds_only(cache) -> bool:
+    """Whether a cache is a folder of the course's alone, and not, for instance, a home."""
+    try:
+        return set(os.listdir(cache)) <= {"cpu", "cuda", "runtime", "looked"}
+    except OSError:
+        return False
 
 
 def _trusted_owners() -> set[int]:

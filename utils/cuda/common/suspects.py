@@ -5,6 +5,7 @@ from functools import partial
 from itertools import pairwise
 
 from utils.cuda.common import cxx
+from utils.cuda.common.arithmetic import divisions, operators, powers
 from utils.cuda.common.cxx import Token, text_at
 from utils.cuda.common.missing import indentation
 
@@ -24,22 +25,6 @@ def suspects(source) -> dict[int, str]:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def _operators(part) -> list[str]:
-    """The texts of the tokens, with operators of several characters as one, followed by empty ones: '==', ''."""
-    texts, k = [token.text for token in part], 0
-    while k + 1 < len(texts):
-        together = texts[k] + texts[k + 1]
-        if part[k].end == part[k + 1].start and together in _TWO_CHARACTERS:
-            texts[k], texts[k + 1] = together, ""
-            if together in ("<<", ">>") and text_at(part, k + 2) == "=" and part[k + 1].end == part[k + 2].start:
-                texts[k], texts[k + 2] = together + "=", ""
-                k += 1
-            k += 1
-        k += 1
-    return texts
-
-
-_TWO_CHARACTERS = {"==", "!=", "<=", ">=", "&&", "||", "<<", ">>", "++", "--"} | {c + "=" for c in "+-*/%&|^"}
 _COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
 _SAME_WAY = ({"<", "<="}, {">", ">="})
 
@@ -72,7 +57,7 @@ def _flat(part) -> list[Token]:
 
 def _pieces(part) -> list[tuple[Token, list[str]]]:
     """A condition in pieces without `&&`, `||` and the like, at every depth: the first token and the operators."""
-    found, texts, flat = [], _operators(part), _flat(part)
+    found, texts, flat = [], operators(part), _flat(part)
     places = {id(token): k for k, token in enumerate(part)}
     piece = []
     for token in flat:
@@ -101,7 +86,7 @@ def _outermost(part, at) -> bool:
 def _assignments(part):
     """`if (i = n)`"""
     for word, condition in _conditions(part):
-        signs = {token.start: text for token, text in zip(condition, _operators(condition), strict=True)}
+        signs = {token.start: text for token, text in zip(condition, operators(condition), strict=True)}
         flat = _flat(condition)
         texts = [signs[token.start] for token in flat]
         if "=" in texts and ";" not in texts:
@@ -208,14 +193,14 @@ def _ends_do(part, at) -> bool:
 def _has_effect(header) -> bool:
     """Whether the condition of a `for` or `while` calls a function or sets something, as that of a spin lock does."""
     ends = [k for k, token in enumerate(header) if token.text == ";"] or [-1, len(header)]
-    texts = _operators(header[ends[0] + 1 : ends[-1]])
+    texts = operators(header[ends[0] + 1 : ends[-1]])
     calls = any(one.isidentifier() and other == "(" for one, other in pairwise(texts))
     return calls or any(text in ("++", "--") or text.endswith("=") and text not in _COMPARISONS for text in texts)
 
 
 def _is_without_effect(header) -> bool:
     """Whether the header of a `for` changes only what it declares: `int j = 0; j < n; j++`."""
-    texts = _operators(header)
+    texts = operators(header)
     reads = {"(", "[", "!", ".", "->", "*", "&", "="} & set(texts[texts.index(";") :]) if ";" in texts else set()
     if texts.count(";") != 2 or reads or "volatile" in texts:  # it may wait for another thread
         return False
@@ -291,43 +276,6 @@ def _case_ranges(part):
             yield token, f"nvcc compiles `case {first} ... {last}` as `case {first}`: name each value"
 
 
-def _divisions(part):
-    """`float v = 1 / 2;`"""
-    for k, token in enumerate(part):
-        one, other = text_at(part, k - 1), text_at(part, k + 1)
-        if (
-            token.text != "/"
-            or not (one.isdecimal() and other.isdecimal())
-            or not int(other)
-            or int(one) % int(other) == 0
-        ):
-            continue
-        begins = next((b + 1 for b in range(k, -1, -1) if part[b].text in (";", "{", "}")), 0)
-        words = [before.text for before in part[begins:k]]
-        inside_index = words.count("[") > words.count("]")
-        if text_at(part, k - 2) not in ("*", "/", "%") and not inside_index and not _WHOLE & set(words):
-            yield token, f"`{one} / {other}` is {int(one) // int(other)}, a whole number: write `{one}.0f / {other}`"
-
-
-_WHOLE = {*"int unsigned size_t long dim3 <<< short char int64_t uint32_t enum template".split()}
-
-
-def _powers(part):
-    """`float square = x ^ 2`, but not a mask such as `lane ^ 2` among other bits or as an index."""
-    for k, token in enumerate(part):
-        before, base, exponent = (text_at(part, k + step) for step in (-2, -1, 1))
-        square = exponent == "2" and (base.isidentifier() or base in (")", "]"))
-        power = square or (base in ("2", "10") and exponent.isdecimal() and before != "%")  # `% 2 ^ 1`: a parity
-        if token.text == "^" and power:
-            begins = next((b + 1 for b in range(k, -1, -1) if part[b].text in (";", "{", "}")), 0)
-            ends = next((b for b in range(k, len(part)) if part[b].text in (";", "{", "}")), len(part))
-            texts = _operators(part[begins:ends])
-            of_bits = {"<<", ">>", "&", "|", "~", "^="} & set(texts) or texts.count("^") > 1
-            of_index = texts[: k - begins].count("[") > texts[: k - begins].count("]")
-            if not of_bits and not of_index and not any("shfl" in text for text in texts):
-                yield token, f"`^` is the bitwise XOR, not a power: write `a * a` (if XOR is meant: `^ 0x{exponent}`)"
-
-
 def _tensor_maps(part):
     """`__global__ void k(const CUtensorMap map)`: nvcc gives `&map` the address of a copy in local memory."""
     for k, token in enumerate(part):
@@ -384,7 +332,7 @@ def _is_name(part, at):
     return text_at(part, at).isidentifier() and not text_at(part, at).startswith("__")
 
 
-_FINDERS = [_assignments, _chains, _negations, _masks, _indexes, _tuples, _divisions, _powers]
+_FINDERS = [_assignments, _chains, _negations, _masks, _indexes, _tuples, divisions]
 _FINDERS += [_tensor_maps, _case_ranges]
 # These ask what the source declares.
-_OF_SOURCES = [_empty_bodies, _uncalled, _references, _copies_of_the_host]
+_OF_SOURCES = [powers, _empty_bodies, _uncalled, _references, _copies_of_the_host]

@@ -2,11 +2,13 @@
 
 import codecs
 import locale
+import os
 import re
+import unicodedata
 
 from utils.ground.errors import ToolchainError
 
-__all__ = ["check_options", "plain"]
+__all__ = ["check_options", "described", "hidden", "plain"]
 
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
@@ -15,13 +17,18 @@ def plain(which, source) -> str:
     """`source` without a byte order mark, and with lines that end in a newline alone. `which` names it in messages.
 
     Raises TypeError for something else than text, CompileError for a character that no file can hold, and
-    ToolchainError where Python itself can write nothing but ASCII.
+    ToolchainError where Python itself can write nothing but ASCII or the current folder is gone.
     """
     __tracebackhide__ = True
     if not isinstance(source, str):
         raise TypeError(f"{which} must be text, but it is {type(source).__name__}: {source!r:.80}")
     if codecs.lookup(locale.getpreferredencoding(False)).name == "ascii":
         raise ToolchainError("this Python reads and writes ASCII only, by its locale", "export PYTHONUTF8=1")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        wrong = "the current folder, in which compilers are started, was deleted or moved"
+        raise ToolchainError(wrong, "go to one that exists, by `cd` in a terminal or `os.chdir` in Python") from None
     source = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if found := _NOT_TEXT.search(source):
         from utils.cuda.common.diagnostics import refused  # here: only an error needs it
@@ -33,6 +40,20 @@ def plain(which, source) -> str:
             said = f"{found[0]!a} in this line is only half a character: read the source's file as UTF-8"
         raise refused(which, _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", source), line, said)
     return source
+
+
+def hidden(code) -> str:
+    """The first character of a text that is not seen, such as a zero-width space; "" if all are."""
+    return next((c for c in code if ord(c) > 127 and (unicodedata.category(c) in _HIDDEN or c in _SELECTORS)), "")
+
+
+_HIDDEN = ("Cf", "Cc", "Zl", "Zp")
+_SELECTORS = {chr(n) for n in range(0xFE00, 0xFE10)}  # which follow an emoji
+
+
+def described(character) -> str:
+    """'zero width space (U+200B)'"""
+    return f"{unicodedata.name(character, 'without a name').lower()} (U+{ord(character):04X})"
 
 
 def check_options(options):

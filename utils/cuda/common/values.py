@@ -4,6 +4,7 @@ import re
 
 from utils.cuda.common import cxx
 from utils.cuda.common.advice import KNOWN, ONLY_AN_ARRAY
+from utils.cuda.common.missing import declared_names, tokens
 
 __all__ = []  # the functions that word a hint
 
@@ -16,8 +17,54 @@ def member(place, nvidia, gcc, clang, name, member):
         return f"`{name}` is a pointer, the address of an array: it has no `{member}`. Pass the sizes as arguments."
     if not re.search(rf"\.\s*{member}\s*\(", place.code):
         return ""
+    if said := _conversion(member):
+        return said
     instead = f"write `{member}f({name})`" if f"{member}f" in KNOWN else "a function takes it, as in `sqrtf(x)`"
     return f"A number has no methods: {instead}."
+
+
+def member_of_result(place, nvidia, gcc, clang, member):
+    """`float(x[i]).item()`"""
+    return "" if "*" in (nvidia or gcc or clang) else _conversion(member)
+
+
+def _conversion(member):
+    """What PyTorch and NumPy call conversions of a number."""
+    if member == "item":
+        return "A number has no methods: leave out `.item()`."
+    if member in ("astype", "to", "type", "float", "int", "long", "double"):
+        return f"A number has no methods: instead of `.{member}(...)`, convert it by `(float)value` or `(int)value`."
+    return ""
+
+
+def arrow(place, kind, name, member):
+    """`x->y`, where x is a number or points to numbers."""
+    if not re.fullmatch(rf"(?:const |volatile |unsigned )*{_NUMBERS}(?: \*)?", kind):
+        return ""
+    if kind.endswith("*") and not re.search(rf"\b{name}\s*\[[^\]]*\]\s*->", place.code):
+        return f"`{name}` points to numbers, which have no `{member}`: an element is `{name}[i]`."
+    return f"A number has no members, such as `{member}`."
+
+
+def loop_over(place, variable, name):
+    """`for (float v : x)` over a pointer or up to a number."""
+    code = cxx.code(place.source)
+    if re.search(rf"\*\s*(?:const\s+)?(?:__restrict__\s+)?{name}\b", code):
+        j = "i" if variable == "j" else "j"
+        return f"A pointer has no length: count, `for (int {j} = 0; {j} < n; {j}++)`, and read `{name}[{j}]`."
+    if re.search(rf"\b{_NUMBERS}\s+{name}\s*[,;)=]", code):
+        counted = f"for (int {variable} = 0; {variable} < {name}; {variable}++)"
+        return f"`{name}` is a number: write `{counted}`."
+    return ""
+
+
+def vector_for_a_kernel(place):
+    """A `std::vector` as an argument of a kernel."""
+    if cxx.uses_torch(place.source):
+        copied = "pass the address of a copy on the GPU, such as `torch::tensor(v).cuda()`"
+    else:
+        copied = "copy its elements by `cudaMemcpy` to memory from `cudaMalloc`, and pass that pointer"
+    return f"A vector is in the host's memory: {copied}."
 
 
 def _struct_with(place, member):
@@ -46,10 +93,12 @@ def read_only(place):
     """A write to something that is const, or that is no variable."""
     target = re.match(r"\s*(?:(?:if|else|for|while)\b\s*(?:\(.*\))?\s*)*\(*\*?(\w+)", place.code)
     name = target[1] if target else ""
+    changed = re.findall(r"(?<![\w.>])(\w+)(?:\[[^\]]*\])?\s*(?:\+\+|--)|(?:\+\+|--)\s*(\w+)", place.code)
     if name in ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"):
         return f"`{name}` can only be read: the launch sets it. Use a variable of your own."
-    if name and re.search(rf"\bconst\b[^;(){{}},]*\b{name}\b", cxx.code(place.source)):
-        return f"`{name}` is declared `const`, for reading only: write to another array, or remove the `const`."
+    for written in filter(None, (name, *(one or other for one, other in changed))):
+        if re.search(rf"\bconst\b[^;(){{}},]*\b{written}\b", cxx.code(place.source)):
+            return f"`{written}` is declared `const`, for reading only: write to another array, or remove the `const`."
     return ""
 
 
@@ -61,11 +110,32 @@ def arguments(place):
         return "`__syncthreads()` takes no argument."
     if "<<<" in place.code and len(cxx.at_commas(cxx.tokens(place.code.partition("<<<")[2].partition(">>>")[0]))) > 4:
         return "A launch takes `<<<blocks, threads, bytes of shared memory, stream>>>`: the last two may be left out."
-    functions = {function.name: function for function in cxx.functions(place.source)}
-    for name in re.findall(r"\b(\w+)\s*(?:<<<.*?>>>\s*)?\(", place.code):
-        if name in functions:
-            return f"Line {functions[name].line} declares `{functions[name].signature}`."
+    functions = cxx.functions(place.source)
+    for name, given in _calls(place):
+        there = [function for function in functions if function.name == name]
+        if there and not any(_fits(function, given) for function in there):
+            return f"Line {there[0].line} declares `{there[0].signature}`."
     return ""
+
+
+def _calls(place):
+    """The functions that a line calls and the kernels that it launches, with the number of their arguments."""
+    part, declared = tokens(place.source), declared_names(place.source)
+    for k, token in enumerate(part):
+        closes = cxx.matching(part, k) if token.text == "(" else None
+        if token.line != place.line or closes is None:
+            continue
+        name = k - 1
+        if cxx.text_at(part, name) == ">>>":
+            name = next((at for at in range(k, 0, -1) if part[at].text == "<<<"), 1) - 1
+        name = (cxx.matching(part, name) or 0) - 1 if cxx.text_at(part, name) == ">" else name  # k<16>
+        if name >= 0 and part[name].start not in declared:
+            yield cxx.text_at(part, name), len([1 for argument in cxx.at_commas(part[k + 1 : closes]) if argument])
+
+
+def _fits(function, given):
+    least = len([1 for parameter in function.parameters if not any(token.text == "=" for token in parameter)])
+    return least <= given <= len(function.parameters)
 
 
 def pointer_or_value(place):
