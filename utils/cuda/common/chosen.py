@@ -3,8 +3,8 @@
 from difflib import get_close_matches
 
 from utils.cuda.common import cxx
+from utils.cuda.common.characters import described, hidden
 from utils.cuda.common.program import headers_of
-from utils.cuda.common.text import described, hidden
 
 __all__ = ["chosen_kernel"]
 

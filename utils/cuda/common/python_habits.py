@@ -5,8 +5,8 @@ import unicodedata
 from itertools import pairwise
 
 from utils.cuda.common import advice, cxx, missing
+from utils.cuda.common.characters import described, hidden
 from utils.cuda.common.missing import tokens
-from utils.cuda.common.text import described, hidden
 
 __all__ = ["ANY", "DEREFERENCED", "EXPECTED", "RULES"]
 

@@ -4,11 +4,10 @@ import codecs
 import locale
 import os
 import re
-import unicodedata
 
 from utils.ground.errors import ToolchainError
 
-__all__ = ["check_options", "described", "hidden", "plain"]
+__all__ = ["check_options", "plain"]
 
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
@@ -40,20 +39,6 @@ def plain(which, source) -> str:
             said = f"{found[0]!a} in this line is only half a character: read the source's file as UTF-8"
         raise refused(which, _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", source), line, said)
     return source
-
-
-def hidden(code) -> str:
-    """The first character of a text that is not seen, such as a zero-width space; "" if all are."""
-    return next((c for c in code if ord(c) > 127 and (unicodedata.category(c) in _HIDDEN or c in _SELECTORS)), "")
-
-
-_HIDDEN = ("Cf", "Cc", "Zl", "Zp")
-_SELECTORS = {chr(n) for n in range(0xFE00, 0xFE10)}  # which follow an emoji
-
-
-def described(character) -> str:
-    """'zero width space (U+200B)'"""
-    return f"{unicodedata.name(character, 'without a name').lower()} (U+{ord(character):04X})"
 
 
 def check_options(options):
