@@ -4,13 +4,13 @@ import json
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bench.recorded.corpus import FOUND, PAGE, page
 from tests.corpus.cases import CASES, KINDS, MAX_STEPS, ORDERS, answer, false_alarms
+from utils.cuda import verdict
 from utils.cuda.cpu import module as engine
 
 BUGS = [case for case in CASES if case.twin]
@@ -21,11 +21,15 @@ SOUND = [case.twin for case in BUGS] + [case.launch for case in CLEAN]
 @pytest.fixture(scope="module")
 def built(unjudged):
     """Build what the tests trace, on all cores."""
-    traced = partial(engine.modules, traced=True)
     launches = [*(case.launch for case in BUGS), *SOUND]
     builds = {(launch.source, launch.together or (launch.kernel,)) for launch in launches}
+
+    def build(source, names):
+        judge = verdict.on_kernels(source, names)  # of a trace: without it, this would be another build
+        return engine.modules(source, list(names), traced=True, judge=judge)
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        wait([pool.submit(traced, source, list(names)) for source, names in builds])  # failures show in the tests
+        wait([pool.submit(build, source, names) for source, names in builds])  # failures show in the tests
 
 
 @pytest.mark.usefixtures("built")

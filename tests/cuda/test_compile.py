@@ -51,9 +51,9 @@ def line_of(text, source=CUDA):
 def fresh(tmp_path, monkeypatch):
     """An empty cache, and nothing loaded from another; only the engine's runtime is not built again."""
     runtime = toolchain.cache_folder() / "runtime"
+    runtime.mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
-    if runtime.exists():
-        (tmp_path / "runtime").symlink_to(runtime)
+    (tmp_path / "runtime").symlink_to(runtime)
     for name in [name for name in sys.modules if name.startswith("twice_")]:
         monkeypatch.delitem(sys.modules, name)
     return tmp_path

@@ -15,7 +15,7 @@ from utils.cuda.gpu import failures
 
 guard.guard_tensors()  # those made from now on
 
-__all__ = ["Kernel", "Tracer", "compile_kernel", "compile_kernels"]
+__all__ = ["Kernel", "Tracer", "compile_kernel", "compile_kernels", "compiled_for_gpu"]
 
 
 def compile_kernel(source, name, options=(), verbose=False):
@@ -144,9 +144,16 @@ class Kernel:
 
     def _compiled(self, gpu=None):
         __tracebackhide__ = True
-        from utils.cuda.gpu.compiled import compiled
+        return compiled_for_gpu(self.source, self.name, self.options, gpu)
 
-        return compiled(self.source, self.name, self.options, gpu)
+
+def compiled_for_gpu(source, name, options=(), gpu=None):
+    """What NVIDIA's compiler makes of a kernel, as `Kernel.ptx`, `.sass` and `.resources` show it, without building it
+    for the CPU: a `utils.cuda.gpu.compiled.Compiled`."""
+    __tracebackhide__ = True
+    from utils.cuda.gpu.compiled import compiled
+
+    return compiled(plain("cuda_src", source), name, options, gpu)
 
 
 class Tracer:

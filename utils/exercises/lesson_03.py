@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from utils.cuda.kernel import compile_kernel
+from utils.cuda.kernel import compiled_for_gpu
 from utils.exercises.exercise import Kernel, Question, given, once, poison, uses_name
 from utils.lesson.simulator import cdiv
 
@@ -16,7 +16,7 @@ _SIZES = (1, 17, 255, 256, 1009)
 
 def _in_64_bits(name, source):
     """Which 64-bit instructions NVIDIA's compiler makes of the kernel, in a sentence; "" if none."""
-    ptx = compile_kernel(source, name).ptx
+    ptx = compiled_for_gpu(source, name).ptx
     found = dict.fromkeys(re.findall(r"^\s+([a-z]\S*\bf64\S*)", ptx, re.MULTILINE))
     return f"some of it is computed as `double`, in 64 bits: {', '.join(found)}" if found else ""
 

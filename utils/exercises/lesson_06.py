@@ -70,13 +70,13 @@ _SHORT_COUNTER = re.compile(r"\b(?:int|unsigned|u?int32_t)(?: int)? (\w+) ?=[^;]
 
 
 def _not_unrolled(source):
-    from utils.cuda.kernel import compile_kernel
+    from utils.cuda.kernel import compiled_for_gpu
 
     if found := _SHORT_COUNTER.search(" ".join(lexer.code(source).split())):
         return f"it counts to k with {found[1]}, which has 32 bits: here the counter stays a size_t"
     if re.search(r"\bint k\b", lexer.code(source)):
         return "its k has 32 bits: here k stays a size_t"
-    sass = compile_kernel(source, "unrolled_kernel").sass
+    sass = compiled_for_gpu(source, "unrolled_kernel").sass
     if not sass.loops:
         return "its machine code has no loop"
     loop = sass.loop

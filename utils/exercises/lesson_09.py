@@ -1,5 +1,6 @@
 """Lesson 09: padding for other reads, wavefronts of wide reads, a swizzle for 8 bytes, rows mirrored by units."""
 
+from functools import partial
 from operator import index
 
 import torch
@@ -51,12 +52,12 @@ def _several(count):
 
 
 def _without_tile_or_padded(source):
-    from utils.cuda.kernel import compile_kernel
+    from utils.cuda.kernel import compiled_for_gpu
 
-    kernel = compile_kernel(source, "transpose_double")
-    if not any(each.opcode.startswith("LDS") for each in kernel.sass):
+    kernel = partial(compiled_for_gpu, source, "transpose_double")
+    if not any(each.opcode.startswith("LDS") for each in kernel().sass):
         return "in the machine code it reads nothing from a tile in shared memory, and so one side still jumps"
-    taken = kernel.resources("H200", (16, 16)).shared_bytes
+    taken = kernel(gpu="H200").resources(16 * 16).shared_bytes
     return f"its tile takes {taken:,} bytes of shared memory, without padding it takes 2,048" if taken > 2048 else ""
 
 

@@ -17,10 +17,10 @@ def kept_loads(source, name) -> dict[str, tuple[int, int]] | None:
     are equal is left out. None if a compiler is missing, if the source does not take such memory, or if the two kernels
     differ in more than that: they are unrolled alike if both have the same number of arithmetic instructions.
     """
-    from utils.cuda.kernel import compile_kernel
+    from utils.cuda.kernel import compiled_for_gpu
 
     try:
-        as_is, apart = (compile_kernel(text, name).sass for text in (source, _with_volatile_memory(source)))
+        as_is, apart = (compiled_for_gpu(text, name).sass for text in (source, _with_volatile_memory(source)))
     except CourseError:
         return None
     if as_is.counts.get("arithmetic") != apart.counts.get("arithmetic"):

@@ -158,8 +158,8 @@ def test_two_builds_of_one_name_never_meet(folder):
 def test_who_finds_a_build_that_is_there_waits_for_nobody(folder, monkeypatch):
     build("a")
     seconds = []
-    with cache._sole_builder(folder / "cpu" / "a"):
-        monkeypatch.setattr(cache, "_sole_builder", lambda *a, **k: pytest.fail("waits"))
+    with cache.sole_builder(folder / "cpu" / "a"):
+        monkeypatch.setattr(cache, "sole_builder", lambda *a, **k: pytest.fail("waits"))
         for _ in range(5):
             start = cpu_seconds()
             assert build("a") == 0
@@ -172,7 +172,7 @@ def test_a_lock_is_held_by_one_at_a_time_though_each_removes_its_file(folder):
 
     def work():
         for _ in range(30):
-            with cache._sole_builder(folder / "cpu" / "a"):
+            with cache.sole_builder(folder / "cpu" / "a"):
                 inside.append(1)
                 time.sleep(0.0002)
                 most.append(len(inside))
@@ -212,7 +212,7 @@ def test_what_was_unused_longest_goes_first(limited):
 def test_what_another_process_builds_or_has_just_loaded_stays(limited):
     build("loaded", kilobytes=90, unused=0.5)
     build("locked", kilobytes=90, unused=5)
-    with cache._sole_builder(limited / "cpu" / "locked"):
+    with cache.sole_builder(limited / "cpu" / "locked"):
         build("b", kilobytes=90)
         assert {"cpu/loaded", "cpu/locked", "cpu/b"} <= set(names(limited))
     build("c")
@@ -319,7 +319,7 @@ def test_the_command_shows_what_there_is_and_removes_it(folder):
     assert cpu.split()[:6] == ["cpu", "2", "2.0", "MB", "since", days_ago]
     assert cuda.split()[:4] == ["cuda", "1", "0.3", "MB"]
 
-    with cache._sole_builder(folder / "cpu" / "b"):
+    with cache.sole_builder(folder / "cpu" / "b"):
         cleared = command("--clear")
     assert cleared.returncode == 0 and cleared.stdout.splitlines() == [
         f"removed 2 from {folder}: 1.8 MB",

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy
@@ -466,8 +467,16 @@ def fresh(monkeypatch, tmp_path):
 
 def test_it_is_built_once_and_leaves_nothing_else(fresh, monkeypatch):
     assert not guard.guard_tensors()
-    with guard.building():
-        pass
+    begin, begun = guard._begin, []
+    monkeypatch.setattr(guard, "_begin", lambda: begun.append("the compiler") or begin())
+
+    def build(_):
+        with guard.building():
+            pass
+
+    with ThreadPoolExecutor(2) as pool:  # who comes second waits
+        list(pool.map(build, range(2)))
+    assert begun == ["the compiler"]
     (library,) = fresh.iterdir()
     assert library == guard._path()
     monkeypatch.setattr(guard.subprocess, "Popen", None)  # a second build would fail

@@ -25,7 +25,7 @@ from utils.ground.errors import ToolchainError
 from utils.ground.progress import waiting
 from utils.ground.system import short_path
 
-__all__ = ["build_once", "clear", "file_name", "hashed", "hashed_files", "print_table", "show_warnings"]
+__all__ = ["build_once", "clear", "file_name", "hashed", "hashed_files", "print_table", "show_warnings", "sole_builder"]
 
 LIMIT = 2.0  # gigabytes
 IN_USE = 3600  # seconds after its last use during which a build is never removed: a process may have just loaded it
@@ -86,7 +86,7 @@ def build_once(folder, build, what, sources, expected_seconds, verbose=False, ne
     with _unwritable_explained():
         if not _used(folder, needs):
             limit = _limit()
-            with _sole_builder(folder):
+            with sole_builder(folder):
                 if built := not _used(folder, needs):
                     with waiting(what, expected=expected_seconds):
                         log = _filled(folder, build, sources)
@@ -159,10 +159,10 @@ def _used(folder, needs) -> bool:
 
 
 @contextlib.contextmanager
-def _sole_builder(folder, wait=True):
+def sole_builder(folder, wait=True):
     """If several processes want one build, one works and the others wait. A dead process holds no lock.
 
-    Without `wait`, the others raise BlockingIOError.
+    `folder` may also be the path of a library that is alone. Without `wait`, the others raise BlockingIOError.
     """
     path = folder.with_name(f"{folder.name}.lock")
     make_folder(folder.parent)
@@ -320,7 +320,7 @@ def _removed(entry, before) -> bool:
     """Remove a build in one step, unless a process is working on it or has used it since."""
     build = entry.path.with_name(entry.path.name.partition(".")[0])
     try:
-        with _sole_builder(build, wait=False):
+        with sole_builder(build, wait=False):
             if entry.path.is_dir() and (_stat(entry.path / "complete", "st_mtime") or 0) < before:
                 gone = build.with_name(f"{build.name}.{time.time_ns()}")
                 entry.path.rename(gone)

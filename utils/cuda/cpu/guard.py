@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from utils.cuda.common.cache import hashed
+from utils.cuda.common.cache import hashed, sole_builder
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder, device
 from utils.ground.errors import ToolchainError
@@ -90,16 +90,20 @@ def _reserve():
 
 @contextlib.contextmanager
 def building():
-    """Build the guard if it is not built yet, in parallel with what the `with` block builds."""
-    try:
-        build = _begin() if _wanted() and not is_whole(_path()) else None
-    except (OSError, ToolchainError):
-        build = None
-    try:
-        yield
-    finally:
-        if build is not None:
-            _end(*build)
+    """Build the guard if it is not built yet, in parallel with what the `with` block builds. If several processes want
+    it, one builds it and the others wait."""
+    build = None
+    with contextlib.ExitStack() as at_end:
+        with contextlib.suppress(OSError, ToolchainError):
+            if _wanted() and not is_whole(_path()):
+                make_folder(_path().parent)
+                at_end.enter_context(sole_builder(_path()))
+                build = None if is_whole(_path()) else _begin()
+        try:
+            yield
+        finally:
+            if build is not None:
+                _end(*build)
 
 
 def needed() -> list[Path]:
@@ -135,7 +139,6 @@ def _begin():
     import torch
 
     home = Path(torch.__file__).parent
-    make_folder(_path().parent)
     folder = tempfile.TemporaryDirectory(dir=_path().parent)
     command = [cxx_compiler(), "-std=c++20", "-O2", "-fPIC", "-shared", str(_SOURCES[0])]
     command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", "-isystem", str(home / "include")]

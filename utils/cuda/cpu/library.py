@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from utils.cuda.common import extension, gpus
-from utils.cuda.common.cache import hashed, hashed_files
+from utils.cuda.common.cache import hashed, hashed_files, sole_builder
 from utils.cuda.common.extension import identity, run
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder, is_clang
@@ -74,25 +74,35 @@ def compile_and_link(commands, link, folder, say) -> str:
     """Compile in parallel, including the library if it is not built yet, then link. The log, empty if all succeed.
 
     What the compilers print although they succeed goes to `folder/warnings.log`.
-    The library is built beside its final place and moved there when complete, so no process ever loads half of it.
+    The library is built beside its final place and moved there when complete, so no process ever loads half of it. If
+    several processes lack it, one builds it and the others wait.
     """
     from utils.cuda.cpu.missing import explained_missing
 
     library = path()
-    if is_whole(library):
-        with contextlib.suppress(OSError):  # a read-only cache
-            os.utime(library)  # in use: utils/cuda/common/cache.py removes one that has long been unused
-        return explained_missing(run(commands, say, folder / "warnings.log")) or run([link], say)
-    make_folder(library.parent)
+    if not is_whole(library):
+        make_folder(library.parent)
+        with sole_builder(library):
+            if not is_whole(library):
+                return _with_library(commands, folder, say) or run([link], say)
+    with contextlib.suppress(OSError):  # a read-only cache
+        os.utime(library)  # in use: utils/cuda/common/cache.py removes one that has long been unused
+    return explained_missing(run(commands, say, folder / "warnings.log")) or run([link], say)
+
+
+def _with_library(commands, folder, say) -> str:
+    """Compile the library beside what `commands` compile."""
+    from utils.cuda.cpu.missing import explained_missing
+
+    library = path()
     with tempfile.TemporaryDirectory(dir=library.parent) as beside:
         own = _commands(Path(beside))
         built = f"{beside}/{library.name}"
         linked = [cxx_compiler(), *_LINK, f"-Wl,-soname,{library.name}", *(command[-1] for command in own), "-o", built]
         log = explained_missing(run([*commands, *own], say, folder / "warnings.log")) or run([linked], say)
-        if log:
-            return log
-        put(Path(built), library)
-    return run([link], say)
+        if not log:
+            put(Path(built), library)
+    return log
 
 
 def _parts() -> dict[str, str]:
