@@ -103,7 +103,7 @@ WRONG = [
     (12, "gives free an address in the middle: byte 16 of 4000 bytes from malloc"),
     (13, "gives free the address of a variable, which is not from malloc or new"),
     (14, "gives delete the address of a variable"),
-    (15, "illegal memory access .*: argument 1 of fill points to memory of the host: 4000 bytes from malloc. A kernel"),
+    (15, "(argument 1 of fill points to|writes) memory of the host: 4000 bytes from malloc(. A kernel| .line 9)"),
     (16, "illegal memory access .*: argument 1 of fill points to memory of the host: a local variable. A kernel needs"),
 ]
 
