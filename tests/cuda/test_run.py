@@ -279,7 +279,7 @@ SIDES = r"""#include <cstdio>
 #include <cublas_v2.h>
 __global__ void fill(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = threadIdx.x; }
 int main(int, char** argv) {
-    const int n = 100, turns = argv[1][0] == 't' ? 5000 : 1;
+    const int n = 100, turns = argv[1][0] == 't' ? 1000 : 1;
     float *d, *h = (float*)calloc(n, 4), *both, first[2];
     cudaMalloc(&d, n * 4);
     cudaMallocManaged(&both, n * 4);

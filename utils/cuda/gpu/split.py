@@ -149,11 +149,6 @@ def _macros_of_torch(source, directives):
     return {line[2].text for line in defined if line[2:] and _uses_torch(source[line[0].start : line[-1].end])}
 
 
-def includes_torch(source) -> bool:
-    """Whether the source includes one of torch's headers, or Python's."""
-    return any(cxx.included(line).startswith(cxx.TORCH_HEADERS) for line in cxx.directives(source))
-
-
 def _without_torch(source, directives):
     """Edits that leave, of torch's headers, the types of 16 bits that they bring for nvcc, if the source names any."""
     names_halves = any(re.search("half|bfloat16", token.text) for token in cxx.tokens(source))
