@@ -381,6 +381,12 @@ int main(int, char** argv) {
         _exit(3);
     } else if (mode == 'n') {
         strcpy((char*)nullptr, "x");
+    } else if (mode == 'f') {
+        cudaFree(y);
+        printf("%d\n", cudaMemcpy(x, y, 4, cudaMemcpyDeviceToHost) != cudaSuccess);
+    } else if (mode == 't') {
+        cudaFree(y);
+        cudaFree(y);
     }
 }
 """
@@ -395,10 +401,12 @@ int main(int, char** argv) {
         (
             "m-",
             "18\n",
-            r"the host reads x\[9\] \(line 45: .*\), and has not waited for what writes x\n.*cudaDevice",
+            r"the host reads x\[9\] \(line 45: .*\) without waiting for what writes x\n.*cudaDevice",
         ),
         ("a+", "9\n", "the trace has found no problem"),
-        ("a-", "9\n", r"the host reads .*\(line 49: .*\), and has not waited for what writes"),
+        ("a-", "9\n", r"the host reads .*\(line 49: .*\) without waiting for what writes"),
+        ("freed", "1\n", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 57:"),
+        ("twice", "", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 60: .*\n.*Was it freed before\?"),
         ("exit", "", r"reads y\[100\], but y has 100 elements \(line 12:"),
         ("null", "", r"the host writes memory that is not there \(address 0, next to a null pointer\)\n.*SIGSEGV"),
     ],

@@ -180,7 +180,7 @@ bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
     if (find_allocation(p, in))
         room = in.bytes - size_t((const char*)p - (const char*)in.base);
     else if (Place at; find_tensor(p, at))
-        room = at.inside() ? at.bytes - size_t(at.address - at.begin) : 0;
+        room = at.inside() && !(in_program && at.freed) ? at.bytes - size_t(at.address - at.begin) : 0;
     else
         return false;
     return width > room || (pitch && height - 1 > (room - width) / pitch);

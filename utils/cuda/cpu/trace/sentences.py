@@ -312,14 +312,16 @@ def _host_access(p):
         hint = "Fill an array of the host, then copy it: `cudaMemcpy(d, h, bytes, cudaMemcpyHostToDevice)`."
     if p.region:
         does = does_to(p.op, element(p))
-        hint = "A launch does not wait for its kernel: call `cudaDeviceSynchronize();` before."
-        return f"the host {does}{at(p)}, and has not waited for what writes {p.region}", hint
+        hint = "A launch does not wait for its kernel: call `cudaDeviceSynchronize();` before this line."
+        return f"the host {does}{at(p)} without waiting for what writes {p.region}", hint
     return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
 
 
 def _failed_call(p):
     hint = "What it was to do has not happened."
-    if "invalid argument" in p.text:
+    if "cudaFree" in (p.source or ""):
+        hint = "Was it freed before? What malloc gave is for `free`, what cudaMallocHost gave for `cudaFreeHost`."
+    elif "invalid argument" in p.text:
         hint = "Is the size in bytes, no larger than what was allocated, and is each address on the side it should be?"
     return f"a call of CUDA's returns {p.text}{at(p)}", hint
 
@@ -331,7 +333,7 @@ def _ended(p):
         hint = "The pointer has no value on every path to this line: set it where it is declared, or use it only where "
         hint += "it is set."
     elif "memory of the host" in p.ended:
-        hint = "A kernel needs memory from cudaMalloc, also where a pointer is in a struct or in an array."
+        hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
     elif "whole number by zero" in p.ended:
         hint = "Why is the divisor 0? Guard the line, as in `if (n) ...`."
     elif "for its local variables" in p.ended:
