@@ -141,7 +141,7 @@ __global__ void second(float* x, int n) {
         ("ldg", r"reads s with `__ldg`, which is for global memory \(line 12:"),
         (
             "copies",
-            r"begins a copy to memory that is not shared: `__pipeline_memcpy_async` writes only .* \(line 15",
+            r"copy to memory that is not shared, which `__pipeline_memcpy_async` cannot write \(line 15",
         ),
         ("second", r"writes x\[4\], but x has 4 elements \(line 21:"),
     ],

@@ -100,8 +100,10 @@ public:
         const bool certain = source != from_new || bytes;  // without a size it may be a string of the C++ library's
         const bool overrun = certain && bytes_overrun(*found);
         array.given_back = true;
-        if (!overrun) keep_apart(uintptr_t(p), to);
-        if (!overrun) return "";
+        if (!overrun) {
+            keep_apart(uintptr_t(p), to);
+            return "";
+        }
         return "has written behind an array of " + described(array) +
                (source == from_malloc ? " (it counts bytes: is `* sizeof` missing?)" : "");
     }
@@ -246,8 +248,8 @@ void check_host_array(const void* p, size_t bytes) {
 std::string host_memory(const void* p) {
     cudaPointerAttributes known;
     const std::string piece = arrays.of(uintptr_t(p));
-    const bool is_own = !piece.empty() || (!here && is_on_stack(p));
-    if (!is_own || cudaPointerGetAttributes(&known, p) || known.type != cudaMemoryTypeUnregistered) return "";
+    const bool of_host = !piece.empty() || (!here && is_on_stack(p));
+    if (!of_host || cudaPointerGetAttributes(&known, p) || known.type != cudaMemoryTypeUnregistered) return "";
     return "memory of the host: " + (piece.empty() ? "a local variable" : piece);
 }
 

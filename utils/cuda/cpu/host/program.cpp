@@ -28,8 +28,10 @@ static void end_with_message() {
             std::rethrow_exception(thrown);
         } catch (const std::exception& error) {
             fprintf(stderr, "%s\n", error.what());
-            const bool has_line = strstr(error.what(), "thread ") || strstr(error.what(), "memory of the host: ");
-            if (has_line && !strstr(error.what(), "a local variable") && !report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
+            // A thread of a kernel has a line, and so has its access to an array of the host's.
+            const bool has_line = strstr(error.what(), "thread ") || strstr(error.what(), "bytes from ");
+            if (has_line && !report_path)
+                fprintf(stderr, "Run it with --trace, which shows the line.\n");
         } catch (...) {
             fprintf(stderr, "an exception that is not a std::exception was not caught\n");
         }

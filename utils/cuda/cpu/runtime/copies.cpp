@@ -50,8 +50,8 @@ void wrong_size_of_copy(size_t bytes, size_t zeros) {
 
 void wrong_place_of_copy(bool from) {
     block().running->code = __builtin_return_address(0);
-    fail(wrong_copy, from ? "begins a copy from memory that is not global: `__pipeline_memcpy_async` reads only global memory"
-                          : "begins a copy to memory that is not shared: `__pipeline_memcpy_async` writes only shared memory");
+    fail(wrong_copy, from ? "begins a copy from memory that is not global, which `__pipeline_memcpy_async` cannot read"
+                          : "begins a copy to memory that is not shared, which `__pipeline_memcpy_async` cannot write");
 }
 
 void async_commit() { block().running->group++; }

@@ -30,9 +30,10 @@ struct Address {  // two templates: of overloads, of which one takes nothing, ne
 };
 
 // A GPU copies an argument's bytes for each thread. Its copy constructor and its destructor belong to the host, which
-// has copied it once. C++ passes an object of a class that has these by its address (Itanium C++ ABI, "Value Parameters").
+// has copied it once. C++ passes an object of such a class by its address (Itanium C++ ABI, "Value Parameters").
 template <class T>
-inline constexpr bool goes_by_address = !(std::is_trivially_copy_constructible_v<T> && std::is_trivially_destructible_v<T>);
+inline constexpr bool goes_by_address =
+    !(std::is_trivially_copy_constructible_v<T> && std::is_trivially_destructible_v<T>);
 template <class T>
 struct BytesOf {
     alignas(T) char bytes[sizeof(T)];
