@@ -9,7 +9,7 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, needs_name_itself, statements
 
-__all__ = ["declared_arrays", "has_local_arrays", "has_unset_arrays", "with_marks"]
+__all__ = ["declared_arrays", "has_local_arrays", "with_marks"]
 
 
 class _Array(NamedTuple):
@@ -24,12 +24,6 @@ class _Array(NamedTuple):
 def has_local_arrays(source) -> bool:
     """Whether a function or a type of the source declares an array, which a thread may overrun."""
     return any(arrays for _, _, arrays, _ in declared_arrays(source))
-
-
-def has_unset_arrays(source) -> bool:
-    """Whether device code declares an array without a value."""
-    found = declared_arrays(source)
-    return any(scope.kind in ("device", "jumps") and not all(a.value for a in arrays) for _, _, arrays, scope in found)
 
 
 def with_marks(source) -> str:

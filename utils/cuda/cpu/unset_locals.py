@@ -1,9 +1,13 @@
 """Local variables of device code that are declared without a value: in a trace they hold one that it recognises."""
 
+import re
+
 from utils.cuda.common import cxx
+from utils.cuda.cpu.array_members import with_marks_around_structs
+from utils.cuda.cpu.local_arrays import with_marks
 from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, statements
 
-__all__ = ["with_unset_locals"]
+__all__ = ["unset_in_line", "with_unset_locals"]
 
 _NUMBERS = {"char", "short", "int", "long", "float", "double", "bool", "signed", "unsigned"}
 _OTHERWISE = {"static", "extern", "constexpr", "thread_local", "__shared__", "__constant__", "typedef", "volatile"}
@@ -25,6 +29,15 @@ def with_unset_locals(source) -> str:
             pieces += [source[at : part[end].end], *(f" CUDA_ON_CPU_UNSET({name})" for name in names)]
             at = part[end].end
     return "".join(pieces) + source[at:]
+
+
+def unset_in_line(source, line) -> list[str]:
+    """The local variables of device code that a line of the source, which counts from 1, declares without a value."""
+    lines = with_unset_locals(with_marks_around_structs(with_marks(source))).splitlines()
+    text = lines[line - 1] if line <= len(lines) else ""
+    return [
+        "".join(names) for names in re.findall(r"CUDA_ON_CPU_UNSET\((\w+)\)|UnsetLocal<.*?> \w+_room_of_(\w+)", text)
+    ]
 
 
 def _without_value(part, first, others):

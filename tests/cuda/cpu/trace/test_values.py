@@ -1,5 +1,6 @@
 """What a trace says of values that nobody has set: fresh tensors, local variables, lanes that have not come."""
 
+import re
 import warnings
 
 import pytest
@@ -294,7 +295,6 @@ __global__ void use(int which, const T* x, T* y, int n) {
 }
 """
 LINES = {0: 8, 1: 9, 2: 10, 3: 11, 4: 14, 5: 15, 7: 23, 8: 24}  # of each mistake
-MISSED = {"int": {1, 2, 3}, "unsigned char": {0, 1, 2, 3}}  # a number is made of it that may be any other
 DTYPES = {"float": torch.float32, "double": torch.float64, "__half": torch.float16, "int": torch.int32}
 DTYPES["unsigned char"] = torch.uint8
 
@@ -306,9 +306,96 @@ def test_what_is_made_from_variables_without_a_value(name):
     for which in range(9):
         assert traced(which, x, torch.zeros(256, dtype=dtype), 32).ok, which
         found = traced(which, x, torch.zeros(256, dtype=dtype), 3).problems
-        kind = "out_of_bounds" if which == 7 else "uninitialized"
-        missed = which == 6 or which in MISSED.get(name, ())
-        assert [(p.kind, p.line) for p in found] == ([] if missed else [(kind, LINES[which])]), (which, found)
+        kinds = ["uninitialized"] + ["out_of_bounds"] * (which == 7)
+        right = which == 6 or (which == 3 and name == "unsigned char")
+        assert [(p.kind, p.line) for p in found] == [(kind, LINES[which]) for kind in kinds if not right], (
+            which,
+            found,
+        )
+
+
+DEPENDS = """
+#include <cstdio>
+struct Pair {
+    int a;
+    bool b;
+};
+__global__ void k(int which, const int* x, int* y, int n) {
+    int t = threadIdx.x;
+    if (which == 0) {
+        int count[4];
+        if (n == 3) count[1] = 0;
+        y[t] = count[1] > 2;
+    }
+    if (which == 1) {
+        bool found;
+        if (x[t] < n) found = true;
+        if (found) y[t] = 1;
+    }
+    if (which == 2) {
+        Pair p;
+        p.a = t;
+        if (n == 3) p.b = true;
+        if (p.b) y[t] = p.a;
+    }
+    if (which == 3) {
+        float largest;
+        if (n == 3) largest = 0;
+        if (x[t] < largest) y[t] = 1;
+    }
+    if (which == 4) {
+        int end;
+        if (n == 3) end = 1;
+        for (int i = 0; i < end; i++) y[t] += x[i];
+    }
+    if (which == 5) {
+        unsigned at;
+        if (n == 3) at = t;
+        y[at % 32] = t;
+    }
+    if (which == 6) {
+        short odd;
+        if (n == 3) odd = 1;
+        atomicAdd(y, odd & 1);
+    }
+    if (which == 7) {
+        int seen;
+        if (n == 3) seen = 0;
+        if (seen > 4 && t == 0) printf("%d\\n", t);
+    }
+    if (which == 8) {
+        int first, last = 0;
+        if (n == 3) first = 0;
+        for (int i = 0; i < 2; i++) last |= first == 0;
+        y[t] = last;
+    }
+    if (which == 9) {  // what is not set is read, and has no effect
+        int v, kept[2];
+        if (t < 5) v = t, kept[0] = 1;
+        int all = t < 5 ? v : 0, copy[2] = {kept[0], kept[1]};
+        v = __shfl_sync(~0u, v, 3);
+        if (t < 5) y[t] = all + copy[0] + v;
+    }
+}
+"""
+DECLARATIONS = ["int count[4];", "bool found;", "Pair p;", "float largest;", "int end;", "unsigned at;", "short odd;"]
+DECLARATIONS += ["int seen;", "int first, last = 0;"]  # by `which`
+
+
+@pytest.mark.parametrize("which", range(10))
+def test_a_variable_without_a_value_is_found_by_what_depends_on_it(which, capfd):
+    traced = Tracer(DEPENDS, "k")[1, 32]
+    x, y = torch.arange(32).int(), torch.zeros(32).int()
+    assert traced(which, torch.zeros(32).int(), y, 3).ok
+    found = traced(which, x, y, 2).problems
+    if which == 9:
+        assert not found
+        return
+    line = [text.strip() for text in DEPENDS.splitlines()].index(DECLARATIONS[which]) + 1
+    name = re.search(r"\w+ (\w+)", DECLARATIONS[which])[1]
+    assert found[0].kind == "uninitialized" and f"depends on `{name}`, which was never set" in found[0].message, found
+    assert f"where it is declared, in line {line}" in found[0].hint, found
+    assert capfd.readouterr().out == "0\n" * (which == 7)  # though the launch is made again
 
 
 def test_no_warning_of_variables_that_have_a_value_wherever_they_are_used():

@@ -386,13 +386,6 @@ std::string fault_message(const char* kernel, const Worker& w) {
     return std::string("CUDA error: ") + cuda_error(w.fault) + who + " " + what_ended_it(w) + place;
 }
 
-// Around a module's variables (launch.h).
-void guard_variables(char* before, char* behind) {
-    constexpr size_t bytes = 48 << 20;
-    for (char* pages : {before, behind})
-        if (size_t(pages) % page_bytes() == 0) mprotect(pages, bytes, PROT_NONE);
-}
-
 }  // namespace cuda_on_cpu
 
 // Called when the guard has been loaded (guard.py).

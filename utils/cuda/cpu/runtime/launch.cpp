@@ -79,6 +79,7 @@ struct Grid {
     uint64_t blocks, clusters;  // a block without a cluster counts as one
     Trace* trace;
     uint64_t workers;
+    uint64_t first_clusters = clusters;  // that are to run
 
     std::atomic<uint64_t> next_block{0};  // or cluster
     std::atomic<bool> over{false}, stopped{false};  // no worker begins another block; it was interrupted
@@ -90,6 +91,8 @@ struct Grid {
     dim3 wanted_cluster{0, 0, 0};                           // of a kernel whose blocks find that they need clusters
     std::atomic<unsigned int> at_grid{0}, ended{0};         // blocks, at a barrier of the grid
 
+    void run();
+    std::string output();
     void work(uint64_t index, std::barrier<>* meeting);
     void serve(uint64_t index, std::barrier<>* meeting);
     void give_up(const std::exception& error);
@@ -132,7 +135,7 @@ void Grid::run_in_turn(Worker& w) {
     if (w.blocks.empty()) w.blocks.push_back(std::make_unique<Block>());
     Block& b = *w.blocks[0];
     prepare(w, b);
-    for (uint64_t i; !interrupted && !over && (i = next_block.fetch_add(1, std::memory_order_relaxed)) < blocks;) {
+    for (uint64_t i; !interrupted && !over && (i = next_block.fetch_add(1, std::memory_order_relaxed)) < first_clusters;) {
         set_up_block(w, b, trace ? trace_block(*trace, i, blocks) : i, launch);
         End end = run_block(w, b);
         if (trace) {
@@ -174,7 +177,7 @@ void Grid::run_clusters(Worker& w) {
         cluster.blocks.push_back(w.blocks[rank].get());
         prepare(w, *w.blocks[rank]);
     }
-    for (uint64_t i; !interrupted && !over && (i = next_block.fetch_add(1, std::memory_order_relaxed)) < clusters;) {
+    for (uint64_t i; !interrupted && !over && (i = next_block.fetch_add(1, std::memory_order_relaxed)) < first_clusters;) {
         set_up_cluster(w, cluster, i);
         const Block* left = run_cluster(w, cluster);
         if (trace && left && w.fault && !interrupted) {
@@ -297,6 +300,41 @@ void Grid::serve(uint64_t index, std::barrier<>* meeting) {
     give_back(std::move(w));
 }
 
+// Runs all blocks of a grid, as many workers at a time as it has.
+void Grid::run() {
+    Handlers handlers;
+    std::unique_ptr<Watch> watch;
+    if (trace) {
+        trace_launch_begins(*trace, name, launch, run_threads);
+        trace_arguments(*trace, kernel, launch.argument_bytes);
+        watch = std::make_unique<Watch>(*trace);
+    }
+    std::unique_ptr<std::barrier<>> meeting;
+    if (launch.cooperative) meeting = std::make_unique<std::barrier<>>(workers);
+    Helpers helpers([&](uint64_t i) { work(i, meeting.get()); });
+    for (uint64_t i = 1; i < workers; i++) {
+        try {
+            helpers.call(i);
+        } catch (const std::exception& error) {
+            if (!meeting) break;  // the others do its blocks
+            give_up(error);
+            meeting->arrive_and_drop();
+        }
+    }
+    work(0, meeting.get());
+    if (!meeting) helpers.call_off();  // there is nothing left to do
+    watch.reset();
+    if (trace) trace_launch_ends(*trace);
+}
+
+// What all blocks have printed, in their order.
+std::string Grid::output() {
+    std::stable_sort(printed.begin(), printed.end(), [](auto& a, auto& b) { return a.first < b.first; });
+    std::string all;
+    for (const auto& [b, text] : printed) all += text;
+    return all;
+}
+
 void run_grid(const char* name, const Launch& given, void (*run_threads)(void*), void* kernel) {
     Launch launch = given;
     if (!launch.cluster.x && !launch.cluster.y && !launch.cluster.z) launch.cluster = launch.cluster_of_kernel;
@@ -315,33 +353,19 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
     const uint64_t clusters = blocks / together, threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;
     std::optional<Workers> taken(std::in_place, tracing ? 1 : clusters, threads * together);
-    const uint64_t workers = taken->count;
-    Grid grid{name, launch, run_threads, kernel, blocks, clusters, tracing, workers};
-    {
-        Handlers handlers;
-        std::unique_ptr<Watch> watch;
-        if (tracing) {
-            trace_launch_begins(*tracing, name, launch, run_threads);
-            trace_arguments(*tracing, kernel, launch.argument_bytes);
-            watch = std::make_unique<Watch>(*tracing);
-        }
-        std::unique_ptr<std::barrier<>> meeting;
-        if (launch.cooperative) meeting = std::make_unique<std::barrier<>>(workers);
-        Helpers helpers([&](uint64_t i) { grid.work(i, meeting.get()); });
-        for (uint64_t i = 1; i < workers; i++) {
-            try {
-                helpers.call(i);
-            } catch (const std::exception& error) {
-                if (!meeting) break;  // the others do its blocks
-                grid.give_up(error);
-                meeting->arrive_and_drop();
-            }
-        }
-        grid.work(0, meeting.get());
-        if (!meeting) helpers.call_off();  // there is nothing left to do
-        watch.reset();
-        if (tracing) trace_launch_ends(*tracing);
-    }
+    auto beginning = tracing ? trace_beginning(*tracing, name, reinterpret_cast<const void*>(run_threads)) : nullptr;
+    Grid grid{name, launch, run_threads, kernel, blocks, clusters, tracing, taken->count};
+    grid.run();
+    const std::string printed = grid.output();
+    if (beginning && !grid.stopped && !grid.wanted_cluster.x)
+        trace_again(*tracing, *beginning, launch, printed, [&](uint64_t first) {
+            Grid again{name, launch, run_threads, kernel, blocks, clusters, tracing, taken->count};
+            again.first_clusters = launch.cooperative ? clusters : (first + together - 1) / together;
+            again.run();
+            if (again.stopped) grid.stopped = true;
+            return again.output();
+        });
+    beginning.reset();
     taken.reset();  // leaving a host call abandons what is on the stack
     if (grid.stopped) {  // Python raises KeyboardInterrupt, if this is its main thread and its handler does
         if (in_host_call()) leave_host_call("");
@@ -352,13 +376,9 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         launch.cluster_of_kernel = grid.wanted_cluster;
         return run_grid(name, launch, run_threads, kernel);
     }
-    std::stable_sort(grid.printed.begin(), grid.printed.end(),
-                     [](auto& a, auto& b) { return a.first < b.first; });
-    if (tracing && trace_is_silent(*tracing)) grid.printed.clear();
-    for (const auto& [b, text] : grid.printed) fwrite(text.data(), 1, text.size(), stdout);
-    if (grid.left_out && !(tracing && trace_is_silent(*tracing)))
-        printf("(%s has printed %zu bytes more, which are left out)\n", name, grid.left_out);
-    if (!grid.printed.empty() || grid.left_out) fflush(stdout);
+    fwrite(printed.data(), 1, printed.size(), stdout);
+    if (grid.left_out) printf("(%s has printed %zu bytes more, which are left out)\n", name, grid.left_out);
+    if (!printed.empty() || grid.left_out) fflush(stdout);
     const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: reported once
     const std::string error = grid.fault.empty() ? damage : grid.fault;
     if (!grid.fault.empty()) forget_heap();

@@ -218,6 +218,10 @@ Fiber* one_that_waits_for_its_warpgroup(const Block& b, std::string& why);  // w
 // ---- proxies.cpp
 Fiber* one_that_waits_for_registers(const Block& b, std::string& why);  // where none can go on
 
+// ---- guard_pages.cpp
+// The parts of this memory that are not such pages.
+std::vector<std::pair<uintptr_t, uintptr_t>> outside_guards(uintptr_t begin, uintptr_t end);
+
 // ---- in_step.cpp
 bool release_in_step(Block& b);  // lets each warp make its next access; false if there are none
 #pragma GCC visibility pop

@@ -20,6 +20,7 @@ __thread Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
 // Keeps an access for counting; the site that counts it. A trace spends its time here and in `access` and `piece`.
 [[gnu::always_inline]] inline uint16_t Trace::keep(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op,
                                                    const void* code, const Region& region, const Copy* copy) {
+    if (again) return 0;
     if (recorder) [[unlikely]] code = recorder->saw(b, a, bytes, op, region, code);
     uint16_t counts = site(bytes, op, code, region, copy);
     uint32_t place = reinterpret_cast<uintptr_t>(code) - module_begin;
@@ -72,6 +73,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
         not_meant_for(b, *region, "writes %s, which is `__constant__`: a kernel can only read it", code);
         stop_thread(b);
     }
+    if (again) return;
     for (size_t at = 0; at < bytes; at += width(*region))
         piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, strength, region, copy);
     if (op == Op::load || region->space != Space::global) return;
@@ -227,6 +229,7 @@ void Trace::step(const void* code) {
         over = true;  // the other threads would take as long
         stop_thread(b);
     }
+    if (again) return;
     uint16_t to = requests.flow.block(uint32_t(reinterpret_cast<uintptr_t>(code) - module_begin));
     requests.flow.went(t.at[t.depth], to);
     t.at[t.depth] = to;
@@ -256,6 +259,7 @@ void Trace::come_back() {
 // ---- counting: the lanes of a warp together -------------------------------------------------------------------------
 
 void Trace::drain(Block& b, unsigned int warp, bool all) {
+    if (again) return;
     Requests::Lane* lanes[32] = {};
     unsigned int may_go_on = 0;
     const Warp& w = b.warps[warp];

@@ -24,7 +24,6 @@ def declared(library):
     whole = [pointer, size, size]
     library.cuda_on_cpu_trace_region.argtypes = [ctypes.c_char_p, pointer, size, size, size, size, ctypes.c_int, *whole]
     library.cuda_on_cpu_trace_allocation.argtypes = [pointer, size, size, size, ctypes.c_int, size, *whole]
-    library.cuda_on_cpu_trace_repeat.argtypes = [ctypes.c_uint64, ctypes.c_bool]
     library.cuda_on_cpu_trace_returned.argtypes = [pointer, size, size]
     library.cuda_on_cpu_trace_words.argtypes = [pointer, size]
     library.cuda_on_cpu_trace_end.restype = ctypes.c_char_p

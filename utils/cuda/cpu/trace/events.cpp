@@ -84,6 +84,7 @@ void trace_block_begins(Trace& t, Block& b) {
 void trace_block_ends(Trace& t, Block& b) {
     for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
     if (b.traced->in_flight && !b.traced->stopped) t.left_in_flight(b);
+    if (!t.again && t.pulse < (t.first_blocks ? t.enough : t.most)) t.first_blocks++;
     if (t.recorder) t.recorder->block_ends(b);
 }
 

@@ -41,14 +41,6 @@ static Region& add_region(void* base, size_t bytes, size_t element, size_t align
     return *tracing->regions.back();
 }
 
-// What a shuffle gets from a lane that has not come, 0 for the same as before, and whether local variables without a
-// value hold something else. The launch prints nothing: it is repeated to see whether these values matter.
-extern "C" void cuda_on_cpu_trace_repeat(uint64_t absent, bool other_unset) {
-    if (absent) tracing->absent = absent;
-    if (other_unset) fill_unset(~unset_value, ~unset_integer);
-    tracing->silent = true;
-}
-
 static Region* region_at(const void* base) {
     for (auto& r : tracing->regions)
         if (r->begin == reinterpret_cast<uintptr_t>(base)) return r.get();

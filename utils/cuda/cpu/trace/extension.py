@@ -9,10 +9,9 @@ from functools import partial
 import torch
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.local_arrays import has_unset_arrays
 from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.trace.copies import declared, memory_at, wholes
-from utils.cuda.cpu.trace.doubts import holds_floats, is_suspect, plausible, without_doubts
+from utils.cuda.cpu.trace.doubts import holds_floats, plausible
 from utils.cuda.cpu.trace.lines import header_lines, load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
@@ -37,8 +36,6 @@ class TracedModule:
         self._as_written = as_written
         self._library = declared(ctypes.CDLL(module.__file__))
         self._source, self._kernels = source, cxx.kernels(source)
-        shuffles = any("shfl" in token.text for token in cxx.tokens(source))
-        self._may_be_repeated = shuffles or has_unset_arrays(source)
         for name in funcs:
             setattr(self, name, self._traced(getattr(module, name)))
 
@@ -58,7 +55,6 @@ class TracedModule:
 
             args, kwargs = _mapped(over, args), _mapped(over, kwargs)
             record = functools.partial(self._record, function.__name__, args, kwargs, _checksums(args, kwargs))
-            given = _contents(args, kwargs) if self._may_be_repeated else []
             failure, result, report = None, None, None
             excess = _begin(self._library, function.__name__, args, kwargs)
             stop = self._library.cuda_on_cpu_trace_stop
@@ -73,13 +69,7 @@ class TracedModule:
                 self._library.cuda_on_cpu_watch_allocations(0)
                 _mapped(self._returned, result)
                 report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
-            found = plausible(report["problems"], lambda name: holds_floats(parameter_type(name, self._source)))
-            counted = sum(not is_suspect(p) for p in report["problems"])
-            again = partial(self._same_again, function, args, kwargs, given, result, counted)
-            if failure or not self._may_be_repeated:
-                report["problems"] = [p for p in found if not is_suspect(p)]
-            else:
-                report["problems"] = without_doubts(found, lambda *repeat: again(repeat))
+            report["problems"] = plausible(report["problems"], self._holds_floats)
             place = self.__file__, load_address(self._library.cuda_on_cpu_watch_allocations)
             lines = partial(source_lines, *place), partial(header_lines, *place, partial(header_texts, self._source))
             recorded = read(self._named(report), self._source, *lines)
@@ -94,25 +84,8 @@ class TracedModule:
 
         return call
 
-    def _same_again(self, function, args, kwargs, given, result, problems, repeat) -> bool:
-        """Whether a second call, with what the tensors held at first, has the same results and as many problems, though
-        other values are where nobody has set one (`repeat`, as the runtime takes it): then nobody uses these. The
-        tensors keep the first's results."""
-        after = _contents(args, kwargs, result)
-        _fill([args, kwargs], given)
-        _begin(self._library, function.__name__, args, kwargs)
-        self._library.cuda_on_cpu_trace_repeat(*repeat)
-        try:
-            again = _contents(args, kwargs, function(*args, **kwargs))
-        except RuntimeError:
-            return False
-        finally:
-            self._library.cuda_on_cpu_watch_allocations(0)
-            report = json.loads(self._library.cuda_on_cpu_trace_end().decode(errors="replace"))
-            _fill([args, kwargs], after)
-        if sum(not is_suspect(p) for p in report["problems"]) != problems:
-            return False
-        return len(again) == len(after) and all(map(torch.equal, again, after))
+    def _holds_floats(self, parameter):
+        return holds_floats(parameter_type(parameter, self._source))
 
     def _record(self, name, args, kwargs, checksums, trace, blocks, steps):
         """Call a function again, built as written, and record the first launch of the kernel with the first problem;
@@ -207,29 +180,6 @@ def _checksums(*values) -> list[int]:
 
     _mapped(add, list(values))
     return found
-
-
-def _tensors(*values) -> list[torch.Tensor]:
-    """The tensors in lists, tuples or dicts, without their gradients."""
-    found = []
-
-    def add(value):
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
-            found.append(value.detach())
-        return value
-
-    _mapped(add, list(values))
-    return found
-
-
-def _contents(*values) -> list[torch.Tensor]:
-    """The bytes of each tensor in lists, tuples or dicts."""
-    return [tensor.contiguous().reshape(-1).view(torch.uint8).clone() for tensor in _tensors(*values)]
-
-
-def _fill(values, contents):
-    for tensor, bytes_ in zip(_tensors(*values), contents, strict=False):
-        tensor.copy_(bytes_.view(tensor.dtype).view(tensor.shape))
 
 
 def _mapped(function, value):

@@ -21,18 +21,25 @@ static const unsigned char* changed_mark(const unsigned char* marks) {
 }
 
 Problem& Trace::add(Problem p) {
+    if (again) {
+        noted++;
+        return nothing = {};
+    }
     total++;
+    const bool suspect = p.suspect;
     auto [place, is_new] = known.try_emplace({p.kind, p.who.code, p.has_other ? p.other.code + p.other.left : 0, p.region},
                                              problems.size());
     if (is_new)
         problems.push_back(std::move(p));
     else
         problems[place->second].count++;
-    return problems[place->second];
+    Problem& noted = problems[place->second];
+    if (suspect) noted.suspect = true, noted.harmless = false;
+    return noted;
 }
 
 bool trace_is_full(const Trace& t) {
-    return t.over || t.problems.size() >= t.max_problems || (t.recorder && t.recorder->is_over());
+    return t.over || (t.problems.size() >= t.max_problems && !t.again) || (t.recorder && t.recorder->is_over());
 }
 
 void Trace::stop_thread(Block& b) {
@@ -288,6 +295,7 @@ uint64_t trace_absent_lane(Trace& t, Block& b, unsigned int lane, bool in_mask, 
     p.who = party(b, *b.running, code);
     p.index = lane;
     p.has_index = true;
+    p.suspect = true;
     p.text = std::string("gets from ") + function + " what lane " + std::to_string(lane) + " holds, which " +
              (!in_mask                         ? "is not in the mask"
               : warp * 32 + lane >= b.threads  ? "this block does not have"
@@ -305,8 +313,6 @@ void look_at_width(int width, const char* function) {
              ", which is not a power of two up to 32";
     tracing->add(std::move(p));
 }
-
-bool trace_is_silent(const Trace& t) { return t.silent; }
 
 void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
                  bool under_way, Strength strength) {

@@ -4,7 +4,7 @@ import json
 import os
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.trace.doubts import holds_floats, is_suspect, plausible
+from utils.cuda.cpu.trace.doubts import holds_floats, plausible
 from utils.cuda.cpu.trace.lines import source_places
 from utils.cuda.cpu.trace.problems import Problem, problems_of
 from utils.cuda.cpu.trace.records import read
@@ -33,8 +33,6 @@ def problems(report, executable, texts) -> list[tuple[str, Problem]]:
         return any(holds_floats(parameter_type(region, text)) for text in names.values())
 
     for record in plausible(found.get("problems", ()), in_floats):
-        if is_suspect(record):  # a program is not run twice
-            continue
         record["region"] = kernel_parameter(record["region"], kernels)
         sides = [int(side["pc"], 16) for side in (record, record.get("other") or record)]
         places = [place for places in source_places(executable, 0, sides, names.keys()) for place in places[:1]]

@@ -30,6 +30,7 @@ from utils.cuda.cpu.trace.waits import (
     waits_in_loop,
     where_to_wait,
 )
+from utils.cuda.cpu.unset_locals import unset_in_line
 
 __all__ = ["Example", "Product", "Record", "Recorded", "Side", "Site", "accesses", "read"]
 
@@ -96,7 +97,9 @@ class Record(Side):
     one_warp: bool = False  # and of one warp
     both_volatile: bool = False  # both accesses of a race
     signal: bool = False  # the race is meant (signals.py)
-    unset: bool = False  # the value is that of a variable which was never set
+    unset: bool = False  # the value is that of a variable which was never set,
+    depends: bool = False  # what the launch does depends on one,
+    names: tuple = ()  # one of these, declared in the line of `other`
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
@@ -219,6 +222,10 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["as_group"] = copies_as_group(source)
         if record.get("type"):
             more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
+        if declared := record.get("declared"):
+            if names := tuple(unset_in_line(source, declared)):
+                other, more["names"] = Side(line=declared, source=texts[declared]), names
+                more["line"], more["source"] = more["line"] or declared, more["source"] or texts[declared]
         if (array or "").startswith("memory from "):
             more["element"] = _element_of_allocation(record, more["source"])
         if more["line"]:

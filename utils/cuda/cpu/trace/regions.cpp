@@ -91,6 +91,7 @@ Region* Trace::find(Block& b, uintptr_t a, size_t bytes, bool& ignore) {
     }
     uintptr_t block_begin = reinterpret_cast<uintptr_t>(&b);
     if ((a >= block_begin && a < block_begin + sizeof(Block)) || a == reinterpret_cast<uintptr_t>(&here)) return nullptr;
+    if (is_unset_table(a)) return nullptr;
     ignore = false;
     if (b.arena.around(reinterpret_cast<void*>(a))) return find_shared(b, a, bytes);
     if (b.cluster)
@@ -146,7 +147,7 @@ static int note_module(dl_phdr_info* info, size_t, void* data) {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type != PT_LOAD || !(info->dlpi_phdr[i].p_flags & PF_W)) continue;
         uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-        t.writable.emplace_back(from, from + info->dlpi_phdr[i].p_memsz);
+        for (auto part : outside_guards(from, from + info->dlpi_phdr[i].p_memsz)) t.writable.push_back(part);
     }
     return 1;
 }

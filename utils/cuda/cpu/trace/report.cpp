@@ -74,9 +74,8 @@ std::string Trace::json() const {
     }
     out += "],\"problems\":[";
     first = true;
-    std::vector<Problem> all = problems;
-    all.insert(all.end(), suspects.begin(), suspects.end());
-    for (const Problem& p : all) {
+    for (const Problem& p : problems) {
+        if (p.harmless) continue;
         out += first ? "{" : ",{";
         first = false;
         out += "\"kind\":\"" + p.kind + "\",\"pc\":" + hex(p.who.code) + ",\"op\":\"" + op_names[int(p.who.op)] +
@@ -105,7 +104,8 @@ std::string Trace::json() const {
         if (p.both_volatile) out += ",\"both_volatile\":true";
         if (p.unset) out += ",\"unset\":true";
         if (p.certain) out += ",\"certain\":true";
-        if (p.suspect) out += ",\"suspect\":true";
+        if (p.depends) out += ",\"depends\":true";
+        if (p.declared) out += ",\"declared\":" + std::to_string(p.declared);
         out += "}";
     }
     out += "],\"shared\":[";

@@ -16,7 +16,7 @@ from utils.cuda.cpu.module import module
 from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.profile import behaving_like
 from utils.cuda.cpu.trace.copies import bytes_at, copied, declared, memory_at, name_regions, name_what_words_point_to
-from utils.cuda.cpu.trace.doubts import holds_floats, is_suspect, plausible, without_doubts
+from utils.cuda.cpu.trace.doubts import holds_floats, plausible
 from utils.cuda.cpu.trace.lines import header_lines, load_address, source_lines
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import announce, stopped_when_full
@@ -44,24 +44,19 @@ class _Launch:
     limits: list
     checksums: dict = field(default_factory=dict)  # of the tensors' bytes, at the first launch
 
-    def made(self, compiled, what, repeat=None, recorder=None):
-        """Run it on new copies of the tensors; returns the runtime's report, and these copies, by argument.
-
-        `repeat` are the values that the launch is repeated with, as the runtime takes them.
-        """
+    def made(self, compiled, what, recorder=None):
+        """Run it on new copies of the tensors; returns the runtime's report, and these copies, by argument."""
         __tracebackhide__ = True
         library, name = declared(compiled.library), self.kernel.name
         elements = [tensor.element_size() for tensor in self.tensors.values() if tensor.nbytes]
         together = sum({tensor.data_ptr(): tensor.nbytes for tensor in self.tensors.values()}.values())
-        excess = announce(name, together, together, min(elements, default=1)) if repeat is None else 0
+        excess = announce(name, together, together, min(elements, default=1))
         with contextlib.ExitStack() as at_end:
             addresses = copied(self.tensors, library, at_end)
             checksums = {i: zlib.crc32(memory_at(addresses[i], tensor)) for i, tensor in self.tensors.items()}
             self.checksums = self.checksums or checksums
             laid_out = packed(name, self.wanted, self.args, None, compiled.encoded, addresses)
             library.cuda_on_cpu_trace_begin(self.order, *self.limits)
-            if repeat is not None:
-                library.cuda_on_cpu_trace_repeat(*repeat)
             try:
                 name_regions(library, self.wanted, self.tensors, addresses, self.written)
                 name_what_words_point_to(library, laid_out, self.tensors, addresses)
@@ -90,15 +85,8 @@ def trace(kernel, blocks, threads, shared_bytes, args, outputs, order, max_probl
     written = _numbers_of(outputs, tensors, wanted)
     launch = _Launch(kernel, (blocks, threads, shared_bytes), args, wanted, tensors, written, order, limits)
     report, copies = launch.made(compiled, f"tracing {kernel.name}")
-    found = report["problems"]
-
-    def same_again(*repeat):
-        again, other_copies = launch.made(compiled, f"tracing {kernel.name}", repeat)
-        same = all(torch.equal(_as_bytes(copies[i]), _as_bytes(other_copies[i])) for i in copies)
-        return same and sum(not is_suspect(p) for p in again["problems"]) == sum(not is_suspect(p) for p in found)
-
     types = {parameter.name: parameter.text for parameter in wanted}
-    report["problems"] = without_doubts(plausible(found, lambda name: holds_floats(types.get(name, ""))), same_again)
+    report["problems"] = plausible(report["problems"], lambda name: holds_floats(types.get(name, "")))
     for problem in report["problems"]:
         first = next((i for i in tensors if wanted[i].name == problem["region"]), None)
         if first is not None:
@@ -164,10 +152,6 @@ def _resized(launch) -> list[str]:
         if (now.shape, now.data_ptr()) != (traced.shape, traced.data_ptr()):
             names.append(name)
     return [f"{', '.join(names)} was resized or moved after the trace: this run uses what was traced."] if names else []
-
-
-def _as_bytes(tensor):
-    return tensor.contiguous().view(-1).view(torch.uint8)
 
 
 def _seed(order) -> int:

@@ -10,6 +10,7 @@ from utils.cuda.cpu.trace.clusters import about_cluster
 from utils.cuda.cpu.trace.loops import reads_memory
 from utils.cuda.cpu.trace.races import about_race
 from utils.cuda.cpu.trace.source import array_dimensions
+from utils.cuda.cpu.trace.unset import about_unset
 from utils.cuda.cpu.trace.warpgroups import about_warpgroup
 from utils.cuda.cpu.trace.words import (
     at,
@@ -173,24 +174,9 @@ def _divergent_barrier(p):
     return f"{thread_of(p)} waits at {barrier}{where}, but {does}", hint
 
 
-_UNSET = (
-    "Give each local variable a value where it is declared, as in `float sum = 0.0f;`, and arrays all their elements."
-)
-
-
 def _uninitialized(p):
-    if p.unset and p.text:
-        message = f"{thread_of(p)} calls {p.text} with elements of a fragment that were never set{at(p)}"
-        return message, "Load every fragment that is multiplied, or fill it: the sums begin with zeros."
-    if p.unset and p.space == "local":
-        message = f"{thread_of(p)} uses an element of a local array that was never set{at(p)}"
-        return message, "Give every element a value before it is used, as in `float sums[4] = {};`."
-    if p.unset and p.op == "atomic":
-        message = f"{thread_of(p)} updates {element(p)} with what a variable holds that was never set{at(p)}"
-        return message, _UNSET
     if p.unset:
-        message = f"{thread_of(p)} writes to {element(p)} what a variable holds that was never set{at(p)}"
-        return message, _UNSET
+        return about_unset(p)
     if p.under_way:
         does = does_to(p.op, element(p))
         message = f"{thread_of(p)} {does} before the asynchronous copy to it{in_line(p.other)} is done{at(p)}"

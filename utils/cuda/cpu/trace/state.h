@@ -30,8 +30,13 @@ inline bool may_be_unset(uintptr_t a, size_t bytes) {
     memcpy(&word, p, 4);
     return word == uint32_t(unset_value) || word == uint32_t(unset_integer) || word == unset_integer >> 32;
 }
-void fill_unset(uint64_t any, uint64_t integer);  // unset.cpp
+// In unset.cpp. From now on unset variables hold what a trace recognises; those declared in lines from `first` until `end`
+// hold something else; whether a module has any.
+void fill_unset();
+void choose_unset(uint64_t any, uint64_t integers, unsigned int first, unsigned int end);
+bool has_unset_between(uintptr_t begin, uintptr_t end);
 bool is_unset_address(uintptr_t a);
+inline bool is_unset_table(uintptr_t a) { return a - reinterpret_cast<uintptr_t>(unset_bytes) < sizeof unset_bytes; }
 
 // What a trace keeps of bytes. Regions that overlap, such as two views of a tensor, share it.
 struct Memory {
@@ -89,7 +94,10 @@ struct Problem {
     bool both_volatile = false;
     bool unset = false;      // the value is of a variable that has none
     bool certain = false;    // whatever the type of the value (unset.cpp)
-    bool suspect = false;    // only if the launch does something else with another value in its place
+    bool suspect = false;    // only if the launch does something else with another value in its place,
+    bool harmless = false;   // and it does not (again.cpp)
+    bool depends = false;       // what the launch does depends on the value,
+    unsigned int declared = 0;  // of a variable that this line declares, modulo most_unset_lines; 0 if not known
     bool in_cluster = false; // it is about shared memory of this block of a cluster
     uint3 owner{};
     Space space = Space::global;
@@ -211,7 +219,12 @@ public:
     size_t found_before = 0;           // problems, when it was
     bool over = false;     // the launch is to end
     uint64_t absent = poison;  // what a shuffle gets from a lane that has not come
-    bool silent = false;
+    bool again = false;  // the launch is made again (again.cpp): nothing is recorded,
+    uint64_t noted = 0;  // only how many problems there are
+    Problem nothing;     // which one of them is then
+    uint64_t first_blocks = 0;  // of a launch, that have ended before `pulse` was this; the first may take longer
+    uint64_t enough = 0, most = 0;
+    std::map<const char*, uint64_t> launches;  // of each kernel
     std::shared_ptr<Recorder> recorder;  // for a player; usually none
     dim3 grid;  // of the last launch
     const void* last_code = nullptr;  // of the last access or step
@@ -226,7 +239,8 @@ public:
 
     Trace(long long seed, size_t max_problems, uint64_t max_steps)
         : seed(seed), max_problems(max_problems), max_steps(max_steps) {
-        fill_unset(unset_value, unset_integer);
+        fill_unset();
+        choose_unset(0, 0, 0, 0);
     }
     // `copy`: the asynchronous copy that it is one end of.
     void access(const void* p, size_t bytes, Op op, const void* code, Strength strength = Strength::weak,

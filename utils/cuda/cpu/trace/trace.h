@@ -19,6 +19,12 @@ void trace_failed(Trace&, cudaError_t error);  // a function of the host's side,
 void trace_asked(Trace&);                      // whether one has failed
 void trace_launch_begins(Trace&, const char* kernel, const Launch&, void (*code)(void*));
 void trace_launch_ends(Trace&);
+// In again.cpp: a launch begins, which may have to be made again; it has ended and has printed this. `make` runs so many
+// of its first blocks and returns what they print.
+struct Beginning;
+std::shared_ptr<Beginning> trace_beginning(Trace&, const char* kernel, const void* code);
+void trace_again(Trace&, Beginning&, const Launch&, const std::string& printed,
+                 const std::function<std::string(uint64_t)>& make);
 void trace_fault(Trace&, Worker&);  // the block was left because of it
 bool trace_is_full(const Trace&);   // as many problems as were asked for: the launch ends
 uint64_t trace_block(const Trace&, uint64_t i, uint64_t blocks);  // which block comes as number i
@@ -100,7 +106,6 @@ void trace_cluster_arrives(Trace&, Block&, bool releases);
 void trace_cluster_barrier_opens(Trace&, Cluster&);
 void trace_cluster_waited(Trace&, Block&);
 void trace_cluster_thread_ends(Trace&, Block&, Fiber&, bool waited);
-bool trace_is_silent(const Trace&);  // what its kernels print is not shown
 void trace_access(Trace&, const void* address, size_t bytes, Access, const void* code);  // that no hook sees
 // A row of 16 bytes of shared memory, which ldmatrix or stmatrix moves; `transposed`: the lanes hold columns.
 void trace_row(Trace&, const void* row, Access, bool transposed, const void* code);

@@ -2,7 +2,9 @@
 // array are read (include/cuda_on_cpu/unset.h).
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "cuda_on_cpu/unset.h"
@@ -10,27 +12,53 @@
 
 namespace cuda_on_cpu {
 
-UnsetBytes unset_bytes;
+UnsetBytes unset_bytes[2];
+unsigned char unset_choice[most_unset_lines];
 static constexpr uint32_t compilers_pattern = 0xFEFEFEFE;  // in what unset_locals.py does not know (build.py)
 static constexpr size_t most_suspects = 8;
 
-// From now on, unset variables hold these.
-void fill_unset(uint64_t any, uint64_t integer) {
-    if (memcmp(unset_bytes.any, &any, 8) == 0) return;
+static void fill(unsigned int which, uint64_t any, uint64_t integers) {
+    UnsetBytes& bytes = unset_bytes[which];
+    if (memcmp(bytes.any, &any, 8) == 0) return;
     for (size_t at = 0; at < most_unset_bytes; at += 8) {
-        memcpy(unset_bytes.any + at, &any, 8);
-        memcpy(unset_bytes.integers + at, &integer, 8);
+        memcpy(bytes.any + at, &any, 8);
+        memcpy(bytes.integers + at, &integers, 8);
     }
 }
 
-void local_is_unset(void* value, size_t bytes, bool integers) {
+void fill_unset() { fill(0, unset_value, unset_integer); }
+
+void choose_unset(uint64_t any, uint64_t integers, unsigned int first, unsigned int end) {
+    fill(1, any, integers);
+    memset(unset_choice, 0, most_unset_lines);
+    memset(unset_choice + first, 1, end - first);
+}
+
+// The modules that have such variables, each by an address in it.
+static std::mutex modules_mutex;
+static std::vector<uintptr_t>& modules_with_unset() {
+    static auto& all = *new std::vector<uintptr_t>;
+    return all;
+}
+void has_unset_locals(const void* of_module) {
+    std::lock_guard lock(modules_mutex);
+    modules_with_unset().push_back(reinterpret_cast<uintptr_t>(of_module));
+}
+bool has_unset_between(uintptr_t begin, uintptr_t end) {
+    std::lock_guard lock(modules_mutex);
+    const auto& all = modules_with_unset();
+    return std::any_of(all.begin(), all.end(), [&](uintptr_t a) { return a >= begin && a < end; });
+}
+
+void local_is_unset(void* value, size_t bytes, bool integers, unsigned int line) {
     if (!tracing || !in_thread()) return;
     if (tracing->recorder) {
         memset(value, compilers_pattern & 0xFF, bytes);  // which a player does not show
         return;
     }
+    const UnsetBytes& all = unset_bytes[unset_choice[line % most_unset_lines]];
     for (size_t at = 0; at < bytes; at += most_unset_bytes)
-        memcpy(static_cast<char*>(value) + at, integers ? unset_bytes.integers : unset_bytes.any,
+        memcpy(static_cast<char*>(value) + at, integers ? all.integers : all.any,
                std::min(most_unset_bytes, bytes - at));
 }
 
@@ -114,7 +142,7 @@ void Trace::look_at_stored(Block& b, TracedThread& t) {
 // before the launch has been repeated with another value in its place: many a kernel copies such elements and does not
 // use them.
 void Trace::reads_local(Block& b, uintptr_t a, size_t bytes, const void* code) {
-    if (suspects.size() >= most_suspects) return;
+    if (again || suspects.size() >= most_suspects || is_unset_table(a)) return;
     const bool is_unset = bytes == 8   ? at<uint64_t>(a) == unset_value || at<uint64_t>(a) == unset_integer
                           : bytes == 4 ? is_unset_word(at<uint32_t>(a))
                           : bytes == 2 ? is_unset_half(at<uint16_t>(a)) || is_unset_row(a / 4 * 4, 4)

@@ -258,7 +258,6 @@ __attribute__((always_inline)) constexpr T once(T v) { return v; }
 #endif
 }  // namespace cuda_on_cpu
 #include "locals.h"
-#include "unset.h"
 namespace cuda_on_cpu {
 #else
 #define CUDA_ON_CPU_TOUCH(address, bytes, access) ((void)0)

@@ -10,13 +10,15 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "unset.h"
+
 namespace cuda_on_cpu {
 
 constexpr size_t local_marks = 1024;  // bytes on either side
 
 void local_begins(const char* name, void* front, size_t bytes, size_t element, size_t alignment);
 void local_ends(void* front);
-void local_is_unset(void* value, size_t bytes, bool integers);
+void local_is_unset(void* value, size_t bytes, bool integers, unsigned int line);
 
 template <class T>
 struct alignas(alignof(T) < 16 ? 16 : alignof(T)) LocalFront {
@@ -45,9 +47,10 @@ struct UnsetLocal {
     LocalFront<T> front;
     T value;
     LocalBack back;
-    UnsetLocal(const char* name) : front(name, sizeof(T)) {
+    UnsetLocal(const char* name, unsigned int line = __builtin_LINE()) : front(name, sizeof(T)) {
+        (void)&announced<T>;
         constexpr bool integers = std::is_integral_v<std::remove_all_extents_t<T>>;
-        if (std::is_trivially_default_constructible_v<T>) local_is_unset(&value, sizeof(T), integers);
+        if (std::is_trivially_default_constructible_v<T>) local_is_unset(&value, sizeof(T), integers, line);
     }
 };
 

@@ -15,14 +15,26 @@ namespace cuda_on_cpu {
 constexpr uint64_t unset_value = 0x7FFB'7FFB'7FFB'7FFB;
 constexpr uint64_t unset_integer = 0x6D3B'A59C'7E41'D287;  // in integers and arrays of them
 constexpr size_t most_unset_bytes = 1 << 16;  // of a variable; a larger one gets the compiler's own pattern
+constexpr unsigned int most_unset_lines = 4096;
+// What variables hold, and what they hold instead where a launch is made again to see whether that matters (again.cpp).
 struct alignas(64) UnsetBytes {
     unsigned char any[most_unset_bytes], integers[most_unset_bytes];
 };
 #ifdef CUDA_ON_CPU_RUNTIME
-extern UnsetBytes unset_bytes;
+extern UnsetBytes unset_bytes[2];
+extern unsigned char unset_choice[most_unset_lines];  // which of the two, by the line of the declaration
 #else
-extern const UnsetBytes unset_bytes;
+extern const UnsetBytes unset_bytes[2];
+extern const unsigned char unset_choice[most_unset_lines];
 #endif
+
+// Tells the runtime, when a module is loaded, that it has variables without a value.
+void has_unset_locals(const void* of_module);
+struct Announced {
+    Announced() { has_unset_locals(this); }
+};
+template <class T>
+const Announced announced;
 
 // Whether a float, given without its sign, is half of `unset_value`, or converted from a double, half or bfloat16 that is
 // `unset_value`. No branches: in a trace, each would be a step.
@@ -33,12 +45,18 @@ constexpr bool is_unset_float(uint32_t bits) {
 }
 
 template <class T>
-__attribute__((always_inline)) inline void make_unset(T& v) {
-    const auto& bytes = std::is_integral_v<std::remove_all_extents_t<T>> ? unset_bytes.integers : unset_bytes.any;
+__attribute__((always_inline)) inline void make_unset(T& v, unsigned int line = __builtin_LINE()) {
+    (void)&announced<T>;
+    const UnsetBytes& all = unset_bytes[unset_choice[line % most_unset_lines] & 1];
+    const auto& bytes = std::is_integral_v<std::remove_all_extents_t<T>> ? all.integers : all.any;
     if constexpr (std::is_scalar_v<T>)
         v = reinterpret_cast<const T&>(bytes);
-    else if constexpr (std::is_trivially_default_constructible_v<T> && sizeof(T) <= most_unset_bytes)
+    else if constexpr (std::is_trivially_default_constructible_v<T> && sizeof(T) <= most_unset_bytes) {
         __builtin_memcpy(static_cast<void*>(&v), bytes, sizeof v);
+#if __has_builtin(__builtin_clear_padding)
+        if constexpr (std::is_class_v<T>) __builtin_clear_padding(&v);  // which nobody sets
+#endif
+    }
 }
 
 }  // namespace cuda_on_cpu

@@ -1,0 +1,262 @@
+// A launch that is made again, to see whether values matter that nobody has set. Where the outcome with other values in
+// their place is the same, nobody uses them: many a kernel copies such an element, or shuffles from a lane that has left.
+//
+// All memory that a kernel can write is kept when the launch begins, and the launch leaves behind what it did the first
+// time. While it is made again, accesses are checked, but nothing is recorded (Trace::again).
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "state.h"
+
+namespace cuda_on_cpu {
+
+static constexpr size_t most_kept = 256 << 20;  // bytes; a launch with more of them is not made again,
+static constexpr size_t few = 4 << 20;          // nor with more than these, except each kernel's 1st, 2nd, 4th, 8th ...
+static constexpr uint64_t enough = 4'000'000;   // accesses and basic blocks: of a longer launch only the first blocks are
+static constexpr uint64_t most = 20'000'000;    // made again, and none if the first has more than this
+static constexpr uint64_t other_absent = 0xCBCBCBCBCBCBCBCB;  // unlike the runtime's poison in every bit that counts
+
+// What else variables hold. The first are positive as floating-point numbers of any size, and zero as integers; the
+// second are negative.
+struct Values {
+    uint64_t any, integers;
+};
+static constexpr Values others[] = {{0x4700'4700'4700'4700, 0}, {0xC700'C700'C700'C700, ~unset_integer}};
+
+struct Part {
+    uintptr_t begin, end;
+};
+using Contents = std::vector<std::vector<char>>;
+
+struct Outcome {
+    Contents memory;
+    std::string printed;
+    uint64_t noted;
+};
+
+struct Beginning {
+    std::vector<Part> parts;  // of memory: tensors, and the module's variables
+    Contents before;
+    size_t regions, listed;  // so many were there, and in Trace::problems;
+    uint64_t problems;       // so many had been found
+};
+
+static std::vector<Part> parts_of(const Trace& t) {
+    std::vector<Part> all;
+    for (const auto& r : t.regions) all.push_back({r->begin, r->end});
+    for (auto [begin, end] : t.writable) all.push_back({begin, end});
+    std::sort(all.begin(), all.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
+    std::vector<Part> apart;
+    for (const Part& part : all) {
+        if (!apart.empty() && part.begin <= apart.back().end)
+            apart.back().end = std::max(apart.back().end, part.end);
+        else
+            apart.push_back(part);
+    }
+    return apart;
+}
+
+static Contents contents(const std::vector<Part>& parts) {
+    Contents all;
+    for (const Part& p : parts) all.emplace_back(reinterpret_cast<char*>(p.begin), reinterpret_cast<char*>(p.end));
+    return all;
+}
+
+// Calls `each` for every tensor and variable: which part it is in, where in it, and what `all` has of it.
+template <class Each>
+static void each_region(const Trace& t, const std::vector<Part>& parts, const Contents& all, Each each) {
+    auto one = [&](Region& r) {
+        for (size_t i = 0; i < parts.size(); i++)
+            if (const size_t at = r.begin - parts[i].begin; r.begin >= parts[i].begin && r.end <= parts[i].end)
+                each(r, i, at, all[i].data() + at);
+    };
+    for (const auto& r : t.regions) one(*r);
+    for (const auto& r : t.variables)
+        if (r->space != Space::constant) one(*r);
+}
+
+// Memory that is as it was may be read-only, and is left alone.
+static void restore(const Trace& t, const std::vector<Part>& parts, const Contents& all) {
+    each_region(t, parts, all, [](const Region& r, size_t, size_t, const char* from) {
+        constexpr size_t piece = 4096;
+        for (uintptr_t a = r.begin; a < r.end; a += piece, from += piece) {
+            const size_t bytes = std::min<size_t>(piece, r.end - a);
+            if (memcmp(reinterpret_cast<char*>(a), from, bytes)) memcpy(reinterpret_cast<char*>(a), from, bytes);
+        }
+    });
+}
+
+std::shared_ptr<Beginning> trace_beginning(Trace& t, const char* kernel, const void* code) {
+    t.look_at_module(code);
+    auto b = std::make_shared<Beginning>();
+    b->parts = parts_of(t);
+    size_t bytes = 0;
+    for (const Part& part : b->parts) bytes += part.end - part.begin;
+    const uint64_t number = ++t.launches[kernel];
+    if (t.recorder || bytes > most_kept || (bytes > few && (number & (number - 1)))) return nullptr;
+    b->before = contents(b->parts);
+    b->regions = t.regions.size();
+    b->listed = t.problems.size();
+    b->problems = t.total;
+    t.first_blocks = 0;
+    t.enough = t.pulse + enough;
+    t.most = t.pulse + most;
+    return b;
+}
+
+static bool same_memory(const Trace& t, const std::vector<Part>& parts, const Contents& x, const Contents& y) {
+    bool same = true;
+    each_region(t, parts, x, [&](const Region& r, size_t part, size_t at, const char* bytes) {
+        same = same && memcmp(bytes, y[part].data() + at, r.end - r.begin) == 0;
+    });
+    return same;
+}
+
+namespace {
+// Makes one launch again and again.
+class Again {
+public:
+    Again(Trace& t, const Beginning& beginning, const std::string& printed, uint64_t blocks,
+          const std::function<std::string(uint64_t)>& make)
+        : t(t), beginning(beginning), blocks(std::min(blocks, t.first_blocks)), make(make),
+          first{contents(beginning.parts), printed, 0} {
+        is_whole = this->blocks == blocks && t.total == beginning.problems;
+    }
+    ~Again() { restore(t, beginning.parts, first.memory); }
+
+    // Whether it has another outcome if shuffles get `absent` from lanes that have not come, and variables declared in
+    // these lines hold `values`.
+    bool matters(uint64_t absent, Values values, unsigned int from = 0, unsigned int to = most_unset_lines) {
+        other = made(absent, values, from, to);
+        if (is_whole && equal(other, first)) return false;
+        if (!same) same = made(poison, {}, 0, 0);
+        if (equal(other, *same)) return false;
+        if (!repeats) repeats = equal(made(poison, {}, 0, 0), *same);  // not with a clock, for example
+        return *repeats;
+    }
+    const Outcome& with() const { return other; }
+    const Outcome& without() const { return *same; }
+
+private:
+    bool equal(const Outcome& x, const Outcome& y) const {
+        return x.noted == y.noted && x.printed == y.printed && same_memory(t, beginning.parts, x.memory, y.memory);
+    }
+    Outcome made(uint64_t absent, Values values, unsigned int from, unsigned int to) {
+        restore(t, beginning.parts, beginning.before);
+        choose_unset(values.any, values.integers, from, to);
+        auto units = t.units;
+        auto tiles = t.tiles;
+        auto before = std::tuple(t.threads, t.stopped, t.over, t.unfinished);
+        t.absent = absent;
+        t.again = true;
+        t.stopped = t.over = false;
+        t.noted = 0;
+        Outcome outcome{{}, make(blocks), t.noted};
+        t.again = false;
+        t.absent = poison;
+        std::tie(t.threads, t.stopped, t.over, t.unfinished) = before;
+        t.units = std::move(units);
+        t.tiles = std::move(tiles);
+        choose_unset(0, 0, 0, 0);
+        outcome.memory = contents(beginning.parts);
+        return outcome;
+    }
+
+    Trace& t;
+    const Beginning& beginning;
+    const uint64_t blocks;
+    const std::function<std::string(uint64_t)>& make;
+    const Outcome first;
+    bool is_whole;
+    Outcome other;
+    std::optional<Outcome> same;
+    std::optional<bool> repeats;
+};
+}  // namespace
+
+// A line that declares a variable whose value matters by itself; 0 if it takes several.
+static unsigned int line_that_matters(Again& again, Values values) {
+    unsigned int from = 0, to = most_unset_lines;
+    while (to - from > 1) {
+        const unsigned int middle = from + (to - from) / 2;
+        if (again.matters(poison, values, from, middle))
+            to = middle;
+        else if (again.matters(poison, values, middle, to))
+            from = middle;
+        else
+            return 0;  // only together
+    }
+    again.matters(poison, values, from, to);
+    return from;
+}
+
+// The first element that depends on what nobody has set, and who has written it.
+static void place_difference(Trace& t, const Beginning& beginning, const Again& again, dim3 block, Problem& p) {
+    const Contents& with = again.with().memory;
+    each_region(t, beginning.parts, again.without().memory, [&](Region& r, size_t part, size_t at, const char* without) {
+        const char *other = with[part].data() + at, *end = without + (r.end - r.begin);
+        const char* differs = std::mismatch(without, end, other).first;
+        if (p.in_region || differs == end) return;
+        const size_t offset = (differs - without) / r.element * r.element;
+        p.bytes = r.element;
+        place_in(p, &r, r.begin + offset);
+        const Record by = r.memory->shadow.wrong_write(r.begin + offset - r.memory->begin, r.element, 1,
+                                                       [](const Record&) { return true; });
+        const Site& site = t.requests.sites[by.site];
+        if (!by.time || by.thread >= block.x * block.y * block.z) return;
+        const uint3 thread{by.thread % block.x, by.thread / block.x % block.y, by.thread / block.x / block.y};
+        p.who = {site.code, site.op, block_place(t.grid, by.block), thread, false};
+    });
+}
+
+// What goes wrong only because of such a value comes behind the problem that says so.
+static void add_before(Trace& t, size_t place, Problem p) {
+    t.total++;
+    for (auto& [key, at] : t.known) at += at >= place;
+    t.known[{p.kind, p.who.code, p.declared, p.region}] = place;
+    t.problems.insert(t.problems.begin() + place, std::move(p));
+}
+
+void trace_again(Trace& t, Beginning& beginning, const Launch& launch, const std::string& printed,
+                 const std::function<std::string(uint64_t)>& make) {
+    auto suspects = std::exchange(t.suspects, {});
+    if (interrupted || t.regions.size() != beginning.regions || !t.first_blocks) return;  // it may keep what malloc gave
+    Again again(t, beginning, printed, uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z, make);
+    auto is_open = [](const Problem& p) { return p.suspect; };
+    if (std::any_of(t.problems.begin(), t.problems.end(), is_open)) {
+        const bool matters = again.matters(other_absent, {});
+        for (Problem& p : t.problems) {
+            if (!p.suspect) continue;
+            p.suspect = false;
+            p.harmless = !matters;
+        }
+    }
+    if (!has_unset_between(t.module_begin, t.module_end)) return;
+    std::vector<Problem*> stored;  // what looks like such a value
+    for (size_t i = beginning.listed; i < t.problems.size(); i++)
+        if (t.problems[i].unset) stored.push_back(&t.problems[i]);
+    if (std::any_of(stored.begin(), stored.end(), [](const Problem* p) { return p->certain; })) return;
+    for (const Values& values : others) {
+        if (!again.matters(poison, values)) continue;
+        for (Problem* p : stored) p->certain = true;
+        if (!stored.empty()) return;
+        for (Problem& p : suspects) {
+            p.suspect = false;
+            p.certain = true;
+            t.add(std::move(p));
+        }
+        if (!suspects.empty()) return;
+        Problem p;
+        p.kind = "uninitialized";
+        p.unset = p.certain = p.depends = true;
+        p.declared = line_that_matters(again, values);
+        place_difference(t, beginning, again, launch.block, p);
+        return add_before(t, beginning.listed, std::move(p));
+    }
+    for (Problem* p : stored) p->harmless = true;
+}
+
+}  // namespace cuda_on_cpu
