@@ -13,10 +13,10 @@
 
 namespace cuda_on_cpu {
 
-static constexpr size_t most_kept = 256 << 20;  // bytes; a launch with more of them is not made again,
-static constexpr size_t few = 4 << 20;          // nor with more than these, except each kernel's 1st, 2nd, 4th, 8th ...
-static constexpr uint64_t enough = 4'000'000;   // accesses and basic blocks: of a longer launch only the first blocks are
-static constexpr uint64_t most = 20'000'000;    // made again, and none if the first has more than this
+static constexpr size_t most_kept = 64 << 20;   // bytes; a launch with more of them is not made again,
+static constexpr size_t few = 4 << 20;         // nor with more than these, except each kernel's 1st, 2nd, 4th, 8th ...
+static constexpr uint64_t enough = 4'000'000;  // accesses and basic blocks: of a longer launch only the first blocks are
+static constexpr uint64_t most = 20'000'000;   // made again, and none if the first has more than this
 static constexpr uint64_t other_absent = 0xCBCBCBCBCBCBCBCB;  // unlike the runtime's poison in every bit that counts
 
 // What else variables hold. The first are positive as floating-point numbers of any size, and zero as integers; the
@@ -97,7 +97,11 @@ std::shared_ptr<Beginning> trace_beginning(Trace& t, const char* kernel, const v
     for (const Part& part : b->parts) bytes += part.end - part.begin;
     const uint64_t number = ++t.launches[kernel];
     if (t.recorder || bytes > most_kept || (bytes > few && (number & (number - 1)))) return nullptr;
-    b->before = contents(b->parts);
+    try {
+        b->before = contents(b->parts);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
     b->regions = t.regions.size();
     b->listed = t.problems.size();
     b->problems = t.total;
@@ -145,11 +149,11 @@ private:
         return x.noted == y.noted && x.printed == y.printed && same_memory(t, beginning.parts, x.memory, y.memory);
     }
     Outcome made(uint64_t absent, Values values, unsigned int from, unsigned int to) {
+        Units units = t.units;
+        Tiles tiles = t.tiles;
+        const auto before = std::tuple(t.threads, t.stopped, t.over, t.unfinished);
         restore(t, beginning.parts, beginning.before);
         choose_unset(values.any, values.integers, from, to);
-        auto units = t.units;
-        auto tiles = t.tiles;
-        auto before = std::tuple(t.threads, t.stopped, t.over, t.unfinished);
         t.absent = absent;
         t.again = true;
         t.stopped = t.over = false;
@@ -158,8 +162,8 @@ private:
         t.again = false;
         t.absent = poison;
         std::tie(t.threads, t.stopped, t.over, t.unfinished) = before;
-        t.units = std::move(units);
-        t.tiles = std::move(tiles);
+        std::swap(t.units, units);
+        std::swap(t.tiles, tiles);
         choose_unset(0, 0, 0, 0);
         outcome.memory = contents(beginning.parts);
         return outcome;
@@ -220,8 +224,8 @@ static void add_before(Trace& t, size_t place, Problem p) {
     t.problems.insert(t.problems.begin() + place, std::move(p));
 }
 
-void trace_again(Trace& t, Beginning& beginning, const Launch& launch, const std::string& printed,
-                 const std::function<std::string(uint64_t)>& make) {
+static void decide(Trace& t, const Beginning& beginning, const Launch& launch, const std::string& printed,
+                   const std::function<std::string(uint64_t)>& make) {
     auto suspects = std::exchange(t.suspects, {});
     if (interrupted || t.regions.size() != beginning.regions || !t.first_blocks) return;  // it may keep what malloc gave
     Again again(t, beginning, printed, uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z, make);
@@ -257,6 +261,14 @@ void trace_again(Trace& t, Beginning& beginning, const Launch& launch, const std
         return add_before(t, beginning.listed, std::move(p));
     }
     for (Problem* p : stored) p->harmless = true;
+}
+
+void trace_again(Trace& t, const Beginning& beginning, const Launch& launch, const std::string& printed,
+                 const std::function<std::string(uint64_t)>& make) {
+    try {
+        decide(t, beginning, launch, printed, make);
+    } catch (const std::bad_alloc&) {  // no room for what it has to compare
+    }
 }
 
 }  // namespace cuda_on_cpu

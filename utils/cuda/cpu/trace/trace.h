@@ -23,7 +23,7 @@ void trace_launch_ends(Trace&);
 // of its first blocks and returns what they print.
 struct Beginning;
 std::shared_ptr<Beginning> trace_beginning(Trace&, const char* kernel, const void* code);
-void trace_again(Trace&, Beginning&, const Launch&, const std::string& printed,
+void trace_again(Trace&, const Beginning&, const Launch&, const std::string& printed,
                  const std::function<std::string(uint64_t)>& make);
 void trace_fault(Trace&, Worker&);  // the block was left because of it
 bool trace_is_full(const Trace&);   // as many problems as were asked for: the launch ends
