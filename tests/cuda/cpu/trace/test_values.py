@@ -429,3 +429,22 @@ def test_an_atomic_at_a_misaligned_address():
     (problem,) = Tracer(source, "k")[1, 32](torch.zeros(32)).problems
     assert (problem.kind, problem.line, problem.thread) == ("misaligned", 3, (3, 0, 0)), problem
     assert "updates 8 bytes atomically at x[3]" in problem.message
+
+
+WIDE = """__global__ void k(const float* x, float* y, int n, bool guarded) {
+    __shared__ __align__(16) float s[64];
+    int t = threadIdx.x;
+    for (int i = t; i < n; i += 16) s[i] = x[i];
+    __syncthreads();
+    if (4 * t >= n) return;
+    float4 v = *(float4*)(s + 4 * t);
+    float last = 4 * t + 3 < n || !guarded ? v.w : v.x;
+    y[t] = fmaxf(fmaxf(v.x, 4 * t + 1 < n ? v.y : v.x), last);
+}"""
+
+
+def test_a_wide_read_may_reach_what_nobody_has_written_if_it_does_not_use_it():
+    traced, x, y = Tracer(WIDE, "k")[1, 16], torch.rand(64), torch.zeros(16)
+    assert traced(x, y, 42, True).ok and traced(x, y, 44, False).ok
+    (problem,) = traced(x, y, 42, False).problems  # of s[40] to s[43], the last two: fmaxf ignores NaN
+    assert (problem.kind, problem.line, problem.thread) == ("uninitialized", 7, (10, 0, 0))

@@ -10,10 +10,10 @@ namespace cuda_on_cpu {
 // What fills memory that nobody has written: NaN as half, bfloat16, float and double, and no number that a kernel would
 // compute. A tensor begins at an even address, so every second byte of memory is the same.
 constexpr uint64_t poison = 0x7FF97FF97FF97FF9;
-inline void fill_with_poison(void* begin, size_t bytes) {
+inline void fill_with_poison(void* begin, size_t bytes, uint64_t value = poison) {
     char* at = static_cast<char*>(begin);
-    for (; bytes >= sizeof poison; at += sizeof poison, bytes -= sizeof poison) __builtin_memcpy(at, &poison, sizeof poison);
-    __builtin_memcpy(at, &poison, bytes);
+    for (; bytes >= sizeof value; at += sizeof value, bytes -= sizeof value) __builtin_memcpy(at, &value, sizeof value);
+    __builtin_memcpy(at, &value, bytes);
 }
 
 // An address, and the memory that it is in or beside: a tensor's, or what cudaMalloc gave.

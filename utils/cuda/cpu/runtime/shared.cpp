@@ -12,6 +12,8 @@
 
 namespace cuda_on_cpu {
 
+static uint64_t fresh_shared(const Block& b) { return b.worker->trace ? trace_fresh_shared(*b.worker->trace) : poison; }
+
 void Arena::make(size_t first_byte, size_t end, const void* wanted_by) {
     const size_t from = first_byte / page_bytes() * page_bytes(), to = rounded_up(end, page_bytes());
     if (begin && user == wanted_by && open.from == from && open.to == to) return;
@@ -148,7 +150,7 @@ void* static_shared(const SharedVariable* variable) {
         peer.variables.push_back({variable, offset});
         if (!peer.arena.grow(peer.static_end)) fail(no_room);
         mark_loose(peer);
-        fill_with_poison(peer.arena.get() + offset, variable->bytes);
+        fill_with_poison(peer.arena.get() + offset, variable->bytes, fresh_shared(peer));
     }
     if (in_kernel) enter_kernel(w);
     return b.arena.get() + offset;
@@ -189,8 +191,9 @@ bool is_local(const void* p) { return block().running && block().running->holds(
 unsigned char* shared_memory() { return block().arena.get(); }
 
 void poison_shared(Block& b) {
-    for (const auto& [variable, offset] : b.variables) fill_with_poison(b.arena.get() + offset, variable->bytes);
-    fill_with_poison(b.arena.get() + dynamic_begin(b), b.dynamic_bytes);
+    const uint64_t fresh = fresh_shared(b);
+    for (const auto& [variable, offset] : b.variables) fill_with_poison(b.arena.get() + offset, variable->bytes, fresh);
+    fill_with_poison(b.arena.get() + dynamic_begin(b), b.dynamic_bytes, fresh);
 }
 
 size_t dynamic_shared_bytes() { return block().dynamic_bytes; }

@@ -128,7 +128,7 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
         return !(of_volatile(op, strength) && of_volatile(other.op, other.strength));
     };
     if (as_atomic) order.acquire(tb.order, a);
-    bool unwritten = false;
+    size_t unwritten = 0;
     Record before = memory.shadow.note(a - memory.begin, bytes, me, op, as_atomic, since, shared, unwritten,
                                        [&](const Record& x) { return ordered(x, me, tb.order, copy); }, together);
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
@@ -137,8 +137,8 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     if (by_agent) against_agent(b, a, bytes, op, code, region, before, unwritten);
     else if (before.time && !flies) race(b, a, bytes, op, code, region, before, ends, strength);
     if (shared && !owner.traced->barriers.empty()) touches_barrier(owner, a, bytes, op, code);
-    if (!shared && op != Op::store) unwritten = is_poison(*region, a, bytes);
-    if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region);
+    if (!shared && op != Op::store && is_poison(*region, a, bytes)) unwritten = bytes;
+    if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region, unwritten < bytes);
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }
 

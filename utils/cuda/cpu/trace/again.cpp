@@ -26,6 +26,14 @@ struct Values {
 };
 static constexpr Values others[] = {{0x4700'4700'4700'4700, 0}, {0xC700'C700'C700'C700, ~unset_integer}};
 
+// What is other than the first time: what a shuffle gets from a lane that has not come, what shared memory begins with, and
+// what variables hold that are declared in lines from `first` until `end`.
+struct Changes {
+    uint64_t absent = poison, fresh = poison;
+    Values unset{};
+    unsigned int first = 0, end = 0;
+};
+
 struct Part {
     uintptr_t begin, end;
 };
@@ -131,14 +139,13 @@ public:
     }
     ~Again() { restore(t, beginning.parts, first.memory); }
 
-    // Whether it has another outcome if shuffles get `absent` from lanes that have not come, and variables declared in
-    // these lines hold `values`.
-    bool matters(uint64_t absent, Values values, unsigned int from = 0, unsigned int to = most_unset_lines) {
-        other = made(absent, values, from, to);
+    // Whether it has another outcome then.
+    bool matters(const Changes& change) {
+        other = made(change);
         if (is_whole && equal(other, first)) return false;
-        if (!same) same = made(poison, {}, 0, 0);
+        if (!same) same = made({});
         if (equal(other, *same)) return false;
-        if (!repeats) repeats = equal(made(poison, {}, 0, 0), *same);  // not with a clock, for example
+        if (!repeats) repeats = equal(made({}), *same);  // not with a clock, for example
         return *repeats;
     }
     const Outcome& with() const { return other; }
@@ -148,19 +155,20 @@ private:
     bool equal(const Outcome& x, const Outcome& y) const {
         return x.noted == y.noted && x.printed == y.printed && same_memory(t, beginning.parts, x.memory, y.memory);
     }
-    Outcome made(uint64_t absent, Values values, unsigned int from, unsigned int to) {
+    Outcome made(const Changes& change) {
         Units units = t.units;
         Tiles tiles = t.tiles;
         const auto before = std::tuple(t.threads, t.stopped, t.over, t.unfinished);
         restore(t, beginning.parts, beginning.before);
-        choose_unset(values.any, values.integers, from, to);
-        t.absent = absent;
+        choose_unset(change.unset.any, change.unset.integers, change.first, change.end);
+        t.absent = change.absent;
+        t.fresh = change.fresh;
         t.again = true;
         t.stopped = t.over = false;
         t.noted = 0;
         Outcome outcome{{}, make(blocks), t.noted};
         t.again = false;
-        t.absent = poison;
+        t.absent = t.fresh = poison;
         std::tie(t.threads, t.stopped, t.over, t.unfinished) = before;
         std::swap(t.units, units);
         std::swap(t.tiles, tiles);
@@ -186,14 +194,14 @@ static unsigned int line_that_matters(Again& again, Values values) {
     unsigned int from = 0, to = most_unset_lines;
     while (to - from > 1) {
         const unsigned int middle = from + (to - from) / 2;
-        if (again.matters(poison, values, from, middle))
+        if (again.matters({.unset = values, .first = from, .end = middle}))
             to = middle;
-        else if (again.matters(poison, values, middle, to))
+        else if (again.matters({.unset = values, .first = middle, .end = to}))
             from = middle;
         else
             return 0;  // only together
     }
-    again.matters(poison, values, from, to);
+    again.matters({.unset = values, .first = from, .end = to});
     return from;
 }
 
@@ -224,27 +232,34 @@ static void add_before(Trace& t, size_t place, Problem p) {
     t.problems.insert(t.problems.begin() + place, std::move(p));
 }
 
+// The problems of a kind that are mistakes only if something `matters`.
+template <class Matters>
+static void settle(Trace& t, const char* kind, Matters matters) {
+    std::optional<bool> known;
+    for (Problem& p : t.problems) {
+        if (!p.suspect || p.kind != kind) continue;
+        if (!known) known = matters();
+        p.suspect = false;
+        p.harmless = !*known;
+    }
+}
+
 static void decide(Trace& t, const Beginning& beginning, const Launch& launch, const std::string& printed,
                    const std::function<std::string(uint64_t)>& make) {
     auto suspects = std::exchange(t.suspects, {});
     if (interrupted || t.regions.size() != beginning.regions || !t.first_blocks) return;  // it may keep what malloc gave
     Again again(t, beginning, printed, uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z, make);
-    auto is_open = [](const Problem& p) { return p.suspect; };
-    if (std::any_of(t.problems.begin(), t.problems.end(), is_open)) {
-        const bool matters = again.matters(other_absent, {});
-        for (Problem& p : t.problems) {
-            if (!p.suspect) continue;
-            p.suspect = false;
-            p.harmless = !matters;
-        }
-    }
+    settle(t, "undefined_shuffle", [&] { return again.matters({.absent = other_absent}); });
+    settle(t, "uninitialized", [&] {
+        return again.matters({.fresh = others[0].any}) || again.matters({.fresh = others[1].any});
+    });
     if (!has_unset_between(t.module_begin, t.module_end)) return;
     std::vector<Problem*> stored;  // what looks like such a value
     for (size_t i = beginning.listed; i < t.problems.size(); i++)
         if (t.problems[i].unset) stored.push_back(&t.problems[i]);
     if (std::any_of(stored.begin(), stored.end(), [](const Problem* p) { return p->certain; })) return;
     for (const Values& values : others) {
-        if (!again.matters(poison, values)) continue;
+        if (!again.matters({.unset = values, .end = most_unset_lines})) continue;
         for (Problem* p : stored) p->certain = true;
         if (!stored.empty()) return;
         for (Problem& p : suspects) {

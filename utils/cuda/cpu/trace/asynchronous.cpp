@@ -85,7 +85,7 @@ void Asynchronous::note(uintptr_t a, size_t bytes, Op op, Region& region) {
     const size_t offset = a - region.memory->begin;
     Shadow& shadow = region.memory->shadow;
     auto ordered = [&](const Record& x) { return t.order.ordered(x, issues, by.traced->order); };
-    bool unwritten = false;
+    size_t unwritten = 0;
     Record before = shadow.note(offset, bytes, me, op, atomic, since, shared && op == Op::load, unwritten, ordered,
                                 [](const Record&) { return true; });
     if (before.time && tb.order.is_agent(before.thread) && op != Op::load) {  // a thread that still reads says more

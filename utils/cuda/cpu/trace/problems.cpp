@@ -237,12 +237,14 @@ void look_at_ldg(const void* p, size_t bytes) {
 }
 
 // Memory is read that nothing has been written to.
-void Trace::uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
+// `suspect`: some of these bytes have been written, and the thread may use no others.
+void Trace::uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool suspect) {
     if (b.traced->stopped) return;
     Problem p;
     p.kind = "uninitialized";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
+    p.suspect = suspect;
     place_in(p, region, a);
     add(std::move(p));
 }
@@ -287,6 +289,8 @@ void Trace::left_in_flight(Block& b) {
         add(std::move(p));
     }
 }
+
+uint64_t trace_fresh_shared(const Trace& t) { return t.fresh; }
 
 uint64_t trace_absent_lane(Trace& t, Block& b, unsigned int lane, bool in_mask, const char* function, const void* code) {
     unsigned int warp = b.running->number / 32;

@@ -79,10 +79,10 @@ public:
 
     // Notes an access and returns an earlier one that it races with, if there is one: neither is ordered before the
     // other, and they are not both atomic or, `together`, harmless. What was noted before `since` does not count.
-    // `uninitialized` is set where shared memory is read that no thread has written.
+    // `unwritten` counts the bytes of shared memory that are read and that no thread has written.
     template <class Ordered, class Together>
     Record note(size_t offset, size_t bytes, const Record& me, Op op, bool atomic, uint32_t since, bool shared,
-                bool& uninitialized, Ordered ordered, Together together) {
+                size_t& unwritten, Ordered ordered, Together together) {
         Record other;
         if (!cells) return other;
         for (size_t at = offset; at < offset + bytes;) {
@@ -102,7 +102,7 @@ public:
             }
             if (shared) {
                 if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
-                if (op != Op::store && mask & ~c.initialized) uninitialized = true;
+                if (op != Op::store) unwritten += __builtin_popcount(mask & ~c.initialized);
                 c.initialized |= mask;  // reported once
             }
             if (op == Op::load) {

@@ -218,7 +218,8 @@ public:
     uintptr_t failed_at = 0;           // and where it was called
     size_t found_before = 0;           // problems, when it was
     bool over = false;     // the launch is to end
-    uint64_t absent = poison;  // what a shuffle gets from a lane that has not come
+    uint64_t absent = poison;  // what a shuffle gets from a lane that has not come,
+    uint64_t fresh = poison;   // and what shared memory holds that no thread has written
     bool again = false;  // the launch is made again (again.cpp): nothing is recorded,
     uint64_t noted = 0;  // only how many problems there are
     Problem nothing;     // which one of them is then
@@ -260,7 +261,7 @@ public:
     void touches_register(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     void touches_barrier(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     bool in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool uninitialized);
-    void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
+    void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool suspect);
     void stores(TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool is_struct);
     void look_at_stored(Block& b, TracedThread& t);
     void reads_local(Block& b, uintptr_t a, size_t bytes, const void* code);

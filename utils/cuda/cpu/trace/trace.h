@@ -97,6 +97,7 @@ void trace_landed(Trace&, uint32_t now);
 uint32_t trace_copy_begins(Trace&, Block&, const void* to, const void* from, size_t bytes, size_t zeros,
                            const void* code);
 void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
+uint64_t trace_fresh_shared(const Trace&);  // what shared memory holds that no thread has written
 // A shuffle reads a lane that has not come, of the mask or not. What the trace gives it.
 uint64_t trace_absent_lane(Trace&, Block&, unsigned int lane, bool in_mask, const char* function, const void* code);
 // Of clusters: their blocks begin, the running thread arrives at the barrier, it opens, the running thread has waited; and
