@@ -273,6 +273,20 @@ def test_of_what_a_trace_reports_a_call_that_fails_is_first_if_it_was(on_cpu, tm
     assert capfd.readouterr().err.splitlines()[-2:-1] == ["Run it with --trace, which shows the line."]
 
 
+def test_a_trace_asks_for_a_sizeof_where_an_allocation_counts_elements(on_cpu, tmp_path, capfd):
+    program = tmp_path / "allocates.cu"
+    program.write_text(
+        "__global__ void fill(float* x, int n) {\n    if (threadIdx.x < n) x[threadIdx.x] = 1;\n}\n"
+        "int main(int argc, char**) {\n    int n = 100;\n    float* d;\n"
+        "    argc > 1 ? cudaMalloc(&d, n * sizeof(float)) :\n    cudaMallocManaged(&d, n);\n"
+        "    fill<<<1, 128>>>(d, n);\n    return cudaDeviceSynchronize();\n}\n"
+    )
+    run.main([str(program), "--trace"])
+    asked = "cudaMallocManaged counts in bytes: it has allocated 100 bytes for x in line 8 (`cudaMallocManaged(&d, n);"
+    assert asked in capfd.readouterr().err
+    assert run.main([str(program), "--trace", "right"]) == 0
+
+
 # Each side uses memory that is the other's, if the first argument says so.
 SIDES = r"""#include <cstdio>
 #include <cstdlib>

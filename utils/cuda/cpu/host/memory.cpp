@@ -108,8 +108,8 @@ static const char* function_of(Allocation::Kind kind) {
     return names[kind];
 }
 
-static void tell_trace(const Allocation& a) {
-    trace_allocated(a.base, a.bytes, (std::string("memory from ") + function_of(a.kind)).c_str());
+static void tell_trace(const Allocation& a, uintptr_t code = 0) {
+    trace_allocated(a.base, a.bytes, (std::string("memory from ") + function_of(a.kind)).c_str(), code);
 }
 
 // The learner's code would crash here, and end Python.
@@ -135,7 +135,7 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     if (!*p) return answer(cudaErrorMemoryAllocation);
     const Guarded* piece = allocated().of(*p);
     const Allocation made{kind, *p, bytes, piece->pages, piece->size};
-    tell_trace(made);
+    tell_trace(made, tracing ? caller() : 0);
     DeviceAccess access;  // when it ends, the new memory is closed too
     std::lock_guard lock(memory_mutex);
     allocations[uintptr_t(*p)] = made;

@@ -11,8 +11,7 @@
 
 namespace cuda_on_cpu {
 
-// Where the code that is running was called from outside of the runtime.
-static uintptr_t caller() {
+uintptr_t caller() {
     void* frames[32];
     Dl_info own{}, other{};
     dladdr(reinterpret_cast<void*>(trace_failed), &own);

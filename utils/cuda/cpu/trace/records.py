@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
+from utils.cuda.cpu.trace.allocations import counts_elements
 from utils.cuda.cpu.trace.loops import never_changes
 from utils.cuda.cpu.trace.pointers import follows_list, overlapping_parts, own_pointer
 from utils.cuda.cpu.trace.signals import is_signal
@@ -75,6 +76,8 @@ class Record(Side):
     space: str | None = None  # global, shared or constant
     region: str | None = None  # the tensor or the array
     origin: str = ""  # what it was before a kernel named it: 'memory from cudaMalloc'; empty if it is a tensor
+    allocated: Place = Place()  # where the host has allocated it, if that is known
+    counts_elements: bool = False  # the size there does not look like bytes
     same_tensor: tuple = ()  # the names of all arguments that are this one tensor
     overlapping: dict = field(default_factory=dict)  # what other arguments call its element: {'c': 'c[0]'}
     parts: tuple = ()  # pointers of the two lines, if they point to different places in it
@@ -196,7 +199,8 @@ def read(report, source, lines, headers=None) -> Recorded:
     """
     problems, sites = report.get("problems", ()), report.get("sites", ())
     products, units, copied = report.get("products", ()), report.get("units", ()), report.get("copied") or {}
-    places = [*sites, *products, *units, *problems, *(p["other"] for p in problems if p.get("other"))]
+    sides = [p[side] for p in problems for side in ("other", "allocated") if p.get(side)]
+    places = [*sites, *products, *units, *problems, *sides]
     positions = list(dict.fromkeys(filter(None, map(_position, places))))
     asm = lines_of_asm(source)
     found = lines(positions) if positions else ()
@@ -219,6 +223,9 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["as_group"] = copies_as_group(source)
         if record.get("type"):
             more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
+        if record.get("allocated"):
+            more["allocated"] = _made(Place, {}, **place(record["allocated"]))
+            more["counts_elements"] = counts_elements(source, more["allocated"].line)
         if (array or "").startswith("memory from "):
             more["element"] = _element_of_allocation(record, more["source"])
         if more["line"]:

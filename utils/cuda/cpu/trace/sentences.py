@@ -4,6 +4,7 @@ import math
 
 from utils.cuda.common.cxx import written
 from utils.cuda.cpu.differences import hint_of
+from utils.cuda.cpu.trace.allocations import missing_sizeof
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
@@ -96,7 +97,7 @@ def _out_of_bounds(p):
     elif below:
         hint = "Guard the line: no index may be below 0. Or look at how the index is computed: does it overflow?"
     else:
-        hint = _guarded(p, has)
+        hint = missing_sizeof(p) or _guarded(p, has)
     return f"{thread_of(p)} {does_to(p.op, element(p))}, but {limit}{at(p)}", hint
 
 
@@ -204,7 +205,7 @@ def _uninitialized(p):
         if p.origin:
             hint = f"{p.origin.removeprefix('memory from ')} leaves memory as it was: write all of it first."
             hint += " cudaMemcpy and cudaMemset count in bytes." if "cuda" in p.origin else ""
-            return message, hint
+            return message, missing_sizeof(p) or hint
         return message, f"torch.empty leaves memory as it was: make {p.region} with torch.zeros, or write it first."
     message = f"{thread_of(p)} {does_to(p.op, element(p))} before any thread of its block has written it{at(p)}"
     if p.owner and p.owner != p.block:

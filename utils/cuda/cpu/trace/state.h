@@ -48,6 +48,7 @@ struct Memory {
 struct Region {
     std::string name, origin;  // origin: its name before a kernel gave it one, "memory from cudaMalloc", if it had one
     Space space = Space::global;
+    uintptr_t allocated = 0;  // where the host has called the function that did it; 0 if unknown
     uintptr_t begin = 0, end = 0;
     size_t shift = 0;  // added to addresses where accesses are counted: where a GPU would have placed it, modulo 512
     size_t slack = 0;  // bytes around it in which an access does no harm
@@ -92,6 +93,7 @@ struct Problem {
     bool suspect = false;    // only if the launch does something else with another value in its place
     bool in_cluster = false; // it is about shared memory of this block of a cluster
     uint3 owner{};
+    uintptr_t allocated = 0;  // of the region
     Space space = Space::global;
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
     int64_t offset = 0, index = 0;
