@@ -251,12 +251,28 @@ def test_a_trace_reports_a_call_that_fails_unless_the_program_asks(tmp_path, cap
         '    if (argc > 1) printf("%s\\n", cudaGetErrorString(cudaGetLastError()));\n}\n'
     )
     assert run.main([str(program), "--trace"]) == 1
-    said = "a call of CUDA's returns cudaErrorInvalidValue, 'invalid argument' (line 5: `cudaMemcpy(d, h, 400, cudaMem"
+    said = "a CUDA call returns cudaErrorInvalidValue, 'invalid argument' (line 5: `cudaMemcpy(d, h, 400, cudaMem"
     assert said in capfd.readouterr().err
     assert run.main([str(program), "--trace", "ask"]) == 0
     assert "small.cu: the trace has found no problem\n" in capfd.readouterr().err
     assert run.main([str(program)]) == 0
     assert capfd.readouterr().err == ""
+
+
+def test_a_trace_reports_each_call_that_fails_once(tmp_path, capfd):
+    program = tmp_path / "several.cu"
+    program.write_text(
+        "int main(int argc, char**) {\n    float h[100] = {}, *d;\n    cudaMalloc(&d, 100);\n"
+        "    cudaMemset(d, 0, 400);\n    if (argc > 1) cudaGetLastError();\n"
+        "    for (int i = 0; i < 3; i++)\n        cudaFree(h);\n    cudaFree(d);\n    cudaFree(d);\n}\n"
+    )
+
+    def lines(*arguments):
+        assert run.main([str(program), "--trace", *arguments]) == 1
+        return re.findall(r"a CUDA call returns \w+, 'invalid argument' \(line (\d+):", capfd.readouterr().err)
+
+    assert lines() == ["4", "7", "9"]
+    assert lines("ask") == ["7", "9"]
 
 
 def test_of_what_a_trace_reports_a_call_that_fails_is_first_if_it_was(on_cpu, tmp_path, capfd):

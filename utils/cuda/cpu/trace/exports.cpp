@@ -179,7 +179,7 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     }
     tracing->report_failed();
     for (const Problem& p : tracing->problems)
-        if (p.kind == "refused_launch") last_error() = cudaSuccess;  // the trace reports it
+        if (p.kind == "refused_launch" || p.kind == "failed_call") last_error() = cudaSuccess;  // the trace reports it
     report = tracing->json();
     delete tracing;
     tracing = nullptr;

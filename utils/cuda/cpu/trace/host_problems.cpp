@@ -22,21 +22,24 @@ uintptr_t caller() {
 }
 
 void trace_failed(Trace& t, cudaError_t error) {
-    if (t.failed || here || !in_program) return;  // an extension's failure would be an exception, even if it asks
-    t.failed = error;
-    t.failed_at = caller();
-    t.found_before = t.problems.size();
-}
-
-void trace_asked(Trace& t) { t.failed = cudaSuccess; }
-
-void Trace::report_failed() {
-    if (!failed) return;
+    if (here || !(in_program || in_host_call())) return;
     Problem p;
     p.kind = "failed_call";
-    p.text = std::string(cudaGetErrorName(failed)) + ", '" + cudaGetErrorString(failed) + "'";
-    p.who.code = failed_at;
-    problems.insert(problems.begin() + std::min(found_before, problems.size()), std::move(p));
+    p.text = std::string(cudaGetErrorName(error)) + ", '" + cudaGetErrorString(error) + "'";
+    p.who.code = caller();
+    for (auto& [_, earlier] : t.failed)
+        if (earlier.who.code == p.who.code) return void(earlier.count++);
+    t.failed.emplace_back(t.problems.size(), std::move(p));
+}
+
+void trace_asked(Trace& t) { t.failed.clear(); }
+
+void Trace::report_failed() {
+    for (; !failed.empty(); failed.pop_back()) {
+        auto& [found_before, p] = failed.back();
+        total += p.count;
+        problems.insert(problems.begin() + std::min(found_before, problems.size()), std::move(p));
+    }
 }
 
 // The host's code has touched memory: the device's is not for it, and what both may touch must be finished. By a volatile

@@ -324,7 +324,7 @@ def _failed_call(p):
         hint = "Was it freed before? What malloc gave is for `free`, what cudaMallocHost gave for `cudaFreeHost`."
     elif "invalid argument" in p.text:
         hint = "Is the size in bytes, no larger than what was allocated, and is each address on the side it should be?"
-    return f"a call of CUDA's returns {p.text}{at(p)}", hint
+    return f"a CUDA call returns {p.text}{at(p)}", hint
 
 
 def _ended(p):

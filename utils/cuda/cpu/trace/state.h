@@ -208,9 +208,7 @@ public:
     std::vector<unsigned int> thread_order;
     std::vector<uint64_t> block_order;
     bool stopped = false;  // a thread was
-    cudaError_t failed = cudaSuccess;  // what a function of the host's side has answered, while nobody asks
-    uintptr_t failed_at = 0;           // and where it was called
-    size_t found_before = 0;           // problems, when it was
+    std::vector<std::pair<size_t, Problem>> failed;  // calls of the host's that nobody has asked about; problems before
     bool over = false;     // the launch is to end
     uint64_t absent = poison;  // what a shuffle gets from a lane that has not come
     bool silent = false;
