@@ -413,10 +413,19 @@ int main(int, char** argv) {
         strcpy((char*)nullptr, "x");
     } else if (mode == 'f') {
         cudaFree(y);
-        printf("%d\n", cudaMemcpy(x, y, 4, cudaMemcpyDeviceToHost) != cudaSuccess);
+        x[0] = 1;
+        cudaMemcpy(x, y, 4, cudaMemcpyDeviceToHost);
+        printf("%g\n", x[0]);
     } else if (mode == 't') {
         cudaFree(y);
         cudaFree(y);
+    } else if (mode == 'o') {
+        float* h = (float*)malloc(100);
+        cudaMemcpy(h, y, 400, cudaMemcpyDeviceToHost);
+    } else if (mode == 'd') {
+        float* h = new float[100];
+        delete[] h;
+        delete[] h;
     }
 }
 """
@@ -431,14 +440,29 @@ int main(int, char** argv) {
         (
             "m-",
             "18\n",
-            r"the host reads x\[9\] \(line 45: .*\) without waiting for what writes x\n.*cudaDevice",
+            r"the host reads element 9 of memory from cudaMallocManaged \(line 45: .*\) without waiting for what "
+            r"writes to it\n.*cudaDevice",
         ),
         ("a+", "9\n", "the trace has found no problem"),
-        ("a-", "9\n", r"the host reads .*\(line 49: .*\) without waiting for what writes"),
-        ("freed", "1\n", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 57:"),
-        ("twice", "", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 60: .*\n.*Was it freed before\?"),
+        (
+            "a-",
+            "9\n",
+            r"the host reads element 9 of memory from cudaMallocHost \(line 49: .*\) without waiting for what writes",
+        ),
+        ("freed", "1\n", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 58:"),
+        ("twice", "", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 62: .*\n.*Was it freed before\?"),
         ("exit", "", r"reads y\[100\], but y has 100 elements \(line 12:"),
-        ("null", "", r"the host writes memory that is not there \(address 0, next to a null pointer\)\n.*SIGSEGV"),
+        ("null", "", r"SIGSEGV\nmodes.cu: the host writes memory .* \(address 0, .*\) \(line 54: `strcpy\("),
+        (
+            "over",
+            "",
+            r"modes.cu: the host copies 400 bytes of an array of only 100 bytes from malloc \(line 65: `cudaM",
+        ),
+        (
+            "delete",
+            "",
+            r"modes.cu: the host frees the same memory twice: 400 bytes from new\[\] \(line 69: `delete\[\] h",
+        ),
     ],
 )
 def test_what_a_trace_says_of_a_program(on_cpu, tmp_path, capfd, mode, out, told):
@@ -448,3 +472,13 @@ def test_what_a_trace_says_of_a_program(on_cpu, tmp_path, capfd, mode, out, told
     said = capfd.readouterr()
     assert said.out == out
     assert re.search(told, said.err), said.err
+
+
+def test_what_host_code_does_to_its_arrays_ends_a_program(on_cpu, tmp_path, capfd):
+    program = tmp_path / "modes.cu"
+    program.write_text(MODES)
+    assert run.main([str(program), "over"]) == 128 + signal.SIGABRT
+    said = (
+        "the host copies 400 bytes of an array of only 100 bytes from malloc\nRun it with --trace, which shows the line"
+    )
+    assert said in capfd.readouterr().err

@@ -105,7 +105,7 @@ WRONG = [
     (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 31\)"),
     (6, 0, "host calls a function through a bad pointer"),
     (6, 5, "host calls a function through a bad pointer"),
-    (7, 4, "host reads right behind the end of a tensor of 16 bytes"),
+    (7, 4, "host reads right past the end of a tensor of 16 bytes"),
     (8, 10**9, "host writes .*, in its host code"),
     (9, 0, "host throws what is not a std::exception"),
     (10, 0, "^its own$"),
@@ -125,7 +125,7 @@ WRONG = [
     (33, 0, r"host calls delete\[\] for memory from cudaMalloc, which is for cudaFree"),
     (34, 0, "host calls free for memory from cudaMallocHost, which is for cudaFreeHost"),
     (36, 4000, r"host copies 4000 bytes to where its local variables have room for \d+ \(is it `d`, and not `&d`"),
-    (37, 6, "host writes beyond the end of a local array, in its host code"),
+    (37, 6, "host writes past the end of a local array, in its host code"),
     (24, 0, "host needs more stack than there is .*, in a std::thread"),
 ]
 
@@ -139,8 +139,11 @@ def host(request):
 def test_host_code_that_goes_wrong_is_an_exception(host):
     for kind, i, told in WRONG * 2:
         x = torch.zeros(4)
-        with pytest.raises(RuntimeError, match=told):
+        with pytest.raises(RuntimeError, match=told) as raised:
             host(x, kind, i)
+        if hasattr(host, "__wrapped__") and "in its host code" in str(raised.value):
+            lines = {2: "int deeper(int n) {", 31: "cudaMalloc(&rows[i], 400);", 36: "cudaMemcpy(&d, d, i, ", 37: "}"}
+            assert f": `{lines.get(kind, f'case {kind}: ')}" in str(raised.value)  # the trace quotes the line
         assert host(x, -1, 0) == 4 and x.sum() == 4
 
 

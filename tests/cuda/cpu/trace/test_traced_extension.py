@@ -554,6 +554,7 @@ void failing(torch::Tensor x, int64_t kind) {
     if (kind & 8) TORCH_CHECK(cudaFree(h) == cudaSuccess, "its own words");
     fill<<<1, 4>>>(x.data_ptr<float>());
     if (kind & 16) C10_CUDA_KERNEL_LAUNCH_CHECK();
+    if (kind & 32 && cudaFree(h) != cudaSuccess) kind = 0;
     cudaFree(d);
 }
 """
@@ -562,7 +563,7 @@ void failing(torch::Tensor x, int64_t kind) {
 def test_cuda_calls_that_fail_and_that_nobody_checks():
     traced = load_cuda(FAILING, "void failing(torch::Tensor x, int64_t kind);", ["failing"], trace=True)
     x = torch.zeros(4)
-    for kind in (0, 1 + 2 + 4, 16):
+    for kind in (0, 1 + 2 + 4, 16, 32):
         traced.failing(x, kind)
     said = r"a CUDA call returns cudaErrorInvalidValue, 'invalid argument' \(line 8: `if \(kind & 1\) cudaMemcpy"
     with pytest.raises(KernelProblem, match=said) as raised:

@@ -67,7 +67,9 @@ static void on_fault_of_host(int signal, siginfo_t* info, void* context) {
         if (!report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
     } else {
         const auto* address = static_cast<const char*>(info->si_addr);
-        fprintf(stderr, "the host %s\n", what_host_did(signal, address, context).c_str());
+        const std::string what = "the host " + what_host_did(signal, address, context);
+        fprintf(stderr, "%s\n", what.c_str());
+        if (tracing) trace_host_error(*tracing, what, place_of_host(address, context));
     }
     on_end(signal);
 }

@@ -146,7 +146,7 @@ void __wrap_pthread_exit(void* result) {
 void __wrap___stack_chk_fail() {
     using namespace cuda_on_cpu;
     if (here && block().worker->in_kernel) fail(smashed);
-    if (in_host_call()) leave_host_call("writes beyond the end of a local array");
+    if (in_host_call()) leave_host_call("writes past the end of a local array");
     abort();
 }
 }

@@ -1,6 +1,7 @@
 // Problems of the host's code: calls of CUDA's that fail, memory that is not for it, launches that no trace sees.
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <iterator>
@@ -11,14 +12,28 @@
 
 namespace cuda_on_cpu {
 
+// Whether the learner's: of the extension that has been called, or of the program.
+static bool is_own_code(const void* code) {
+    static const void* const entry = reinterpret_cast<void*>(getauxval(AT_ENTRY));
+    Dl_info found{}, own{};
+    if (!in_program) return is_host_code(code);
+    return dladdr(code, &found) && dladdr(entry, &own) && found.dli_fbase == own.dli_fbase;
+}
+
 uintptr_t caller() {
     void* frames[32];
-    Dl_info own{}, other{};
-    dladdr(reinterpret_cast<void*>(trace_failed), &own);
     const int count = backtrace(frames, std::size(frames));
     for (int i = 0; i < count; i++)
-        if (dladdr(frames[i], &other) && other.dli_fbase != own.dli_fbase) return reinterpret_cast<uintptr_t>(frames[i]);
+        if (is_own_code(frames[i])) return reinterpret_cast<uintptr_t>(frames[i]);
     return 0;
+}
+
+void trace_host_error(Trace& t, const std::string& what, const void* place) {
+    Problem p;
+    p.kind = "host_error";
+    p.text = what;
+    p.who.code = is_own_code(place) ? reinterpret_cast<uintptr_t>(place) : caller();
+    t.add(std::move(p));
 }
 
 void trace_failed(Trace& t, cudaError_t error) {
@@ -59,6 +74,7 @@ void Trace::of_host(const void* address, size_t bytes, Op op, const void* code, 
     for (auto& r : regions)
         if (r->holds(a, bytes) && r->memory && r->memory->unfinished && !r->origin.empty()) {
             place_in(p, r.get(), a);
+            p.region = r->origin;  // its name is that of a kernel's parameter
             p.has_index = true;  // it is known which element
             return void(add(std::move(p)));
         }

@@ -22,6 +22,7 @@ from utils.cuda.cpu.trace.source import (
     lines_of_asm,
     loop_around,
     takes_remainder,
+    uses_result,
 )
 from utils.cuda.cpu.trace.waits import (
     is_cooperative,
@@ -99,6 +100,7 @@ class Record(Side):
     one_warp: bool = False  # and of one warp
     both_volatile: bool = False  # both accesses of a race
     signal: bool = False  # the race is meant (signals.py)
+    checked: bool = False  # the source uses what the call that fails returns
     unset: bool = False  # the value is that of a variable which was never set
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     remainder: bool = False  # the index is computed with `%`
@@ -234,6 +236,7 @@ def read(report, source, lines, headers=None) -> Recorded:
                 more["list_ends"] = follows_list(source, more["line"])
                 more["own_pointer"] = own_pointer(source, more["line"])
             more["remainder"] = takes_remainder(source, more["line"], array)
+            more["checked"] = record["kind"] == "failed_call" and uses_result(source, more["line"])
             more["recursive"] = calls_itself(source, more["line"])
             more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
             more["unchanging"] = record["kind"] == "runaway" and more["loop"] and never_changes(source, more["loop"])

@@ -314,7 +314,7 @@ def _host_access(p):
     if p.region:
         does = does_to(p.op, element(p))
         hint = "A launch does not wait for its kernel: call `cudaDeviceSynchronize();` before this line."
-        return f"the host {does}{at(p)} without waiting for what writes {p.region}", hint
+        return f"the host {does}{at(p)} without waiting for what writes to it", hint
     return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
 
 
@@ -325,6 +325,10 @@ def _failed_call(p):
     elif "invalid argument" in p.text:
         hint = "Is the size in bytes, no larger than what was allocated, and is each address on the side it should be?"
     return f"a CUDA call returns {p.text}{at(p)}", hint
+
+
+def _host_error(p):
+    return f"{p.text}{at(p)}", ""
 
 
 def _ended(p):
@@ -371,6 +375,7 @@ _SENTENCES = {
     "refused_launch": _refused_launch,
     "untraced_launch": _untraced_launch,
     "failed_call": _failed_call,
+    "host_error": _host_error,
     "host_access": _host_access,
     "box": about_box,
     "map_fence": about_map,
