@@ -285,3 +285,23 @@ def test_what_only_the_host_can_reach():
     assert found == {1: "a GPU cannot reach what `const T& x` refers to: take a pointer or a value"}
     found = suspects("__global__ void k(std::vector<float> v, const std::vector<int>* w, std::array<float, 4> a) {}\n")
     assert found == {1: "a GPU cannot reach what `std::vector<float> v` refers to: take a pointer"}
+
+
+def test_a_copy_to_a_vector_itself():
+    source = "void go(float* d, int n) {\n    std::vector<float> v(n);\n    LINE\n}\n"
+    for call in (
+        "cudaMemcpy(&v, d, 4, kind);",
+        "CHECK(cudaMemcpyAsync(d, (void*)&v, 4, kind));",
+        "cudaMemset(&v, 0, 4);",
+    ):
+        told = "`&v` is the address of the std::vector itself, which only points to its elements: write `v.data()`"
+        assert suspects(source.replace("LINE", call)) == {3: told}, call
+    for fine in (
+        "cudaMemcpy(v.data(), d, 4, kind);",
+        "cudaMemcpy(&v[1], d, 4, kind);",
+        "cudaMemcpy(d, &v.front(), 4, kind);",
+        "std::array<float, 4> v; cudaMemcpy(&v, d, 16, kind);",
+        "{ float v; cudaMemcpy(&v, d, 4, kind); }",
+        "fill(&v);",
+    ):
+        assert not suspects(source.replace("LINE", fine)), fine
