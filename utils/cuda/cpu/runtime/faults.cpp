@@ -14,7 +14,6 @@ namespace cuda_on_cpu {
 
 std::atomic<bool> interrupted{false};
 
-static constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 static constexpr int faults = sizeof fault_signals / sizeof *fault_signals;
 static Mutex handlers_mutex;
 static int launches_under_way = 0;

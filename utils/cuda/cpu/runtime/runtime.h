@@ -293,6 +293,7 @@ struct SignalStack {
     explicit SignalStack(char* memory);
     ~SignalStack();
 };
+constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 constexpr int look_signal = SIGURG;  // to a worker; harmless to programs that do not use it
 class Watch {  // over the kernel that this CPU thread traces: sends `look_signal` if it loops without a sign of life
 public:
