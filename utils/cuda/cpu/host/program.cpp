@@ -17,6 +17,7 @@ const char* cuda_on_cpu_trace_end();
 
 namespace cuda_on_cpu {
 
+const void* program_data = nullptr;
 static const char* report_path = nullptr;  // of a traced program
 static pid_t process;                      // which a child that it forks is not
 
@@ -103,6 +104,7 @@ static void begin_trace() {
 extern "C" void cuda_on_cpu_program_begins(const char* torch_library) {
     cuda_on_cpu::torch_library = torch_library;
     cuda_on_cpu::in_program = true;
+    cuda_on_cpu::program_data = torch_library;
     std::set_terminate(cuda_on_cpu::end_with_message);
     cuda_on_cpu::watch_host();
     cuda_on_cpu::begin_trace();

@@ -327,6 +327,7 @@ std::string damage_message(const char* kernel);        // about a write beside a
 void note(const char* kernel, const Difference& found);  // Python warns of it
 std::string also(const char* kernel, const Difference& found);  // for the message of a fault, perhaps its consequence
 extern bool in_program;  // a whole program, without Python and torch
+extern const void* program_data;  // something that the executable holds
 
 // ---- division.cpp
 bool quotient_overflows(const void* context);  // of the signal that a division has raised: it was not by zero

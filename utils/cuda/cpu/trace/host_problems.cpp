@@ -1,7 +1,6 @@
 // Problems of the host's code: calls of CUDA's that fail, memory that is not for it, launches that no trace sees.
 #include <dlfcn.h>
 #include <execinfo.h>
-#include <sys/auxv.h>
 
 #include <algorithm>
 #include <iterator>
@@ -14,10 +13,9 @@ namespace cuda_on_cpu {
 
 // Whether the learner's: of the extension that has been called, or of the program.
 static bool is_own_code(const void* code) {
-    static const void* const entry = reinterpret_cast<void*>(getauxval(AT_ENTRY));
     Dl_info found{}, own{};
     if (!in_program) return is_host_code(code);
-    return dladdr(code, &found) && dladdr(entry, &own) && found.dli_fbase == own.dli_fbase;
+    return dladdr(code, &found) && dladdr(program_data, &own) && found.dli_fbase == own.dli_fbase;
 }
 
 uintptr_t caller() {
