@@ -251,12 +251,28 @@ def test_a_trace_reports_a_call_that_fails_unless_the_program_asks(tmp_path, cap
         '    if (argc > 1) printf("%s\\n", cudaGetErrorString(cudaGetLastError()));\n}\n'
     )
     assert run.main([str(program), "--trace"]) == 1
-    said = "a call of CUDA's returns cudaErrorInvalidValue, 'invalid argument' (line 5: `cudaMemcpy(d, h, 400, cudaMem"
+    said = "a CUDA call returns cudaErrorInvalidValue, 'invalid argument' (line 5: `cudaMemcpy(d, h, 400, cudaMem"
     assert said in capfd.readouterr().err
     assert run.main([str(program), "--trace", "ask"]) == 0
     assert "small.cu: the trace has found no problem\n" in capfd.readouterr().err
     assert run.main([str(program)]) == 0
     assert capfd.readouterr().err == ""
+
+
+def test_a_trace_reports_each_call_that_fails_once(tmp_path, capfd):
+    program = tmp_path / "several.cu"
+    program.write_text(
+        "int main(int argc, char**) {\n    float h[100] = {}, *d;\n    cudaMalloc(&d, 100);\n"
+        "    cudaMemset(d, 0, 400);\n    if (argc > 1) cudaGetLastError();\n"
+        "    for (int i = 0; i < 3; i++)\n        cudaFree(h);\n    cudaFree(d);\n    cudaFree(d);\n}\n"
+    )
+
+    def lines(*arguments):
+        assert run.main([str(program), "--trace", *arguments]) == 1
+        return re.findall(r"a CUDA call returns \w+, 'invalid argument' \(line (\d+):", capfd.readouterr().err)
+
+    assert lines() == ["4", "7", "9"]
+    assert lines("ask") == ["7", "9"]
 
 
 def test_of_what_a_trace_reports_a_call_that_fails_is_first_if_it_was(on_cpu, tmp_path, capfd):
@@ -271,6 +287,20 @@ def test_of_what_a_trace_reports_a_call_that_fails_is_first_if_it_was(on_cpu, tm
     assert re.findall(r"^elements\.cu: .*\(line (\d+): ", capfd.readouterr().err, re.MULTILINE)[:2] == ["8", "3"]
     assert run.main([str(program)]) == 128 + signal.SIGABRT
     assert capfd.readouterr().err.splitlines()[-2:-1] == ["Run it with --trace, which shows the line."]
+
+
+def test_a_trace_asks_for_a_sizeof_where_an_allocation_counts_elements(on_cpu, tmp_path, capfd):
+    program = tmp_path / "allocates.cu"
+    program.write_text(
+        "__global__ void fill(float* x, int n) {\n    if (threadIdx.x < n) x[threadIdx.x] = 1;\n}\n"
+        "int main(int argc, char**) {\n    int n = 100;\n    float* d;\n"
+        "    argc > 1 ? cudaMalloc(&d, n * sizeof(float)) :\n    cudaMallocManaged(&d, n);\n"
+        "    fill<<<1, 128>>>(d, n);\n    return cudaDeviceSynchronize();\n}\n"
+    )
+    run.main([str(program), "--trace"])
+    asked = "cudaMallocManaged counts in bytes: it has allocated 100 bytes for x in line 8 (`cudaMallocManaged(&d, n);"
+    assert asked in capfd.readouterr().err
+    assert run.main([str(program), "--trace", "right"]) == 0
 
 
 # Each side uses memory that is the other's, if the first argument says so.
@@ -383,10 +413,19 @@ int main(int, char** argv) {
         strcpy((char*)nullptr, "x");
     } else if (mode == 'f') {
         cudaFree(y);
-        printf("%d\n", cudaMemcpy(x, y, 4, cudaMemcpyDeviceToHost) != cudaSuccess);
+        x[0] = 1;
+        cudaMemcpy(x, y, 4, cudaMemcpyDeviceToHost);
+        printf("%g\n", x[0]);
     } else if (mode == 't') {
         cudaFree(y);
         cudaFree(y);
+    } else if (mode == 'o') {
+        float* h = (float*)malloc(100);
+        cudaMemcpy(h, y, 400, cudaMemcpyDeviceToHost);
+    } else if (mode == 'd') {
+        float* h = new float[100];
+        delete[] h;
+        delete[] h;
     }
 }
 """
@@ -401,14 +440,29 @@ int main(int, char** argv) {
         (
             "m-",
             "18\n",
-            r"the host reads x\[9\] \(line 45: .*\) without waiting for what writes x\n.*cudaDevice",
+            r"the host reads element 9 of memory from cudaMallocManaged \(line 45: .*\) without waiting for what "
+            r"writes to it\n.*cudaDevice",
         ),
         ("a+", "9\n", "the trace has found no problem"),
-        ("a-", "9\n", r"the host reads .*\(line 49: .*\) without waiting for what writes"),
-        ("freed", "1\n", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 57:"),
-        ("twice", "", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 60: .*\n.*Was it freed before\?"),
+        (
+            "a-",
+            "9\n",
+            r"the host reads element 9 of memory from cudaMallocHost \(line 49: .*\) without waiting for what writes",
+        ),
+        ("freed", "1\n", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 58:"),
+        ("twice", "", r"returns cudaErrorInvalidValue, 'invalid argument' \(line 62: .*\n.*Was it freed before\?"),
         ("exit", "", r"reads y\[100\], but y has 100 elements \(line 12:"),
-        ("null", "", r"the host writes memory that is not there \(address 0, next to a null pointer\)\n.*SIGSEGV"),
+        ("null", "", r"SIGSEGV\nmodes.cu: the host writes memory .* \(address 0, .*\) \(line 54: `strcpy\("),
+        (
+            "over",
+            "",
+            r"modes.cu: the host copies 400 bytes of an array of only 100 bytes from malloc \(line 65: `cudaM",
+        ),
+        (
+            "delete",
+            "",
+            r"modes.cu: the host frees the same memory twice: 400 bytes from new\[\] \(line 69: `delete\[\] h",
+        ),
     ],
 )
 def test_what_a_trace_says_of_a_program(on_cpu, tmp_path, capfd, mode, out, told):
@@ -418,3 +472,13 @@ def test_what_a_trace_says_of_a_program(on_cpu, tmp_path, capfd, mode, out, told
     said = capfd.readouterr()
     assert said.out == out
     assert re.search(told, said.err), said.err
+
+
+def test_what_host_code_does_to_its_arrays_ends_a_program(on_cpu, tmp_path, capfd):
+    program = tmp_path / "modes.cu"
+    program.write_text(MODES)
+    assert run.main([str(program), "over"]) == 128 + signal.SIGABRT
+    said = (
+        "the host copies 400 bytes of an array of only 100 bytes from malloc\nRun it with --trace, which shows the line"
+    )
+    assert said in capfd.readouterr().err

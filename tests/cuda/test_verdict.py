@@ -195,6 +195,7 @@ def test_nvcc_is_asked_once_about_two_kernels_of_a_text(monkeypatch):
     monkeypatch.setattr(verdict, "_nvcc", lambda *given: (asked.append(given[0]), nvcc(*given))[1])
     source = RIGHT + "\n__global__ void other(float* x) { x[1] == 2; x[0] = 1; }"
     for name in ("k", "other"):
+        monkeypatch.setattr("utils.cuda.common.diagnostics._told", {})  # of a text, the first build shows its warnings
         with pytest.warns(CompileWarning, match="expression has no effect"):
             compile_kernel(source, name)
     for _ in range(2):

@@ -26,13 +26,18 @@ cuda_src(3): warning #177-D: variable "c" was declared but never referenced
 """
 
 
-def built(folder):
+@pytest.fixture(autouse=True)
+def untold(monkeypatch):
+    monkeypatch.setattr(diagnostics, "_told", {})
+
+
+def built(folder, source=SOURCE):
     def build(place):
         (place / "commands.txt").write_text("nvcc")
         (place / "warnings.log").write_text(LOG)
         return ""
 
-    build_once(folder, build, "compiling", {"cuda_src": SOURCE, "name": "k"}, 1)
+    build_once(folder, build, "compiling", {"cuda_src": source, "name": "k"}, 1)
 
 
 def test_a_compilers_warnings_are_shown_when_the_build_is_made_and_when_it_is_used(tmp_path, monkeypatch):
@@ -78,6 +83,19 @@ def test_in_a_notebook_a_warning_is_shown_once_whoever_touches_python_s_filters(
                 with warnings.catch_warnings():
                     pass
         assert capsys.readouterr().out.count("expression has no effect") == 1
+
+
+def test_of_two_builds_of_a_text_the_first_shows_its_warnings(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
+    with pytest.warns(CompileWarning, match="expression has no effect"):
+        built(tmp_path / "cpu" / "k")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        built(tmp_path / "cpu" / "k_traced")
+    with pytest.warns(CompileWarning, match="expression has no effect"):
+        built(tmp_path / "cpu" / "k")
+    with pytest.warns(CompileWarning, match="expression has no effect"):
+        built(tmp_path / "cpu" / "edited", SOURCE + "\n")
 
 
 # ---- what no compiler rejects ---------------------------------------------------------------------------------------
@@ -267,3 +285,23 @@ def test_what_only_the_host_can_reach():
     assert found == {1: "a GPU cannot reach what `const T& x` refers to: take a pointer or a value"}
     found = suspects("__global__ void k(std::vector<float> v, const std::vector<int>* w, std::array<float, 4> a) {}\n")
     assert found == {1: "a GPU cannot reach what `std::vector<float> v` refers to: take a pointer"}
+
+
+def test_a_copy_to_a_vector_itself():
+    source = "void go(float* d, int n) {\n    std::vector<float> v(n);\n    LINE\n}\n"
+    for call in (
+        "cudaMemcpy(&v, d, 4, kind);",
+        "CHECK(cudaMemcpyAsync(d, (void*)&v, 4, kind));",
+        "cudaMemset(&v, 0, 4);",
+    ):
+        told = "`&v` is the address of the std::vector itself, which only points to its elements: write `v.data()`"
+        assert suspects(source.replace("LINE", call)) == {3: told}, call
+    for fine in (
+        "cudaMemcpy(v.data(), d, 4, kind);",
+        "cudaMemcpy(&v[1], d, 4, kind);",
+        "cudaMemcpy(d, &v.front(), 4, kind);",
+        "std::array<float, 4> v; cudaMemcpy(&v, d, 16, kind);",
+        "{ float v; cudaMemcpy(&v, d, 4, kind); }",
+        "fill(&v);",
+    ):
+        assert not suspects(source.replace("LINE", fine)), fine

@@ -178,18 +178,18 @@ def test_writes_just_outside_shared_memory_raise():
     dynamic = 12 * 1024  # where it begins, in floats: more static memory than this no block has
     for at in (64, 65, 100, 1000, 1023, 1024, 3000, dynamic - 1, dynamic, 20_000):
         how = f"{4 * (at - 64)} bytes" if at > 64 else "right"
-        assert f" {how} behind the end of tile in shared memory: " in message(one, torch.zeros(32), at), at
+        assert f" {how} past the end of tile in shared memory: " in message(one, torch.zeros(32), at), at
     for at in (64, 65, 1023, 1024, 3000):
         told = message(two, torch.zeros(32), at, launch=(2, 32, 200))
         how = f"{4 * (at - 64)} bytes" if at > 64 else "right"
-        assert f" {how} behind the end of tile in shared memory: " in told, (at, told)
+        assert f" {how} past the end of tile in shared memory: " in told, (at, told)
     for at in (dynamic - 1, dynamic - 2000):
         told = message(two, torch.zeros(32), at, launch=(2, 32, 200))
         assert f" {4 * (dynamic - at)} bytes before the start of dynamic shared memory: " in told, (at, told)
     for at in (50, 51, 1000, 5000):
         told = message(two, torch.zeros(32), dynamic + at, launch=(2, 32, 200))
         how = f"{4 * at - 200} bytes" if at > 50 else "right"
-        assert f" {how} behind the 200 bytes of dynamic shared memory" in told, (at, told)
+        assert f" {how} past the 200 bytes of dynamic shared memory" in told, (at, told)
     assert not message(one, torch.zeros(32), 63) and not message(two, torch.zeros(32), 63, launch=(2, 32, 200))
 
 
@@ -217,7 +217,7 @@ def test_far_accesses_outside_variables_of_the_module_raise():
 def test_memory_from_new_is_guarded(kernels):
     out = torch.zeros(4)
     assert not message(kernels["heap"], out, 3, launch=(1, 1))
-    assert "behind the end of a malloc allocation of 64 bytes" in message(kernels["heap"], out, 16, launch=(1, 1))
+    assert "past the end of a malloc allocation of 64 bytes" in message(kernels["heap"], out, 16, launch=(1, 1))
     assert "frees memory that is not from malloc or new" in message(kernels["heap"], out, 100, launch=(1, 1))
     assert "reads memory that was freed" in message(kernels["heap"], out, 101, launch=(1, 1))
     (problem, *_) = kernels["heap"].trace[1, 1](out, 20).problems
@@ -333,18 +333,19 @@ DECLARED = "torch::Tensor scaled(torch::Tensor x, int over, bool freed, bool hos
 @pytest.mark.parametrize("host", [False, True])
 def test_memory_from_cudamalloc_has_guards(host):
     module, x = load_cuda(ALLOCATED, DECLARED, ["scaled", "last_error"]), torch.arange(30.0)
+    function = "cudaMallocHost" if host else "cudaMalloc"
     assert guard.guard_tensors() in (True, False)
     assert (module.scaled(x, 0, False, host) == 2 * x).all()
     for over, told in (
-        (1, "a thread of scale wrote right behind the end of a cudaMalloc allocation of 120 bytes"),
-        (3, r"thread \(29, 0, 0\) .* writes 8 bytes behind the end of a cudaMalloc allocation of 120 bytes"),
-        (-1, "a thread of scale wrote 4 bytes before the start of a cudaMalloc allocation of 120 bytes"),
+        (1, f"a thread of scale wrote right past the end of a {function} allocation of 120 bytes"),
+        (3, rf"thread \(29, 0, 0\) .* writes 8 bytes past the end of a {function} allocation of 120 bytes"),
+        (-1, f"a thread of scale wrote 4 bytes before the start of a {function} allocation of 120 bytes"),
         (10**8, "an illegal memory access"),
         (-(10**8), "an illegal memory access"),
     ):
         with pytest.raises(RuntimeError, match=told):
             module.scaled(x, over, False, host)
-    with pytest.raises(RuntimeError, match="reads memory that was freed: a cudaMalloc allocation of 120 bytes"):
+    with pytest.raises(RuntimeError, match="reads memory that was freed: a cudaMallocManaged allocation of 120 bytes"):
         module.scaled(x, 0, True, host)
     other = compile_kernel("__global__ void two(float* x) { x[0] = 2; }", "two")
     other[1, 1](x)  # an error that the extension has not asked for is none of this launch
@@ -356,9 +357,9 @@ def test_a_traced_extension_knows_memory_from_cudamalloc():
     assert (module.scaled(x, 0, False, False) == 2 * x).all() and module.trace.ok
     with pytest.raises(RuntimeError, match=r"thread \(27,0,0\) .* writes y\[30\], but y has 30 elements \(line 5:"):
         module.scaled(x, 3, False, False)
-    with pytest.raises(RuntimeError, match=r"reads memory that was freed: a cudaMalloc allocation .* \(line 5:"):
+    with pytest.raises(RuntimeError, match=r"reads memory that was freed: a cudaMallocManaged allocation .* \(line 5:"):
         module.scaled(x, 0, True, False)
-    assert module.last_error() == 1
+    assert module.last_error() == 0  # the trace has reported the second cudaFree
 
 
 # ---- refused ---------------------------------------------------------------------------------------------------------

@@ -66,9 +66,9 @@ def test_a_write_right_behind_a_tensor(kernels, n):
     x = torch.zeros(n)
     told = message(kernels["put"], x, n)
     if n % 4 == 0:
-        assert told.startswith(f"{WHO}put writes right behind the end of a tensor of {4 * n} bytes: ")
+        assert told.startswith(f"{WHO}put writes right past the end of a tensor of {4 * n} bytes: ")
     else:
-        assert told.startswith(f"a thread of put wrote right behind the end of a tensor of {4 * n} bytes: ")
+        assert told.startswith(f"a thread of put wrote right past the end of a tensor of {4 * n} bytes: ")
         assert "under .trace" in told
     assert not message(kernels["put"], x, n - 1)  # told once, and over
     assert x[n - 1] == 7 and x.count_nonzero() == 1
@@ -79,7 +79,7 @@ def test_a_read_right_behind_a_tensor_faults_or_is_not_a_number(kernels, n):
     x, out = torch.zeros(n), torch.zeros(1)
     told = message(kernels["get"], x, out, n)
     if n % 4 == 0:
-        assert told.startswith(f"{WHO}get reads right behind the end of a tensor of {4 * n} bytes: ")
+        assert told.startswith(f"{WHO}get reads right past the end of a tensor of {4 * n} bytes: ")
     else:
         assert not told and out.isnan()
 
@@ -100,7 +100,7 @@ def test_a_step_that_is_rows_too_far(kernels, n, rows):
     far = rows * 1000
     for name, verb, args in (("put", "writes", (x,)), ("get", "reads", (x, out))):
         told = message(kernels[name], *args, n + far - 1)
-        assert told.startswith(f"{WHO}{name} {verb} {4 * far - 4} bytes behind the end of a tensor of {4 * n} bytes: ")
+        assert told.startswith(f"{WHO}{name} {verb} {4 * far - 4} bytes past the end of a tensor of {4 * n} bytes: ")
         told = message(kernels[name], *args, -far - 1000)
         assert told.startswith(f"{WHO}{name} {verb} {4 * far + 4000} bytes before the start of a tensor of {4 * n} ")
 
@@ -108,7 +108,7 @@ def test_a_step_that_is_rows_too_far(kernels, n, rows):
 @pytest.mark.parametrize("n", [*range(1, 34), 4095, 4096, 4097])
 def test_one_byte_too_many(kernels, n):
     x = torch.zeros(n, dtype=torch.uint8)
-    assert f" right behind the end of a tensor of {n} bytes: " in message(kernels["put_byte"], x, n)
+    assert f" right past the end of a tensor of {n} bytes: " in message(kernels["put_byte"], x, n)
     assert f" 1 bytes before the start of a tensor of {n} bytes: " in message(kernels["put_byte"], x, -1)
     assert x.count_nonzero() == 0
 
@@ -139,17 +139,17 @@ def test_what_is_computed_from_beside_a_tensor_and_put_there_is_noticed(kernels)
                 x, y = (torch.zeros(n, dtype=dtype) for _ in range(2))
                 for at in (n, -1) if dtype != torch.float64 else (n,):
                     told = message(kernel, x, y, at, how, launch=(1, 1))
-                    where = r"(right|\d bytes) behind the end" if at == n else r"\d bytes before the start"
+                    where = r"(right|\d bytes) past the end" if at == n else r"\d bytes before the start"
                     assert re.match(f"a thread of {kernel.name} wrote {where} of a tensor", told), (dtype, n, how, at)
     for n in (5, 6, 9, 17, 3 * 7 * 5):
         x, y = (torch.zeros(n, dtype=torch.uint8) for _ in range(2))
-        assert message(made[3], x, y, n, launch=(1, 1)).startswith("a thread of bytes wrote right behind the end"), n
+        assert message(made[3], x, y, n, launch=(1, 1)).startswith("a thread of bytes wrote right past the end"), n
 
 
 def test_the_first_thread_that_has_no_element_is_named(kernels):
     told = message(kernels["fill"], torch.zeros(1000), 1024, launch=(4, 256))
     who = "thread (232, 0, 0) of block (3, 0, 0) of fill"
-    assert told.startswith(f"{who} writes right behind the end of a tensor of 4000 bytes: ")
+    assert told.startswith(f"{who} writes right past the end of a tensor of 4000 bytes: ")
 
 
 def test_a_view_ends_with_its_memory(kernels):
@@ -157,7 +157,7 @@ def test_a_view_ends_with_its_memory(kernels):
     assert not message(kernels["put"], whole[4:8], 4)  # still inside: a trace tells
     assert whole[8] == 7
     told = message(kernels["put"], whole[4:8], 12)
-    assert told.startswith(f"{WHO}put writes right behind the end of a tensor of 64 bytes: ")
+    assert told.startswith(f"{WHO}put writes right past the end of a tensor of 64 bytes: ")
 
 
 def test_an_extension_is_told_as_a_kernel_is():
@@ -170,9 +170,9 @@ void stepped_out(at::Tensor x) { step_out<<<1, 1>>>(x.data_ptr<float>(), x.numel
     with guard.building():
         pass
     assert guard.guard_tensors(ctypes.CDLL(module.__file__))
-    with pytest.raises(RuntimeError, match=r"thread \(0, 0, 0\) .* writes right behind the end of a tensor of 32 "):
+    with pytest.raises(RuntimeError, match=r"thread \(0, 0, 0\) .* writes right past the end of a tensor of 32 "):
         module.stepped_out(torch.zeros(8))
-    with pytest.raises(RuntimeError, match="a thread of step_out wrote right behind the end of a tensor of 36 bytes"):
+    with pytest.raises(RuntimeError, match="a thread of step_out wrote right past the end of a tensor of 36 bytes"):
         module.stepped_out(torch.zeros(9))
 
 
@@ -251,7 +251,7 @@ for _ in range(50):
     try:
         fill[3, 100](x, 300)
     except RuntimeError as error:
-        told += who + " writes right behind the end of a tensor of 960 bytes" in str(error)
+        told += who + " writes right past the end of a tensor of 960 bytes" in str(error)
     assert all((y == 1).all() for y in beside) and (x[:200] == torch.arange(200)).all()
 gc.collect()
 print(told)
@@ -269,7 +269,7 @@ def test_a_write_beside_a_tensor_that_is_gone_is_told_at_the_next_launch(kernels
     poke(x, 22)
     del x
     told = message(kernels["fill"], other, 8)
-    assert told.startswith("before this launch of fill, something wrote 2 bytes behind the end of a tensor of 20 bytes")
+    assert told.startswith("before this launch of fill, something wrote 2 bytes past the end of a tensor of 20 bytes")
     assert not message(kernels["fill"], other, 8)
     assert (other == torch.arange(8)).all()
 

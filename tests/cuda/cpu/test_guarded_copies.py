@@ -30,7 +30,7 @@ def test_a_step_outside_one_is_an_exception_and_harms_nothing(n):
     with pytest.raises(RuntimeError, match="an illegal memory access was encountered"):
         add[64, 256](x, torch.zeros(64 * 256), 64 * 256)
     assert torch.equal(x, 2 * y)
-    with pytest.raises(RuntimeError, match="thread .* of clear writes .* behind the end of a tensor"):
+    with pytest.raises(RuntimeError, match="thread .* of clear writes .* past the end of a tensor"):
         compile_kernel(SOURCE, "clear")[1, 32](x.view(torch.int8), 1 << 40)
 
 
@@ -68,7 +68,7 @@ for _ in range(20):
     try:
         add[8, 256](x, torch.ones(2048), 2048)
     except RuntimeError as error:
-        assert "behind the end of a tensor of 4000 bytes" in str(error)
+        assert "past the end of a tensor of 4000 bytes" in str(error)
     else:
         raise AssertionError("no exception")
 others = [torch.zeros(n) for n in range(1000)]

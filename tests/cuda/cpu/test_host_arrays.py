@@ -91,12 +91,15 @@ WRONG = [
     (0, r"copies 4000 bytes of an array of only 2000 bytes from new, in its host code"),
     (1, "copies 4000 bytes of an array of only 1000 bytes from malloc"),
     (2, "copies 4000 bytes, at byte 32 of an array of only 4000 bytes from malloc"),
-    (3, r"has written behind an array of 1000 bytes from malloc \(it counts bytes: is `\* sizeof` missing\?\)"),
-    (4, "has written behind an array of 4000 bytes from new, in its host code"),
-    (5, r"has written behind an array of 4000 bytes from new\[\]"),
-    (6, "has written behind an array of 1000 bytes from malloc"),
-    (7, "has written behind an array of 1000 bytes from malloc"),
-    (8, "has written in front of an array of 4000 bytes from malloc"),
+    (
+        3,
+        r"has written past the end of an array of 1000 bytes from malloc \(it counts bytes: is `\* sizeof` missing\?\)",
+    ),
+    (4, "has written past the end of an array of 4000 bytes from new, in its host code"),
+    (5, r"has written past the end of an array of 4000 bytes from new\[\]"),
+    (6, "has written past the end of an array of 1000 bytes from malloc"),
+    (7, "has written past the end of an array of 1000 bytes from malloc"),
+    (8, "has written before the start of an array of 4000 bytes from malloc"),
     (9, "frees the same memory twice: 4000 bytes from malloc"),
     (10, r"frees the same memory twice: 4000 bytes from new\[\]"),
     (11, "copies from or to memory that it has freed: 4000 bytes from malloc"),
@@ -117,8 +120,10 @@ def module(request):
 
 def test_an_array_that_is_used_wrongly_ends_the_call(module):
     for kind, told in WRONG * 2:
-        with pytest.raises(RuntimeError, match=told):
+        with pytest.raises(RuntimeError, match=told) as raised:
             module.wrong(torch.zeros(1000), kind, 1000)
+        if hasattr(module.wrong, "__wrapped__") and kind < 15:
+            assert f": `case {kind}: " in str(raised.value)  # the trace quotes the line
     with pytest.raises(RuntimeError, match="an array of only 1 byte from malloc"):
         module.wrong(torch.zeros(1), 1, 1)
 

@@ -34,6 +34,7 @@ int64_t off_by(int64_t n) {
     return room[3];
 }
 void in_thread(void (*work)(float*, int64_t), float* p, int64_t i) { std::thread(work, p, i).join(); }
+static void own(int) {}
 int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
     float* p = x.data_ptr<float>();
     fill<<<1, 32>>>(p, 4);
@@ -84,6 +85,15 @@ int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
         break;
     }
     case 37: return off_by(i);
+    case 38: signal(SIGSEGV, SIG_DFL); *reinterpret_cast<volatile float*>(i) = 1; break;
+    case 39: {
+        static struct sigaction before, after;
+        after.sa_handler = own;
+        sigaction(SIGSEGV, &after, &before);
+        fill<<<1, 4>>>(reinterpret_cast<float*>(i), 4);
+        break;
+    }
+    case 40: return signal(SIGUSR1, own) == SIG_DFL && signal(SIGUSR1, SIG_DFL) == own;
     case 24: in_thread([](float* p, int64_t) { fill<<<1, 2000>>>(p, 4); deeper(0); }, p, i); break;
     }
     return x.numel();
@@ -102,10 +112,10 @@ WRONG = [
     (26, 9, "host raises signal 9 .*, which would end Python"),
     (27, 0, "host calls _exit, which would end Python"),
     (28, 0, "host calls pthread_exit, which would end Python"),
-    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 31\)"),
+    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 32\)"),
     (6, 0, "host calls a function through a bad pointer"),
     (6, 5, "host calls a function through a bad pointer"),
-    (7, 4, "host reads right behind the end of a tensor of 16 bytes"),
+    (7, 4, "host reads right past the end of a tensor of 16 bytes"),
     (8, 10**9, "host writes .*, in its host code"),
     (9, 0, "host throws what is not a std::exception"),
     (10, 0, "^its own$"),
@@ -125,7 +135,13 @@ WRONG = [
     (33, 0, r"host calls delete\[\] for memory from cudaMalloc, which is for cudaFree"),
     (34, 0, "host calls free for memory from cudaMallocHost, which is for cudaFreeHost"),
     (36, 4000, r"host copies 4000 bytes to where its local variables have room for \d+ \(is it `d`, and not `&d`"),
-    (37, 6, "host writes beyond the end of a local array, in its host code"),
+    (38, 0, "host writes memory that is not there .address 0, next to a null pointer., in its host code"),
+    (
+        39,
+        16,
+        r"thread .* memory that is not there \(address 0x10\)|writes 4 bytes at address 0x10, outside every tensor",
+    ),
+    (37, 6, "host writes past the end of a local array, in its host code"),
     (24, 0, "host needs more stack than there is .*, in a std::thread"),
 ]
 
@@ -139,8 +155,11 @@ def host(request):
 def test_host_code_that_goes_wrong_is_an_exception(host):
     for kind, i, told in WRONG * 2:
         x = torch.zeros(4)
-        with pytest.raises(RuntimeError, match=told):
+        with pytest.raises(RuntimeError, match=told) as raised:
             host(x, kind, i)
+        if hasattr(host, "__wrapped__") and "in its host code" in str(raised.value):
+            lines = {2: "int deeper(int n) {", 31: "cudaMalloc(&rows[i], 400);", 36: "cudaMemcpy(&d, d, i, ", 37: "}"}
+            assert f": `{lines.get(kind, f'case {kind}: ')}" in str(raised.value)  # the trace quotes the line
         assert host(x, -1, 0) == 4 and x.sum() == 4
 
 
@@ -167,6 +186,10 @@ def test_an_endless_recursion_ends_where_the_stack_has_no_limit(host):
         assert resource.getrlimit(resource.RLIMIT_STACK) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+
+
+def test_signals_that_are_no_faults_are_the_host_code_s_own(host):
+    assert host(torch.zeros(4), 40, 0) == 1
 
 
 def test_the_stop_button_ends_a_loop_of_host_code(host):

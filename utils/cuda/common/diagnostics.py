@@ -1,5 +1,6 @@
 """Compilers' messages, explained to a learner: CompileError and CompileWarning, with the lines they are about."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -293,7 +294,11 @@ def note_warnings(folder, sources):
             meant = _EFFECTLESS if warning["number"] == "174" and "==" in excerpt(sources[which], line, 0) else ""
             found.setdefault((which, line), warning["message"] + meant)  # one for each line
     if found:
-        noted = [(which, line, text, excerpt(sources[which], line, 0)) for (which, line), text in sorted(found.items())]
+        texts = {which: hashlib.sha256(text.encode()).hexdigest() for which, text in sources.items()}
+        noted = [
+            (which, line, text, excerpt(sources[which], line, 0), texts[which])
+            for (which, line), text in sorted(found.items())
+        ]
         (folder / "warnings.json").write_text(json.dumps(noted))
 
 
@@ -301,13 +306,15 @@ _EFFECTLESS = ": `==` compares, `=` assigns"
 
 
 def show_warnings(folder):
-    """Issue a CompileWarning for each that was noted when `folder` was built: the same one once in a cell."""
+    """Issue a CompileWarning for each that was noted when `folder` was built: the same one once in a cell, and only for
+    the first build of a text, which may be built again for a trace."""
     registry = warned_in_cell()
     cell = _cell()
-    for which, line, message, shown in json.loads((folder / "warnings.json").read_text()):
-        if cell is not None and (cell, which, line, message) in _told:
+    for which, line, message, shown, *text in json.loads((folder / "warnings.json").read_text()):
+        first, *cells = told = _told.setdefault((*text, which, line, message), [folder])
+        if first != folder or (cell is not None and cell in cells):
             continue  # the registry forgets it whenever anyone leaves `warnings.catch_warnings()`
-        _told.add((cell, which, line, message))
+        told.append(cell)
         warnings.warn_explicit(f"{message}\n{shown}", CompileWarning, which, line, registry=registry)
 
 
@@ -323,7 +330,7 @@ def _cell() -> int | None:
 
 
 _shown = {}  # registries by the number of their cell, and what they are about
-_told = set()  # compile warnings: the number of the cell, the text, the line, the message
+_told = {}  # the build that has shown a compile warning, and the numbers of the cells; by the text, line and message
 
 
 # ---- errors that no compiler reports --------------------------------------------------------------------------------

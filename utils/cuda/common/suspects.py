@@ -323,6 +323,22 @@ def _copies_of_the_host(source, part):
                 yield argument[-1], f"in host code, `{name}` is a copy of the host's own: {instead}"
 
 
+def _copies_to_a_vector(part):
+    """`cudaMemcpy(&v, ...)` of a std::vector: of the object itself, which holds a pointer to its elements"""
+    vectors = set()  # the names whose last declaration so far is of one
+    for k, token in enumerate(part):
+        if token.text.isidentifier() and (text_at(part, k - 1).isidentifier() or text_at(part, k - 1) in (">", "*")):
+            opens = cxx.matching(part, k - 1) if text_at(part, k - 1) == ">" else None
+            is_vector = opens is not None and text_at(part, opens - 1) == "vector"
+            (vectors.add if is_vector else vectors.discard)(token.text)
+        closes = cxx.matching(part, k + 1) if token.text in _MOVING and text_at(part, k + 1) == "(" else None
+        for argument in cxx.at_commas(part[k + 2 : closes])[:2] if closes else ():
+            if text_at(argument, len(argument) - 2) == "&" and argument[-1].text in vectors:
+                name = argument[-1].text
+                what = f"`&{name}` is the address of the std::vector itself, which only points to its elements"
+                yield argument[-1], f"{what}: write `{name}.data()`"
+
+
 _CONTAINERS = {"vector", "string", "map", "unordered_map", "set", "list", "deque"}
 _OF_DEVICE = {"__device__", "__constant__"}
 _MOVING = {"cudaMemcpy", "cudaMemcpyAsync", "cudaMemset", "cudaMemsetAsync"}
@@ -333,6 +349,6 @@ def _is_name(part, at):
 
 
 _FINDERS = [_assignments, _chains, _negations, _masks, _indexes, _tuples, divisions]
-_FINDERS += [_tensor_maps, _case_ranges]
+_FINDERS += [_tensor_maps, _case_ranges, _copies_to_a_vector]
 # These ask what the source declares.
 _OF_SOURCES = [powers, _empty_bodies, _uncalled, _references, _copies_of_the_host]

@@ -237,7 +237,7 @@ WRONG = [
     ("calls cp.async.bulk for 24 bytes, which is not a multiple of 16", "trap", "24 bytes"),
     ("to an address that is not a multiple of 16", "misaligned", "multiple of 16"),
     ("from an address that is not a multiple of 16", "misaligned", "multiple of 16"),
-    ("behind the end of a tensor of 128 bytes", "out_of_bounds", "x has 128 elements"),
+    ("past the end of a tensor of 128 bytes", "out_of_bounds", "x has 128 elements"),
     ("to an address that is not a multiple of 16", "misaligned", "multiple of 16"),
     ("for the blocks of the mask 6", "trap", "the mask 6"),
     ("calls cp.async.bulk of a barrier that no thread has initialised", "uninitialized", "no thread has initialised"),

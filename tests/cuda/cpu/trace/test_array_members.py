@@ -127,7 +127,7 @@ def test_a_compiler_that_checks_memcpy_by_itself_as_ubuntu_s_does(tmp_path, monk
     kernel = compile_kernel(SOURCE + "// built by another compiler", "copied")
     (problem,) = kernel.trace[1, 1](torch.zeros(64), n).problems
     assert (problem.kind, SOURCE.splitlines()[problem.line - 1]) == ("out_of_bounds", line) and told in str(problem)
-    with pytest.raises(RuntimeError, match="of copied writes beyond the end of a local array"):
+    with pytest.raises(RuntimeError, match="of copied writes past the end of a local array"):
         kernel[1, 1](torch.zeros(64), 16)
 
 

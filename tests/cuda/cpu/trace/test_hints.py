@@ -5,6 +5,7 @@ import torch
 
 from tests.cuda.cpu.trace.reports import at, hint, problem, shared
 from utils import load_cuda
+from utils.cuda.cpu.trace.allocations import counts_elements
 from utils.cuda.cpu.trace.problems import KernelProblem
 from utils.cuda.kernel import Tracer
 
@@ -256,34 +257,85 @@ def test_copies_of_a_group_are_waited_for_by_the_group():
 
 def test_memory_from_cudamalloc_is_not_made_by_torch():
     source = "__global__ void k(const float* x, float* out) {\n    out[threadIdx.x] = x[threadIdx.x];\n}\n"
-    record = problem("uninitialized", 2, offset=1024)
+    record = problem("uninitialized", 2, offset=512)
     assert hint(record, source).startswith("torch.empty leaves memory as it was: make x with torch.zeros")
     assert hint({**record, "origin": "memory from cudaMalloc"}, source) == (
         "cudaMalloc leaves memory as it was: write all of it first. cudaMemcpy and cudaMemset count in bytes."
     )
-    assert hint({**record, "origin": "memory from malloc"}, source) == (
-        "malloc leaves memory as it was: write all of it first."
-    )
+    of_kernel = {**record, "origin": "memory from malloc", "offset": 1024}
+    assert hint(of_kernel, source) == ("malloc leaves memory as it was: write all of it first.")
 
 
 PARTLY_COPIED = """
 #include <torch/extension.h>
 __global__ void k(const float* x, float* out) { out[threadIdx.x] = x[threadIdx.x]; }
-void run(torch::Tensor x, torch::Tensor out) {
+void run(torch::Tensor x, torch::Tensor out, int64_t copied, bool in_bytes) {
     float* copy;
-    cudaMalloc(&copy, x.numel() * sizeof(float));
-    cudaMemcpy(copy, x.data_ptr<float>(), x.numel(), cudaMemcpyDefault);
+    if (in_bytes) cudaMalloc(&copy, x.numel() * sizeof(float));
+    else cudaMalloc(&copy, x.numel());
+    cudaMemcpy(copy, x.data_ptr<float>(), copied, cudaMemcpyDefault);
     k<<<1, x.numel()>>>(copy, out.data_ptr<float>());
     cudaFree(copy);
 }
 """
 
 
-def test_a_copy_of_too_few_bytes():
-    module = load_cuda(PARTLY_COPIED, "void run(torch::Tensor x, torch::Tensor out);", ["run"], trace=True)
-    with pytest.raises(KernelProblem, match=r"reads x\[16\] before anything has been written to it") as caught:
-        module.run(torch.ones(64), torch.zeros(64))
-    assert caught.value.problems[0].hint.endswith("cudaMemcpy and cudaMemset count in bytes.")
+def test_a_copy_or_an_allocation_of_too_few_bytes():
+    declared = "void run(torch::Tensor x, torch::Tensor out, int64_t copied, bool in_bytes);"
+    run = load_cuda(PARTLY_COPIED, declared, ["run"], trace=True).run
+    for copied, in_bytes, said, told in (
+        (64, True, r"reads x\[16\] before anything has been written to it", "Only the first 64 bytes of x"),
+        (128, True, r"reads x\[32\] before anything has been written to it", "cudaMalloc leaves memory as it was"),
+        (
+            64,
+            False,
+            r"reads x\[16\], but x has 16 elements",
+            "cudaMalloc counts in bytes: it has allocated 64 bytes for x in line 7 "
+            "(`else cudaMalloc(&copy, x.numel());`). Is `* sizeof` missing there?",
+        ),
+    ):
+        with pytest.raises(KernelProblem, match=said) as caught:
+            run(torch.ones(64), torch.zeros(64), copied, in_bytes)
+        assert caught.value.problems[0].hint.startswith(told)
+    run(torch.ones(64), torch.zeros(64), 256, True)
+
+
+ALLOCATES = """#define BYTES (100 * sizeof(float))
+const int n = 100;
+size_t total = n * 4;
+void f(int rows, std::vector<float> h, size_t bytes) {
+    float* d;
+    LINE
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("cudaMalloc(&d, n);", True),
+        ("cudaMalloc((void**)&d, rows * n);", True),
+        ("CHECK(cudaMallocManaged(&d, h.size()));", True),
+        ("cudaMalloc(&d, n * sizeof(float));", False),
+        ("cudaMalloc(&d, 4 * n);", False),
+        ("cudaMalloc(&d, total);", False),
+        ("cudaMalloc(&d, BYTES);", False),
+        ("cudaMalloc(&d, bytes);", False),
+        ("d = (float*)malloc(n);", False),
+    ],
+)
+def test_a_size_that_counts_elements(line, counts):
+    assert counts_elements(ALLOCATES.replace("LINE", line), 6) == counts
+
+
+def test_an_allocation_whose_size_is_right_is_not_asked_about():
+    source = "__global__ void k(float* x, int n) {\n    if (threadIdx.x <= n) x[threadIdx.x] = 1;\n}\n"
+    source += "void f(int n) {\n    float* d;\n    cudaMalloc(&d, SIZE);\n    k<<<1, 32>>>(d, n);\n}\n"
+    record = problem("out_of_bounds", 2, offset=4096, origin="memory from cudaMalloc", allocated={"pc": at(6)})
+    assert hint(record, source.replace("SIZE", "n")).endswith("(`cudaMalloc(&d, n);`). Is `* sizeof` missing there?")
+    assert "lets this one through" in hint(record, source.replace("SIZE", "n * sizeof(float)"))
+    far = {**record, "offset": 4 * 4096}  # more than the number of bytes: it is not the number of elements
+    assert "lets this one through" in hint(far, source.replace("SIZE", "n"))
 
 
 def test_local_variables_that_are_too_large():

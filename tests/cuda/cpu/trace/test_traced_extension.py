@@ -537,3 +537,38 @@ def test_of_a_slice_only_what_is_returned_must_be_written():
     assert module.part(torch.zeros(20), 2, 5).tolist() == [1.0] * 5
     with pytest.raises(RuntimeError, match=r"out\[1\] was never written"):
         module.part(torch.zeros(20), 1, 5)
+
+
+# ---- CUDA calls that fail --------------------------------------------------------------------------------------------
+
+FAILING = """
+#include <torch/types.h>
+#include <c10/cuda/CUDAException.h>
+__global__ void fill(float* x) { x[threadIdx.x] = 1; }
+void failing(torch::Tensor x, int64_t kind) {
+    float *d = nullptr, h[4] = {};
+    cudaMalloc(&d, 16);
+    if (kind & 1) cudaMemcpy(d, h, 400, cudaMemcpyHostToDevice);
+    for (int i = 0; i < 3 && kind & 2; i++) cudaFree(h);
+    if (kind & 4) cudaGetLastError();
+    if (kind & 8) TORCH_CHECK(cudaFree(h) == cudaSuccess, "its own words");
+    fill<<<1, 4>>>(x.data_ptr<float>());
+    if (kind & 16) C10_CUDA_KERNEL_LAUNCH_CHECK();
+    if (kind & 32 && cudaFree(h) != cudaSuccess) kind = 0;
+    cudaFree(d);
+}
+"""
+
+
+def test_cuda_calls_that_fail_and_that_nobody_checks():
+    traced = load_cuda(FAILING, "void failing(torch::Tensor x, int64_t kind);", ["failing"], trace=True)
+    x = torch.zeros(4)
+    for kind in (0, 1 + 2 + 4, 16, 32):
+        traced.failing(x, kind)
+    said = r"a CUDA call returns cudaErrorInvalidValue, 'invalid argument' \(line 8: `if \(kind & 1\) cudaMemcpy"
+    with pytest.raises(KernelProblem, match=said) as raised:
+        traced.failing(x, 1 + 2)
+    assert [(p.kind, p.line, p.count) for p in raised.value.problems] == [("failed_call", 8, 1), ("failed_call", 9, 3)]
+    with pytest.raises(RuntimeError, match="its own words"):
+        traced.failing(x, 1 + 8)
+    traced.failing(x, 16)  # an error that has been reported is no error of the next call

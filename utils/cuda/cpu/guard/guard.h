@@ -22,7 +22,7 @@ struct Place {
     const char* begin;  // of that memory
     size_t bytes;       // of that memory
     bool freed;         // it is no longer there
-    const char* what;   // "tensor" or "cudaMalloc allocation"
+    const char* what;   // "tensor", "cudaMalloc allocation"
 
     bool inside() const { return address >= begin && address < begin + bytes; }
 };

@@ -50,6 +50,7 @@ struct Guarded {
     size_t bytes = 0;       // of the memory
     SideMarks marks{};
     bool freed = false;     // and its pages no longer there
+    const char* what = nullptr;  // as in Place
     Guarded *newer = nullptr, *older = nullptr;
 
     size_t rest() const { return size_t(pages + size - begin) - bytes; }  // behind the memory
@@ -94,8 +95,9 @@ public:
     explicit GuardedMemory(const char* what, bool reuses, size_t most_pieces = 16'000)
         : what(what), reuses(reuses), most_pieces(most_pieces) {}
 
-    // Memory for `bytes` bytes; nullptr where none is left, or too many pieces are in use.
-    char* take(size_t bytes) {
+    // Memory for `bytes` bytes; nullptr where none is left, or too many pieces are in use. `of`: what it is, if not what
+    // all of this kind are.
+    char* take(size_t bytes, const char* of = nullptr) {
         if (bytes > SIZE_MAX / 4) return nullptr;
         const size_t size = rounded_up(rounded_up(bytes, Guarded::alignment) + Guarded::front, page);
         std::lock_guard lock(mutex);
@@ -104,6 +106,7 @@ public:
             if (!drop_idle()) return nullptr;
         r->begin = r->pages + size - rounded_up(bytes, Guarded::alignment);
         r->bytes = bytes;
+        r->what = of ? of : what;
         r->marks.make(++taken, bytes);
         r->mark();
         used.add(r);
@@ -122,7 +125,7 @@ public:
         std::lock_guard lock(mutex);
         if (const char* address = r->changed(); address && !has_damage) {
             has_damage = true;
-            freed_damage = {address, r->begin, r->bytes, true, what};
+            freed_damage = {address, r->begin, r->bytes, true, r->what};
         }
         used.remove(r);
         if (reuses)
@@ -137,7 +140,7 @@ public:
     bool find(const void* address, Place& found) {
         std::lock_guard lock(mutex);
         const Guarded* r = at(address);
-        if (r) found = {static_cast<const char*>(address), r->begin, r->bytes, r->freed, what};
+        if (r) found = {static_cast<const char*>(address), r->begin, r->bytes, r->freed, r->what};
         return r;
     }
 
@@ -150,7 +153,7 @@ public:
         int n = 0;
         for (Guarded* r = used.newest; r && n < most_checked; r = r->older, n++)
             if (const char* address = r->changed()) {
-                if (!any || found.freed) found = {address, r->begin, r->bytes, false, what};
+                if (!any || found.freed) found = {address, r->begin, r->bytes, false, r->what};
                 any = true;
                 r->mark();
             }

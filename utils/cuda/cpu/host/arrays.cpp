@@ -90,7 +90,7 @@ public:
         if (is_damaged(*found)) {
             header_of(uintptr_t(p)) = array.header;
             later = array.given_back = true;
-            return "has written in front of an array of " + described(array);
+            return "has written before the start of an array of " + described(array);
         }
         if (array.source != source || (bytes && bytes != array.bytes) || !is_current(*found)) {
             table.erase(found);
@@ -104,7 +104,7 @@ public:
             keep_apart(uintptr_t(p), to);
             return "";
         }
-        return "has written behind an array of " + described(array) +
+        return "has written past the end of an array of " + described(array) +
                (source == from_malloc ? " (it counts bytes: is `* sizeof` missing?)" : "");
     }
 
@@ -224,7 +224,10 @@ bool is_own() { return in_program || in_host_call(); }
 void refuse_host(const std::string& what) {
     if (in_host_call()) leave_host_call(what);
     fprintf(stderr, "the host %s\n", what.c_str());
-    if (in_program) abort();
+    if (!in_program) return;
+    if (tracing) trace_host_error(*tracing, "the host " + what);
+    else fprintf(stderr, "Run it with --trace, which shows the line.\n");
+    abort();
 }
 
 void* take_for_host(size_t bytes, Source source, void* (*from)(size_t)) {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "arrays.h"
 #include "streams.h"
 #include "../runtime/runtime.h"
 
@@ -61,7 +62,7 @@ void check_local_variable(const void* to, size_t bytes) {
     char text[200];
     snprintf(text, sizeof text, "copies %zu bytes to where its local variables have room for %zu %s", bytes, room,
              "(is it `d`, and not `&d`, or `v.data()`, and not `&v`?)");
-    if (in_host_call()) leave_host_call(text);
+    refuse_host(text);
     throw std::runtime_error("the host " + std::string(text));
 }
 

@@ -103,13 +103,18 @@ static bool set_to_null(void** p) {
     return zeros < 0 || ::read(zeros, p, sizeof *p) == sizeof *p;
 }
 
-static const char* function_of(Allocation::Kind kind) {
+const char* function_of(Allocation::Kind kind) {
     const char* const names[] = {"cudaMalloc", "cudaMallocManaged", "cudaMallocHost"};
     return names[kind];
 }
 
-static void tell_trace(const Allocation& a) {
-    trace_allocated(a.base, a.bytes, (std::string("memory from ") + function_of(a.kind)).c_str());
+static const char* name_of(Allocation::Kind kind) {
+    const char* const names[] = {"cudaMalloc allocation", "cudaMallocManaged allocation", "cudaMallocHost allocation"};
+    return names[kind];
+}
+
+static void tell_trace(const Allocation& a, uintptr_t code = 0) {
+    trace_allocated(a.base, a.bytes, (std::string("memory from ") + function_of(a.kind)).c_str(), code);
 }
 
 // The learner's code would crash here, and end Python.
@@ -118,7 +123,7 @@ static void tell_trace(const Allocation& a) {
     snprintf(text, sizeof text, "gives %s address %p for the pointer that it sets, %s", function_of(kind), p,
              on_device ? "which is in memory of the device (the host cannot write to it)"
                        : "where nothing can be written (does it need the `&` of `&d`?)");
-    if (in_host_call()) leave_host_call(text);
+    refuse_host(text);
     throw std::runtime_error("the host " + std::string(text));
 }
 
@@ -131,11 +136,11 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     if (!bytes) return cudaSuccess;
     if (cudaError_t error = outside_captures(cudaErrorStreamCaptureUnsupported)) return error;
     if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);
-    *p = allocated().take(bytes);
+    *p = allocated().take(bytes, name_of(kind));
     if (!*p) return answer(cudaErrorMemoryAllocation);
     const Guarded* piece = allocated().of(*p);
     const Allocation made{kind, *p, bytes, piece->pages, piece->size};
-    tell_trace(made);
+    tell_trace(made, tracing ? caller() : 0);
     DeviceAccess access;  // when it ends, the new memory is closed too
     std::lock_guard lock(memory_mutex);
     allocations[uintptr_t(*p)] = made;

@@ -17,6 +17,7 @@ const char* cuda_on_cpu_trace_end();
 
 namespace cuda_on_cpu {
 
+const void* program_data = nullptr;
 static const char* report_path = nullptr;  // of a traced program
 static pid_t process;                      // which a child that it forks is not
 
@@ -67,7 +68,9 @@ static void on_fault_of_host(int signal, siginfo_t* info, void* context) {
         if (!report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
     } else {
         const auto* address = static_cast<const char*>(info->si_addr);
-        fprintf(stderr, "the host %s\n", what_host_did(signal, address, context).c_str());
+        const std::string what = "the host " + what_host_did(signal, address, context);
+        fprintf(stderr, "%s\n", what.c_str());
+        if (tracing) trace_host_error(*tracing, what, place_of_host(address, context));
     }
     on_end(signal);
 }
@@ -101,6 +104,7 @@ static void begin_trace() {
 extern "C" void cuda_on_cpu_program_begins(const char* torch_library) {
     cuda_on_cpu::torch_library = torch_library;
     cuda_on_cpu::in_program = true;
+    cuda_on_cpu::program_data = torch_library;
     std::set_terminate(cuda_on_cpu::end_with_message);
     cuda_on_cpu::watch_host();
     cuda_on_cpu::begin_trace();

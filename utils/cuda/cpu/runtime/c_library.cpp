@@ -1,4 +1,5 @@
 // What kernels use of the C library: printf, assert, clock and __trap, and the functions that only the host has.
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -99,6 +100,12 @@ static void raises(int signal, const char* function) {
         leave_host_call("raises signal " + std::to_string(signal) + " (" + strsignal(signal) + "), which would end Python");
 }
 
+// During a call of an extension, faults are the engine's: with another handler, or none, they would end Python.
+static bool keeps_handler(int signal) {
+    using namespace cuda_on_cpu;
+    return in_host_call() && std::count(std::begin(fault_signals), std::end(fault_signals), signal);
+}
+
 extern "C" {
 // g++ calls it where a kernel runs into a `__builtin_unreachable()` (_AS_NVCC_GCC in build.py).
 [[noreturn]] void __ubsan_handle_builtin_unreachable(void*) {
@@ -137,6 +144,14 @@ int __wrap_kill(pid_t process, int signal) {
     if (process == getpid() || process == 0) raises(signal, "kill");
     return kill(process, signal);
 }
+int __wrap_sigaction(int signal, const struct sigaction* handler, struct sigaction* before) {
+    return sigaction(signal, keeps_handler(signal) ? nullptr : handler, before);
+}
+sighandler_t __wrap_signal(int number, sighandler_t handler) {
+    struct sigaction now {};
+    if (!keeps_handler(number)) return signal(number, handler);
+    return sigaction(number, nullptr, &now) ? SIG_ERR : now.sa_handler;
+}
 // A std::thread of the call may end itself; the thread that runs Python may not.
 void __wrap_pthread_exit(void* result) {
     if (!cuda_on_cpu::in_host_thread()) not_in_a_kernel("pthread_exit");
@@ -146,7 +161,7 @@ void __wrap_pthread_exit(void* result) {
 void __wrap___stack_chk_fail() {
     using namespace cuda_on_cpu;
     if (here && block().worker->in_kernel) fail(smashed);
-    if (in_host_call()) leave_host_call("writes beyond the end of a local array");
+    if (in_host_call()) leave_host_call("writes past the end of a local array");
     abort();
 }
 }

@@ -14,7 +14,6 @@ namespace cuda_on_cpu {
 
 std::atomic<bool> interrupted{false};
 
-static constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 static constexpr int faults = sizeof fault_signals / sizeof *fault_signals;
 static Mutex handlers_mutex;
 static int launches_under_way = 0;
@@ -83,6 +82,11 @@ static bool by_host(const char* address, const void* context) {
     return is_host_code(place) || (stack && is_host_code(*reinterpret_cast<const void* const*>(stack)));
 }
 
+const void* place_of_host(const char* address, const void* context) {
+    const char* place = static_cast<const char*>(place_of_code(context));
+    return place != address ? place + 1 : *reinterpret_cast<const char* const*>(stack_of_code(context));  // the caller's
+}
+
 std::string what_host_did(int signal, const char* address, const void* context) {
     if (signal == SIGFPE && quotient_overflows(context)) return "divides the smallest whole number by -1";
     if (signal == SIGFPE) return "divides a whole number by zero";
@@ -111,7 +115,7 @@ static void on_fault(int signal, siginfo_t* info, void* context) {
         leave_block(w);
     }
     const char* address = static_cast<const char*>(info->si_addr);
-    if (by_host(address, context)) leave_host_call(what_host_did(signal, address, context));
+    if (by_host(address, context)) leave_host_call(what_host_did(signal, address, context), place_of_host(address, context));
     for (int i = 0; i < faults; i++)  // not ours: the handler before ours gets it when the instruction is tried again
         if (fault_signals[i] == signal) sigaction(signal, &before_fault[i], nullptr);
 }
@@ -129,10 +133,8 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
     passes = true;
     passing_on++;
     if (!interrupted.exchange(true)) {
-        if (before_interrupt.sa_flags & SA_SIGINFO)
-            before_interrupt.sa_sigaction(signal, info, context);
-        else
-            before_interrupt.sa_handler(signal);
+        if (before_interrupt.sa_flags & SA_SIGINFO) before_interrupt.sa_sigaction(signal, info, context);
+        else before_interrupt.sa_handler(signal);
         for (auto& slot : at_work) {
             Worker* other = slot.load();
             if (other && !pthread_equal(other->cpu_thread, pthread_self())) pthread_kill(other->cpu_thread, look_signal);
@@ -253,8 +255,8 @@ bool find_tensor(const void* address, Place& found) {
 static std::string beside(const Place& p) {
     const char* end = p.begin + p.bytes;
     std::string distance = p.address < p.begin ? std::to_string(p.begin - p.address) + " bytes before the start"
-                           : p.address == end  ? "right behind the end"
-                                               : std::to_string(p.address - end) + " bytes behind the end";
+                           : p.address == end  ? "right past the end"
+                                               : std::to_string(p.address - end) + " bytes past the end";
     return distance + " of a " + p.what + " of " + std::to_string(p.bytes) + " bytes";
 }
 
@@ -306,8 +308,7 @@ std::string what_ended_it(const Worker& w) {
         case assertion: return "fails the assertion `" + w.fault_text + "`";
         case trapped: return "calls __trap";
         case host_function: return "calls " + w.fault_text + ", which only the host has";
-        case smashed:
-            return "writes beyond the end of a local array: a trace of this launch shows the line";
+        case smashed: return "writes past the end of a local array: a trace of this launch shows the line";
         case no_room: return "finds no memory left for the stacks of other threads or for shared memory";
         case wrong_free: return "frees memory that is not from malloc or new, or was freed before";
         case thrown: return "throws an exception, which device code cannot do" + (w.fault_text.empty() ? "" : ": " + w.fault_text);
@@ -323,10 +324,8 @@ std::string what_ended_it(const Worker& w) {
     if (jumped)
         return "jumps to an address that holds no code: it calls through a bad pointer to a function, or an overrun of "
                "a local array has damaged its stack: a trace of this launch shows the line";
-    if (b.running && b.running->around(w.fault_address))
-        return on_stack(w, *b.running);
-    if (const std::string freed = freed_memory(w.fault_address); !freed.empty())
-        return std::string(w.fault_verb) + " " + freed;
+    if (b.running && b.running->around(w.fault_address)) return on_stack(w, *b.running);
+    if (const auto freed = freed_memory(w.fault_address); !freed.empty()) return std::string(w.fault_verb) + " " + freed;
     if (Place found; find_tensor(w.fault_address, found) && !found.inside())
         snprintf(what, sizeof what, "%s %s: compare its index with the size, or trace this launch",
                  w.fault_verb, beside(found).c_str());

@@ -138,9 +138,8 @@ static void heap_give_back(void* p) {
 static void check_is_own(void* p, const char* function) {
     Allocation found;
     if (!p || !find_allocation(p, found)) return;
-    const bool host = found.kind == Allocation::host;
-    refuse_host(std::string("calls ") + function + " for memory from " + (host ? "cudaMallocHost" : "cudaMalloc") +
-                ", which is for " + (host ? "cudaFreeHost" : "cudaFree"));
+    refuse_host(std::string("calls ") + function + " for memory from " + function_of(found.kind) + ", which is for " +
+                (found.kind == Allocation::host ? "cudaFreeHost" : "cudaFree"));
 }
 
 static void* take(size_t bytes, Source source, void* (*from)(size_t)) {

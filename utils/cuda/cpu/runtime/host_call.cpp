@@ -80,10 +80,11 @@ bool moves_for_host() { return in_host_call() && host_call->moves; }
 
 bool is_runtime_code(const void* code) { return library_of(code) == library_of(reinterpret_cast<const void*>(&is_runtime_code)); }
 
-void leave_host_call(const std::string& what) {
+void leave_host_call(const std::string& what, const void* place) {
     HostCall& call = *host_call;
     const char* where = call.is_thread ? ", in a std::thread of its host code" : ", in its host code";
     call.error = what.empty() ? what : std::string(call.function) + " " + what + where;
+    if (tracing && !what.empty()) trace_host_error(*tracing, call.error, place);
     if (!call.is_thread && call.threads) call.threads->wait();
     _longjmp(call.place, 1);
 }

@@ -297,6 +297,7 @@ struct SignalStack {
     explicit SignalStack(char* memory);
     ~SignalStack();
 };
+constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 constexpr int look_signal = SIGURG;  // to a worker; harmless to programs that do not use it
 class Watch {  // over the kernel that this CPU thread traces: sends `look_signal` if it loops without a sign of life
 public:
@@ -330,6 +331,7 @@ std::string damage_message(const char* kernel);        // about a write beside a
 void note(const char* kernel, const Difference& found);  // Python warns of it
 std::string also(const char* kernel, const Difference& found);  // for the message of a fault, perhaps its consequence
 extern bool in_program;  // a whole program, without Python and torch
+extern const void* program_data;  // something that the executable holds
 
 // ---- division.cpp
 bool quotient_overflows(const void* context);  // of the signal that a division has raised: it was not by zero
@@ -348,13 +350,15 @@ struct Moving {  // while one of these lives, a fault is due to addresses that a
 bool moves_for_host();
 bool is_stream(cudaStream_t stream);  // that has not been destroyed: streams.cpp
 void write_report();  // of a traced program that ends: program.cpp
+const void* place_of_host(const char* address, const void* context);  // where it was, like a return address
 std::string what_host_did(int signal, const char* address, const void* context);  // that raised it: faults.cpp
 struct DeviceAccess {  // while none of these lives, a program's host code cannot touch the device's memory: memory.cpp
     DeviceAccess();
     ~DeviceAccess();
 };
 const char* verb(const void* context);  // what an access that faulted does, as 'reads': faults.cpp
-[[noreturn]] void leave_host_call(const std::string& what);  // ends the call; `what` its function did, empty if stopped
+// Ends the call; `what` its function did, empty if stopped, and where a signal has found it, like a return address.
+[[noreturn]] void leave_host_call(const std::string& what, const void* place = nullptr);
 
 class GuardedMemory;
 GuardedMemory& kernels_heap();  // by malloc and new in kernels: heap.cpp

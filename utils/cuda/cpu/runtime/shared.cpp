@@ -105,8 +105,8 @@ void prepare_shared(Worker& w, Block& b, size_t dynamic_bytes, void (*run_thread
     mark_loose(b);
 }
 
-// "8 bytes behind", "right behind".
-static std::string behind(ptrdiff_t bytes) { return bytes ? std::to_string(bytes) + " bytes behind" : "right behind"; }
+// "8 bytes past", "right past".
+static std::string past(ptrdiff_t bytes) { return bytes ? std::to_string(bytes) + " bytes past" : "right past"; }
 
 // Where an address around a block's shared memory is, and what to do.
 std::string beside_shared(const Block& b, const char* address) {
@@ -117,12 +117,12 @@ std::string beside_shared(const Block& b, const char* address) {
     if (b.uses_dynamic && !b.dynamic_bytes && at >= dynamic)
         return "dynamic shared memory, but this launch has none: kernel[blocks, threads, bytes] gives it some";
     if (b.dynamic_bytes && at >= end)
-        return behind(at - end) + " the " + bytes +
+        return past(at - end) + " the " + bytes +
                " bytes of dynamic shared memory that this launch has" + ask;
     if (b.dynamic_bytes && (b.variables.empty() || dynamic - at < at - ptrdiff_t(b.static_end)))
         return std::to_string(dynamic - at) + " bytes before the start of dynamic shared memory" + ask;
     if (b.variables.empty()) return "shared memory, of which its block has none" + ask;
-    return behind(at - ptrdiff_t(b.static_end)) + " the end of " +
+    return past(at - ptrdiff_t(b.static_end)) + " the end of " +
            (b.variables.size() > 1 ? "the last variable" : b.variables[0].variable->name) + " in shared memory" + ask;
 }
 

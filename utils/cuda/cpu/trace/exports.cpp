@@ -75,11 +75,12 @@ extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t el
 
 namespace cuda_on_cpu {
 // What cudaMalloc and the like gave: a kernel that gets it names it.
-void trace_allocated(void* base, size_t bytes, const char* name) {
+void trace_allocated(void* base, size_t bytes, const char* name, uintptr_t code) {
     if (!tracing) return;
     cuda_on_cpu_trace_allocation(base, bytes, 1, 0, false, 0, base, bytes, 1);
     Region& region = *tracing->regions.back();
     region.name = region.origin = name;
+    region.allocated = code;
 }
 }  // namespace cuda_on_cpu
 
@@ -170,7 +171,7 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     }
     tracing->report_failed();
     for (const Problem& p : tracing->problems)
-        if (p.kind == "refused_launch") last_error() = cudaSuccess;  // the trace reports it
+        if (p.kind == "refused_launch" || p.kind == "failed_call") last_error() = cudaSuccess;  // the trace reports it
     report = tracing->json();
     delete tracing;
     tracing = nullptr;

@@ -74,7 +74,7 @@ class TracedModule:
             lines = partial(source_lines, *place), partial(header_lines, *place, partial(header_texts, self._source))
             recorded = read(self._named(report), self._source, *lines)
             self.trace = Trace(function.__name__, self._source, recorded, list(args), record)
-            if failure and all(problem.kind == "refused_launch" for problem in self.trace.problems):
+            if failure and all(p.kind in ("refused_launch", "failed_call") for p in self.trace.problems):
                 raise failure  # the extension noticed it itself
             self.trace.raise_if_problems()
             for original, copy in copies.values():

@@ -11,33 +11,48 @@
 
 namespace cuda_on_cpu {
 
-// Where the code that is running was called from outside of the runtime.
-static uintptr_t caller() {
+// Whether the learner's: of the extension that has been called, or of the program.
+static bool is_own_code(const void* code) {
+    Dl_info found{}, own{};
+    if (!in_program) return is_host_code(code);
+    return dladdr(code, &found) && dladdr(program_data, &own) && found.dli_fbase == own.dli_fbase;
+}
+
+uintptr_t caller() {
     void* frames[32];
-    Dl_info own{}, other{};
-    dladdr(reinterpret_cast<void*>(trace_failed), &own);
     const int count = backtrace(frames, std::size(frames));
     for (int i = 0; i < count; i++)
-        if (dladdr(frames[i], &other) && other.dli_fbase != own.dli_fbase) return reinterpret_cast<uintptr_t>(frames[i]);
+        if (is_own_code(frames[i])) return reinterpret_cast<uintptr_t>(frames[i]);
     return 0;
 }
 
-void trace_failed(Trace& t, cudaError_t error) {
-    if (t.failed || here || !in_program) return;  // an extension's failure would be an exception, even if it asks
-    t.failed = error;
-    t.failed_at = caller();
-    t.found_before = t.problems.size();
+void trace_host_error(Trace& t, const std::string& what, const void* place) {
+    Problem p;
+    p.kind = "host_error";
+    p.text = what;
+    p.who.code = is_own_code(place) ? reinterpret_cast<uintptr_t>(place) : caller();
+    t.add(std::move(p));
 }
 
-void trace_asked(Trace& t) { t.failed = cudaSuccess; }
-
-void Trace::report_failed() {
-    if (!failed) return;
+void trace_failed(Trace& t, cudaError_t error) {
+    if (here || !(in_program || in_host_call())) return;
     Problem p;
     p.kind = "failed_call";
-    p.text = std::string(cudaGetErrorName(failed)) + ", '" + cudaGetErrorString(failed) + "'";
-    p.who.code = failed_at;
-    problems.insert(problems.begin() + std::min(found_before, problems.size()), std::move(p));
+    p.text = std::string(cudaGetErrorName(error)) + ", '" + cudaGetErrorString(error) + "'";
+    p.who.code = caller();
+    for (auto& [_, earlier] : t.failed)
+        if (earlier.who.code == p.who.code) return void(earlier.count++);
+    t.failed.emplace_back(t.problems.size(), std::move(p));
+}
+
+void trace_asked(Trace& t) { t.failed.clear(); }
+
+void Trace::report_failed() {
+    for (; !failed.empty(); failed.pop_back()) {
+        auto& [found_before, p] = failed.back();
+        total += p.count;
+        problems.insert(problems.begin() + std::min(found_before, problems.size()), std::move(p));
+    }
 }
 
 // The host's code has touched memory: the device's is not for it, and what both may touch must be finished. By a volatile
@@ -57,6 +72,7 @@ void Trace::of_host(const void* address, size_t bytes, Op op, const void* code, 
     for (auto& r : regions)
         if (r->holds(a, bytes) && r->memory && r->memory->unfinished && !r->origin.empty()) {
             place_in(p, r.get(), a);
+            p.region = r->origin;  // its name is that of a kernel's parameter
             p.has_index = true;  // it is known which element
             return void(add(std::move(p)));
         }

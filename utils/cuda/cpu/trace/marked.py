@@ -7,7 +7,7 @@ from utils.cuda.player.recording import Marked
 __all__ = ["marked"]
 
 _WRITES = ("write", "atomic", "copy")
-_OF_NO_THREAD = ("unwritten", "refused_launch", "untraced_launch", "failed_call", "host_access")
+_OF_NO_THREAD = ("unwritten", "refused_launch", "untraced_launch", "failed_call", "host_access", "host_error")
 
 
 def marked(problems, records, recording) -> list[Marked]:

@@ -62,6 +62,7 @@ void place_in(Problem& p, const Region* r, uintptr_t a) {
     p.in_region = true;
     p.region = r->name;
     p.origin = r->origin;
+    p.allocated = r->allocated;
     p.region_bytes = r->end - r->begin;
     p.element = r->element;
     p.offset = int64_t(a - r->begin);

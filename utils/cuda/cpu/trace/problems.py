@@ -17,8 +17,8 @@ class Problem:
     (a conversion or a shift that a GPU computes otherwise), stale (`__ldg` of what this launch writes), runaway, trap,
     asynchronous (a copy that is left in flight, or a barrier or a bulk copy that is used against its rules), warpgroup
     (of wgmma), cluster (a peer's shared memory that is not there yet or no more), box and map_fence (of tensor maps)
-    or, for an extension or a program, refused_launch, untraced_launch, host_access (of memory of the device) and, for a
-    program, failed_call (of a function of CUDA's).
+    or, for an extension or a program, refused_launch, untraced_launch, host_access (of memory of the device),
+    failed_call (of a CUDA function) and host_error (which ends the call or the program).
     `message` is one sentence; `hint`, if not empty, says what to try. `line` counts from 1 (None if unknown) and
     `source` is its text. `block` and `thread` are (x, y, z). The `other_` fields are those of the second thread of a
     race or a barrier, otherwise None. `count` is how often the problem occurred; for `unwritten` it counts elements.
@@ -61,8 +61,8 @@ def problems_of(records) -> list[Problem]:
         if record.kind == "divergent_barrier" and record.line == other.line is not None:
             if not (other.left or record.stuck):
                 continue  # one barrier in the source, which the compiler has duplicated
-        if record.signal:
-            continue  # a race that is meant
+        if record.signal or record.checked:
+            continue  # a race that is meant, a failure that is expected
         together.setdefault((record.kind, record.region, frozenset([record.where, other.where])), []).append(record)
     # A race is between the threads of one block, or of one warp, if no record of it says otherwise.
     firsts = [min(same, key=lambda record: (record.one_block, record.one_warp)) for same in together.values()]

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
+from utils.cuda.cpu.trace.allocations import counts_elements
 from utils.cuda.cpu.trace.loops import never_changes
 from utils.cuda.cpu.trace.pointers import follows_list, overlapping_parts, own_pointer
 from utils.cuda.cpu.trace.signals import is_signal
@@ -21,6 +22,7 @@ from utils.cuda.cpu.trace.source import (
     lines_of_asm,
     loop_around,
     takes_remainder,
+    uses_result,
 )
 from utils.cuda.cpu.trace.waits import (
     is_cooperative,
@@ -76,6 +78,8 @@ class Record(Side):
     space: str | None = None  # global, shared or constant
     region: str | None = None  # the tensor or the array
     origin: str = ""  # what it was before a kernel named it: 'memory from cudaMalloc'; empty if it is a tensor
+    allocated: Place = Place()  # where the host has allocated it, if that is known
+    counts_elements: bool = False  # the size there does not look like bytes
     same_tensor: tuple = ()  # the names of all arguments that are this one tensor
     overlapping: dict = field(default_factory=dict)  # what other arguments call its element: {'c': 'c[0]'}
     parts: tuple = ()  # pointers of the two lines, if they point to different places in it
@@ -97,6 +101,7 @@ class Record(Side):
     one_warp: bool = False  # and of one warp
     both_volatile: bool = False  # both accesses of a race
     signal: bool = False  # the race is meant (signals.py)
+    checked: bool = False  # the source uses what the call that fails returns
     unset: bool = False  # the value is that of a variable which was never set,
     depends: bool = False  # what the launch does depends on one,
     names: tuple = ()  # one of these, declared in the line of `other`
@@ -199,7 +204,8 @@ def read(report, source, lines, headers=None) -> Recorded:
     """
     problems, sites = report.get("problems", ()), report.get("sites", ())
     products, units, copied = report.get("products", ()), report.get("units", ()), report.get("copied") or {}
-    places = [*sites, *products, *units, *problems, *(p["other"] for p in problems if p.get("other"))]
+    sides = [p[side] for p in problems for side in ("other", "allocated") if p.get(side)]
+    places = [*sites, *products, *units, *problems, *sides]
     positions = list(dict.fromkeys(filter(None, map(_position, places))))
     asm = lines_of_asm(source)
     found = lines(positions) if positions else ()
@@ -226,6 +232,9 @@ def read(report, source, lines, headers=None) -> Recorded:
             if names := tuple(unset_in_line(source, declared)):
                 other, more["names"] = Side(line=declared, source=texts[declared]), names
                 more["line"], more["source"] = more["line"] or declared, more["source"] or texts[declared]
+        if record.get("allocated"):
+            more["allocated"] = _made(Place, {}, **place(record["allocated"]))
+            more["counts_elements"] = counts_elements(source, more["allocated"].line)
         if (array or "").startswith("memory from "):
             more["element"] = _element_of_allocation(record, more["source"])
         if more["line"]:
@@ -234,6 +243,7 @@ def read(report, source, lines, headers=None) -> Recorded:
                 more["list_ends"] = follows_list(source, more["line"])
                 more["own_pointer"] = own_pointer(source, more["line"])
             more["remainder"] = takes_remainder(source, more["line"], array)
+            more["checked"] = record["kind"] == "failed_call" and uses_result(source, more["line"])
             more["recursive"] = calls_itself(source, more["line"])
             more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
             more["unchanging"] = record["kind"] == "runaway" and more["loop"] and never_changes(source, more["loop"])

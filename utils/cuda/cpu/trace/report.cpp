@@ -87,6 +87,7 @@ std::string Trace::json() const {
                ",\"text\":" + quoted(p.text) + acted(p.who);
         if (p.in_cluster) out += ",\"owner\":" + triple(p.owner);
         if (!p.origin.empty()) out += ",\"origin\":" + quoted(p.origin);
+        if (p.allocated) out += ",\"allocated\":{\"pc\":" + hex(p.allocated) + "}";
         if (!p.ended.empty()) out += ",\"ended\":" + quoted(p.ended);
         if (p.line) out += ",\"line\":" + std::to_string(p.line);
         if (p.has_index) out += ",\"index\":" + std::to_string(p.index);

@@ -4,6 +4,7 @@ import math
 
 from utils.cuda.common.cxx import written
 from utils.cuda.cpu.differences import hint_of
+from utils.cuda.cpu.trace.allocations import missing_sizeof
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
@@ -97,7 +98,7 @@ def _out_of_bounds(p):
     elif below:
         hint = "Guard the line: no index may be below 0. Or look at how the index is computed: does it overflow?"
     else:
-        hint = _guarded(p, has)
+        hint = missing_sizeof(p) or _guarded(p, has)
     return f"{thread_of(p)} {does_to(p.op, element(p))}, but {limit}{at(p)}", hint
 
 
@@ -190,7 +191,7 @@ def _uninitialized(p):
         if p.origin:
             hint = f"{p.origin.removeprefix('memory from ')} leaves memory as it was: write all of it first."
             hint += " cudaMemcpy and cudaMemset count in bytes." if "cuda" in p.origin else ""
-            return message, hint
+            return message, missing_sizeof(p) or hint
         return message, f"torch.empty leaves memory as it was: make {p.region} with torch.zeros, or write it first."
     message = f"{thread_of(p)} {does_to(p.op, element(p))} before any thread of its block has written it{at(p)}"
     if p.owner and p.owner != p.block:
@@ -299,7 +300,7 @@ def _host_access(p):
     if p.region:
         does = does_to(p.op, element(p))
         hint = "A launch does not wait for its kernel: call `cudaDeviceSynchronize();` before this line."
-        return f"the host {does}{at(p)} without waiting for what writes {p.region}", hint
+        return f"the host {does}{at(p)} without waiting for what writes to it", hint
     return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
 
 
@@ -309,7 +310,11 @@ def _failed_call(p):
         hint = "Was it freed before? What malloc gave is for `free`, what cudaMallocHost gave for `cudaFreeHost`."
     elif "invalid argument" in p.text:
         hint = "Is the size in bytes, no larger than what was allocated, and is each address on the side it should be?"
-    return f"a call of CUDA's returns {p.text}{at(p)}", hint
+    return f"a CUDA call returns {p.text}{at(p)}", hint
+
+
+def _host_error(p):
+    return f"{p.text}{at(p)}", ""
 
 
 def _ended(p):
@@ -356,6 +361,7 @@ _SENTENCES = {
     "refused_launch": _refused_launch,
     "untraced_launch": _untraced_launch,
     "failed_call": _failed_call,
+    "host_error": _host_error,
     "host_access": _host_access,
     "box": about_box,
     "map_fence": about_map,

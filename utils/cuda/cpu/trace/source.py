@@ -13,7 +13,7 @@ from utils.cuda.cpu.ptx.headers import WORDS
 __all__ = ["LOOPS", "Branch", "alternatives", "array_dimensions", "array_of_line", "assigned", "branches"]
 __all__ += ["calls_itself", "code_around", "computed_from", "coordinates", "copies_as_group", "declared_shape"]
 __all__ += ["guard", "kernel_parameter", "left_before", "line_of", "lines_of_asm", "loop_around", "parameter_type"]
-__all__ += ["parameters_around", "takes_remainder", "without_comment"]
+__all__ += ["parameters_around", "takes_remainder", "uses_result", "without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -110,6 +110,14 @@ def calls_itself(source, line) -> bool:
     """Whether the function that a line is in calls itself by its name."""
     around = [d for d in cxx.functions(source) if d.defined and d.tokens[0].line <= line <= d.tokens[-1].line]
     return any(a.text == d.name and b.text in "(<" for d in around for a, b in pairwise(d.tokens[d.head :]))
+
+
+def uses_result(source, line) -> bool:
+    """Whether the source does something with what the CUDA calls in a line return, as `if (cudaFree(p))` does."""
+    part = [token for token in cxx.tokens(source) if not token.directive]
+    calls = [k for k, token in enumerate(part) if token.line == line and re.match("cu[a-z]+[A-Z]", token.text)]
+    calls = [k for k in calls if cxx.text_at(part, k + 1) in ("(", "<")]
+    return bool(calls) and all(cxx.text_at(part, k - 1) not in (*";{}):?", "else", "do", "") for k in calls)
 
 
 def without_comment(line_text):

@@ -53,6 +53,7 @@ struct Memory {
 struct Region {
     std::string name, origin;  // origin: its name before a kernel gave it one, "memory from cudaMalloc", if it had one
     Space space = Space::global;
+    uintptr_t allocated = 0;  // where the host has called the function that did it; 0 if unknown
     uintptr_t begin = 0, end = 0;
     size_t shift = 0;  // added to addresses where accesses are counted: where a GPU would have placed it, modulo 512
     size_t slack = 0;  // bytes around it in which an access does no harm
@@ -100,6 +101,7 @@ struct Problem {
     unsigned int declared = 0;  // of a variable that this line declares, modulo most_unset_lines; 0 if not known
     bool in_cluster = false; // it is about shared memory of this block of a cluster
     uint3 owner{};
+    uintptr_t allocated = 0;  // of the region
     Space space = Space::global;
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
     int64_t offset = 0, index = 0;
@@ -214,9 +216,7 @@ public:
     std::vector<unsigned int> thread_order;
     std::vector<uint64_t> block_order;
     bool stopped = false;  // a thread was
-    cudaError_t failed = cudaSuccess;  // what a function of the host's side has answered, while nobody asks
-    uintptr_t failed_at = 0;           // and where it was called
-    size_t found_before = 0;           // problems, when it was
+    std::vector<std::pair<size_t, Problem>> failed;  // calls of the host's that nobody has asked about; problems before
     bool over = false;     // the launch is to end
     uint64_t absent = poison;  // what a shuffle gets from a lane that has not come,
     uint64_t fresh = poison;   // and what shared memory holds that no thread has written

@@ -119,7 +119,12 @@ void trace_misaligned(Trace&, const void* address, size_t needs, Access, const v
 void trace_arguments(Trace&, const void* arguments, size_t bytes);  // of the launch that begins
 void trace_finished();              // the host has waited: what kernels have written is there
 void trace_unfinished(void* to);    // a copy to there, for which the host has not waited
-void trace_allocated(void* base, size_t bytes, const char* name);  // where this CPU thread traces
+uintptr_t caller();  // which place of the learner's code, of an extension or a program, has called what is running
+// The host's code does what ends its call or the program; `place`: where a signal has found it, like a
+// return address.
+void trace_host_error(Trace&, const std::string& what, const void* place = nullptr);
+// Where this CPU thread traces. `code`: where the host has called the function, 0 if unknown.
+void trace_allocated(void* base, size_t bytes, const char* name, uintptr_t code = 0);
 bool trace_release(Trace&, Block&);  // moves threads that waited for the trace to block.ready; whether there were any
 
 }  // namespace cuda_on_cpu

@@ -27,6 +27,7 @@ struct Allocation {
 bool find_allocation(const void* address, Allocation& found);  // whether it is in what cudaMalloc and the like gave
 bool is_device_memory(const void* address, Allocation& found);  // the same, of what only the device may touch
 cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind);
+const char* function_of(Allocation::Kind kind);  // "cudaMalloc"
 
 }  // namespace cuda_on_cpu
 
