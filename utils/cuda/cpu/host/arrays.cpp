@@ -165,6 +165,14 @@ private:
         return !is_current(entry) && (header & 8 || header < 32 || header >> 47);
     }
 
+    // Whether glibc has a piece of its own there, where the entry's was: the sizes in front of it and behind it say so.
+    static bool is_piece_of_glibc(uintptr_t p, const Entry& entry) {
+        auto may_be = [](size_t header) { return !(header & 8) && header >= 32; };
+        const size_t size = header_of(p) & ~size_t(7);
+        if (p % 16 || !may_be(header_of(p)) || size > entry.first + all_bytes(entry) - p) return false;
+        return may_be(header_of(p + size)) && header_of(p + size) & 1;
+    }
+
     static size_t bytes_overrun(const Entry& entry) {
         const auto* behind = reinterpret_cast<const unsigned char*>(entry.first + entry.second.bytes);
         size_t overrun = std::min(entry.second.behind, marked);
@@ -197,6 +205,7 @@ private:
             return what + "the address of a variable, which is not from malloc or new";
         const Entry* entry = around(p);
         if (!entry || entry->second.given_back || p - entry->first >= entry->second.bytes) return "";
+        if (bytes_overrun(*entry) || is_piece_of_glibc(p, *entry)) return "";  // the entry may well be out of date
         const auto& [begin, array] = *entry;
         return what + "an address in the middle: byte " + std::to_string(p - begin) + " of " + described(array);
     }
