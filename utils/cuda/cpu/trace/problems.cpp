@@ -309,11 +309,11 @@ void look_at_width(int width, const char* function) {
 bool trace_is_silent(const Trace& t) { return t.silent; }
 
 void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
-                 bool under_way, Strength strength) {
+                 Strength strength, const Copy* copy) {
     Problem p;
     const Site& other = requests.sites[before.site];
-    p.under_way = under_way;
-    p.copied = is_copy(other.copy) && other.op == Op::store;
+    p.under_way = copy && copy->begun;
+    p.copied = is_copy(other.copy) || (copy && is_copy(copy->bytes));
     p.one_block = before.block == b.number;
     p.one_warp = p.one_block && before.thread / 32 == b.running->number / 32;
     p.both_volatile = strength == Strength::of_volatile && other.strength == Strength::of_volatile;

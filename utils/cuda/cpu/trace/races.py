@@ -11,6 +11,7 @@ def about_race(p):
     """The sentence and the hint for a `Record` of a race."""
     other, name, ops = p.other, element(p), [p.op, p.other.op]
     same_block, one_line = other.block == p.block, p.line == other.line
+    copied = p.copied and (p.space == "shared" or _overwritten(p))
     if same_block:
         who = f"threads {triple(p.thread)} and {triple(other.thread)} of block {triple(p.block)}"
         why = "with no barrier between them"
@@ -18,7 +19,7 @@ def about_race(p):
             why = "with no `__syncwarp()` between them"
         elif p.under_way:
             why = "while that copy is under way: it may write at any time until its thread has waited for it"
-        elif p.copied:
+        elif copied:
             why = "with no barrier between this and the wait for that copy"
     else:
         who, why = f"{thread_of(p)} and {thread_of(other)}", "and nothing orders blocks within a launch"
@@ -32,8 +33,9 @@ def about_race(p):
     else:
         one, another = f"one {does_to(p.op, 'it')}{in_line(p)}", f"the other {does_to(other.op, 'it')}{in_line(other)}"
         what = f"both touch {name}: {one}, {another}"
-    if (p.under_way or p.copied) and same_block:
-        hint = "Let every thread wait for its copies, then `__syncthreads();`, before any thread uses what they copy."
+    if (p.under_way or copied) and same_block:
+        does = "uses what they copy" if p.space == "shared" else "writes what they read"
+        hint = f"Let every thread wait for its copies, then `__syncthreads();`, before any thread {does}."
     elif p.in_step:
         hint = (
             "They are lanes of one warp. `volatile` keeps those in step here, and nearly always on a GPU, but since "
@@ -89,6 +91,12 @@ def about_race(p):
         names = _listed([f"`{name}`" for name in p.same_tensor])
         hint = f"{names} are one tensor in this launch: pass two, unless the kernel is to work in place. {hint}"
     return f"{who} {what}, {why}", hint
+
+
+def _overwritten(p):
+    """Whether the line that writes comes after the one that reads."""
+    lines = {side.op == "load": side.line or 0 for side in (p, p.other)}
+    return lines.get(True, 0) < lines.get(False, 0)
 
 
 # The store of a number that is the same in all threads: `found = 1;`

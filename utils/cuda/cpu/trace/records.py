@@ -91,7 +91,7 @@ class Record(Side):
     outer: int = 0  # and how many dimensions it has before those of `type`
     stuck: bool = False  # no thread of the block could continue
     under_way: bool = False  # an asynchronous copy was in flight
-    copied: bool = False  # a completed asynchronous copy has written there
+    copied: bool = False  # one side of a race is an asynchronous copy
     one_block: bool = False  # whatever two threads race at these places, they are of one block
     one_warp: bool = False  # and of one warp
     both_volatile: bool = False  # both accesses of a race

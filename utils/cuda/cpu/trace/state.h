@@ -83,7 +83,7 @@ struct Problem {
     bool has_other = false, in_region = false, has_index = false;
     bool stuck = false;      // no thread of the block could go on
     bool under_way = false;  // an asynchronous copy was
-    bool copied = false;     // by one that has finished
+    bool copied = false;     // one side is
     bool one_block = false;  // whatever two threads race at these places, they are of one block
     bool one_warp = false;   // and of one warp
     bool both_volatile = false;
@@ -236,7 +236,7 @@ public:
                Region* region, const Copy* copy);
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
-              bool under_way = false, Strength strength = Strength::weak);
+              Strength strength = Strength::weak, const Copy* copy = nullptr);
     Party agent_party(const Block& b, const Record& record) const;  // of what an agent did
     void against_agent(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const Record& before, bool unwritten);
