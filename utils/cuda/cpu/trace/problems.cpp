@@ -316,6 +316,9 @@ void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, R
     p.copied = is_copy(other.copy) || (copy && is_copy(copy->bytes));
     p.one_block = before.block == b.number;
     p.one_warp = p.one_block && before.thread / 32 == b.running->number / 32;
+    auto atomic = [](Op op, Strength s) { return op == Op::atomic || s != Strength::weak; };
+    p.of_block = !p.one_block && atomic(op, strength) && atomic(other.op, other.strength) &&
+                 (strength == Strength::of_block || other.strength == Strength::of_block);
     p.both_volatile = strength == Strength::of_volatile && other.strength == Strength::of_volatile;
     const bool one_block = p.one_block, one_warp = p.one_warp;
     p.kind = "race";

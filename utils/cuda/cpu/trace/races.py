@@ -23,7 +23,9 @@ def about_race(p):
             why = "with no barrier between this and the wait for that copy"
     else:
         who, why = f"{thread_of(p)} and {thread_of(other)}", "and nothing orders blocks within a launch"
-        if p.space == "shared":
+        if p.of_block:
+            why = "but not among the threads of both blocks"
+        elif p.space == "shared":
             why = "with no barrier of the cluster between them"
     if ops == ["store", "store"]:
         each = in_line(p) if one_line else f": one{in_line(p)}, the other{in_line(other)}"
@@ -41,6 +43,9 @@ def about_race(p):
             "They are lanes of one warp. `volatile` keeps those in step here, and nearly always on a GPU, but since "
             "Volta CUDA does not promise it: read into a variable, `__syncwarp();`, write, `__syncwarp();`."
         )
+    elif p.of_block:
+        hint = "An atomic such as `atomicAdd_block` is one for the threads of its block only. Where several blocks use "
+        hint += "the element, take `atomicAdd`, or `cuda::thread_scope_device`."
     elif p.space == "shared" and not same_block:
         hint = "Put `cluster.sync();` between the two: `__syncthreads();` waits for the threads of one block only."
         if "load" not in ops:
@@ -55,6 +60,9 @@ def about_race(p):
         if p.cooperative:
             hint = "Put `grid.sync();` between the two, where every thread of the grid reaches it; in a loop, also one "
             hint += "at its end."
+        elif "load" in ops and p.block_fence:
+            hint = "`__threadfence_block();` is for the threads of one block: in front of a flag that another block "
+            hint += "reads, put `__threadfence();`."
         elif "load" in ops and not one_line:
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
     elif ops == ["store", "store"]:

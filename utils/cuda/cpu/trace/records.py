@@ -13,6 +13,7 @@ from utils.cuda.cpu.trace.source import (
     array_dimensions,
     array_of_line,
     calls_itself,
+    code_around,
     coordinates,
     copies_as_group,
     declared_shape,
@@ -94,12 +95,14 @@ class Record(Side):
     copied: bool = False  # one side of a race is an asynchronous copy
     one_block: bool = False  # whatever two threads race at these places, they are of one block
     one_warp: bool = False  # and of one warp
+    of_block: bool = False  # both accesses of a race are atomic, one of them for the threads of its block only
     both_volatile: bool = False  # both accesses of a race
     signal: bool = False  # the race is meant (signals.py)
     unset: bool = False  # the value is that of a variable which was never set
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
+    block_fence: bool = False  # the function that writes has a `__threadfence_block`
     recursive: bool = False  # the function that the line is in calls itself
     waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race,
     waits_in_loop: str = ""  # or in the loop around its one line
@@ -238,6 +241,8 @@ def read(report, source, lines, headers=None) -> Recorded:
             if array and record.get("space") == "shared":
                 more["parts"] = overlapping_parts(source, array, more["line"], other.line)
             more["cooperative"] = is_cooperative(source, more["line"])
+            writes = other.line if record["op"] == "load" else more["line"]
+            more["block_fence"] = "__threadfence_block" in code_around(source, writes)
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
             more["waits_in_loop"] = waits_in_loop(source, both[0]) if both[0] == both[1] else ""

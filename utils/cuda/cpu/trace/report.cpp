@@ -102,6 +102,7 @@ std::string Trace::json() const {
         if (p.copied) out += ",\"copied\":true";
         if (p.one_block) out += ",\"one_block\":true";
         if (p.one_warp) out += ",\"one_warp\":true";
+        if (p.of_block) out += ",\"of_block\":true";
         if (p.both_volatile) out += ",\"both_volatile\":true";
         if (p.unset) out += ",\"unset\":true";
         if (p.certain) out += ",\"certain\":true";

@@ -86,6 +86,7 @@ struct Problem {
     bool copied = false;     // one side is
     bool one_block = false;  // whatever two threads race at these places, they are of one block
     bool one_warp = false;   // and of one warp
+    bool of_block = false;   // both sides are atomic, and one of them for the threads of its block only
     bool both_volatile = false;
     bool unset = false;      // the value is of a variable that has none
     bool certain = false;    // whatever the type of the value (unset.cpp)
