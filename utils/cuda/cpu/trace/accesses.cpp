@@ -51,6 +51,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
         bool ignore;
         region = find(b, a, bytes, ignore);
         if (ignore) {
+            if (op == Op::atomic && b.running->around(address)) updates_local(b, bytes, code);
             if (op == Op::load && !is_struct && may_be_unset(a, bytes)) reads_local(b, a, bytes, code);
             return;
         }

@@ -192,7 +192,18 @@ void Trace::undefined(std::string text, const void* code) {
     add(std::move(p));
 }
 
-// `__ldg` may read from a cache that hears of no store in the same launch, even if a barrier orders the two.
+// An atomic on a local variable, in place of which nvcc compiles a trap.
+void Trace::updates_local(Block& b, size_t bytes, const void* code) {
+    Problem p;
+    p.kind = "out_of_bounds";
+    p.who = party(b, *b.running, code, Op::atomic);
+    p.bytes = bytes;
+    p.space = Space::local;
+    p.ended = "updates a local variable atomically, but atomics are for global and shared memory";
+    add(std::move(p));
+    stop_thread(b);
+}
+
 // Memory of another kind than the access is for. `text` has a place for its name.
 void Trace::not_meant_for(Block& b, const Region& region, const char* text, const void* code) {
     char written[200];
@@ -204,6 +215,7 @@ void Trace::not_meant_for(Block& b, const Region& region, const char* text, cons
     add(std::move(p));
 }
 
+// `__ldg` may read from a cache that hears of no store in the same launch, even if a barrier orders the two.
 void Trace::through_ldg(uintptr_t a, size_t bytes, const void* code) {
     Block& b = block();
     bool ignore;

@@ -332,6 +332,9 @@ def _ended(p):
     if "pointer that was never set" in p.ended:
         hint = "The pointer has no value on every path to this line: set it where it is declared, or use it only where "
         hint += "it is set."
+    elif "local variable atomically" in p.ended:
+        hint = "A GPU stops here. Only its own thread uses a local variable, so `n += 1;` will do; what threads share "
+        hint += "is a `__shared__` variable or an element of a tensor."
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
     elif "whole number by zero" in p.ended:

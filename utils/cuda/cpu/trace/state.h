@@ -261,6 +261,7 @@ public:
     void misaligned(const void* p, size_t needs, Op op, const void* code);
     void undefined(std::string text, const void* code);
     void through_ldg(uintptr_t a, size_t bytes, const void* code);
+    [[noreturn]] void updates_local(Block& b, size_t bytes, const void* code);
     void not_meant_for(Block& b, const Region& region, const char* text, const void* code);
     void of_host(const void* address, size_t bytes, Op op, const void* code, Strength strength);
     bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
