@@ -359,3 +359,18 @@ def test_a_null_pointer(line, instead, why):
 def test_a_list_that_ends():
     (found,) = Tracer(LIST, "k")[1, 1](torch.zeros(4), torch.zeros(1).int()).problems
     assert found.hint.startswith("That is next to a null pointer: does the list end here?")
+
+
+@pytest.mark.parametrize("elements", [1 << 10, 1 << 24])
+def test_a_pointer_for_which_the_heap_had_no_room(elements):
+    source = """__global__ void k(float* out, float* given, int n) {
+    float* p = new float[n];
+    p[0] = 1;
+    delete[] p;
+    given[0] = 2;
+}"""
+    problems = Tracer(source, "k")[1, 1](torch.zeros(1), torch.zeros(0), elements).problems
+    full = elements > 1 << 20
+    assert problems[0].line == (3 if full else 5)
+    assert ("`malloc` or `new` has returned one in this launch." in problems[0].hint) == full
+    assert ("at most 8,388,608 bytes (cudaLimitMallocHeapSize)." in problems[0].hint) == full

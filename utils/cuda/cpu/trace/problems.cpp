@@ -82,6 +82,7 @@ bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void
         region = nullptr;
     }
     if (is_unset_address(a)) through_unset(p);
+    if (b.worker->heap_was_full) p.full_heap = kernels_heap_limit();
     place_in(p, region, a);
     add(std::move(p));
     return region && region->nearly_holds(a, bytes);

@@ -81,6 +81,7 @@ class Record(Side):
     parts: tuple = ()  # pointers of the two lines, if they point to different places in it
     list_ends: bool = False  # of no region: the line follows a list, which may end there
     own_pointer: str = ""  # of no region: the pointer, if the kernel sets it itself
+    full_heap: int = 0  # the bytes of the kernels' heap, if `malloc` or `new` has returned null in this launch
     region_bytes: int = 0
     element: int = 0  # bytes per element of the region
     owner: tuple | None = None  # the block whose shared memory it is, in a cluster

@@ -93,6 +93,7 @@ std::string Trace::json() const {
         if (p.has_index) out += ",\"index\":" + std::to_string(p.index);
         if (!p.type.empty()) out += ",\"type\":" + quoted(p.type);
         if (p.needs) out += ",\"needs\":" + std::to_string(p.needs);
+        if (p.full_heap) out += ",\"full_heap\":" + std::to_string(p.full_heap);
         if (p.has_other)
             out += ",\"other\":{\"pc\":" + hex(p.other.code) + ",\"op\":\"" + op_names[int(p.other.op)] +
                    "\",\"block\":" + triple(p.other.block) + ",\"thread\":" + triple(p.other.thread) +

@@ -61,7 +61,10 @@ def _out_of_bounds(p):
         hint = "Where does the pointer come from, and does its index fit into an int?"
         if p.offset is not None and 0 <= p.offset < 4096:
             why = "what was passed to the kernel for it?"
-            if p.list_ends:
+            if p.full_heap:
+                why = "`malloc` or `new` has returned one in this launch. Check what they return: all kernels together "
+                why += f"get at most {p.full_heap:,} bytes (cudaLimitMallocHeapSize)."
+            elif p.list_ends:
                 why = "does the list end here? Check the pointer before it is followed, as in `while (p)`."
             elif p.own_pointer:
                 why = f"where does `{p.own_pointer}` get its value?"

@@ -95,6 +95,7 @@ struct Problem {
     uint3 owner{};
     Space space = Space::global;
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
+    size_t full_heap = 0;    // its bytes, if malloc has returned null in this launch
     int64_t offset = 0, index = 0;
     uint64_t count = 1;
 };
