@@ -35,6 +35,7 @@ def about_race(p):
     else:
         one, another = f"one {does_to(p.op, 'it')}{in_line(p)}", f"the other {does_to(other.op, 'it')}{in_line(other)}"
         what = f"both touch {name}: {one}, {another}"
+    also = "; in a loop, also one at its end" if p.may_come_again else ""
     if (p.under_way or copied) and same_block:
         does = "uses what they copy" if p.space == "shared" else "writes what they read"
         hint = f"Let every thread wait for its copies, then `__syncthreads();`, before any thread {does}."
@@ -58,8 +59,7 @@ def about_race(p):
         if same_block:
             hint = f"Threads of different blocks do this, too, and no barrier orders those. {hint}"
         if p.cooperative:
-            hint = "Put `grid.sync();` between the two, where every thread of the grid reaches it; in a loop, also one "
-            hint += "at its end."
+            hint = f"Put `grid.sync();` between the two, where every thread of the grid reaches it{also}."
         elif "load" in ops and p.block_fence:
             hint = "`__threadfence_block();` is for the threads of one block: in front of a flag that another block "
             hint += "reads, put `__threadfence();`."
@@ -89,7 +89,7 @@ def about_race(p):
         hint = p.where_to_wait
     else:
         first, last = sorted((p.line, other.line))
-        hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
+        hint = f"Put `__syncthreads();` between lines {first} and {last}{also}."
     if p.parts:
         names = _listed([f"`{name}`" for name in p.parts])
         hint = f"{names} overlap in {p.region}: is that meant? If not, check where each begins and ends. {hint}"

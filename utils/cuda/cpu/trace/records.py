@@ -26,6 +26,7 @@ from utils.cuda.cpu.trace.source import (
 from utils.cuda.cpu.trace.waits import (
     is_cooperative,
     is_of_some,
+    may_come_again,
     skipped_wait,
     waits_between,
     waits_in_loop,
@@ -111,6 +112,7 @@ class Record(Side):
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
     guard: Branch | None = None  # the condition or the loop that the line depends on
     loop: Branch | None = None  # the innermost one around the line, or around both lines
+    may_come_again: bool = False  # a thread, to the two lines of a race
     loop_of_some: bool = False  # it is in an `if` or `else` that not all threads may enter
     unchanging: bool = False  # nothing in the loop changes what its condition reads
 
@@ -247,6 +249,7 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
             more["waits_in_loop"] = waits_in_loop(source, both[0]) if both[0] == both[1] else ""
+            more["may_come_again"] = may_come_again(source, *both)
             more["loop_of_some"] = bool(more["loop"]) and is_of_some(source, more["loop"])
             more["skipped_wait"] = skipped_wait(source, *both, record.get("one_warp", False))
         shape = shapes.get(array, ())
