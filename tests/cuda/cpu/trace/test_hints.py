@@ -86,6 +86,48 @@ __global__ void k(const float* x, float* out) {{
     assert found.hint == "m is a local array: its first index runs from 0 to 3, in every function that it is passed to."
 
 
+RETURNED = """struct Four { float v[4]; };
+__device__ float* made(float v) {
+    float a[4] = {v, v, v, v};
+    float* p = a;
+    return p;
+}
+__device__ Four held(float v) {
+    Four a = {{v, v, v, v}};
+    return a;
+}
+__device__ __noinline__ float sum(const float* x, int deep) {
+    float b[8];
+    float* q = b;
+    for (int i = 0; i < 8; i++) q[i] = x[i % 4];
+    return deep ? q[1] + sum(q, deep - 1) + sum(b + 4, 0) : q[1];
+}
+__global__ void k(float* out) {
+    float mine[4] = {1, 2, 3, 4};
+    CODE
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "touches"),
+    [
+        ("float* p = made(1);\n    out[0] = p[1];", "reads a[1]"),
+        ("float* p = made(1);\n    p[3] = out[0];", "writes a[3]"),
+        ("Four f = held(1);\n    out[0] = f.v[1];", None),
+        ("float* p = mine;\n    out[0] = sum(p, 3) + sum(mine, 1) + sum(p, 2);", None),
+        ("for (int i = 0; i < 3; i++) out[i] = sum(mine, i);\n    out[3] = sum(out, 2);", None),
+    ],
+)
+def test_a_pointer_to_a_local_array_of_a_function_that_has_returned(code, touches):
+    trace = Tracer(RETURNED.replace("CODE", code), "k")[1, 1](torch.ones(8))
+    assert trace.ok == (touches is None), trace.problems
+    for found in trace.problems:
+        assert found.kind == "out_of_bounds" and found.line == 20
+        assert f"{touches}, but a is gone: its function has returned (line 20" in found.message
+        assert found.hint.startswith("Let the caller declare a and pass it on")
+
+
 def test_dynamic_shared_memory_that_the_launch_does_not_give():
     source = "__global__ void k(float* x) {\n    extern __shared__ float s[];\n    s[threadIdx.x] = x[threadIdx.x];\n}"
     (found,) = Tracer(source, "k")[1, 32](torch.zeros(32)).problems

@@ -277,6 +277,8 @@ void Trace::call() {
     if (!in_thread()) return;
     TracedThread& t = *block().running->traced;
     if (t.depth < 63) t.at[++t.depth] = 0;
+    auto overwritten = [&](const TracedThread::Returned& r) { return r.depth >= t.depth; };
+    t.returned.erase(std::remove_if(t.returned.begin(), t.returned.end(), overwritten), t.returned.end());
 }
 
 void Trace::come_back() {

@@ -43,7 +43,7 @@ void Trace::stop_thread(Block& b) {
 }
 
 void place_in(Problem& p, const Region* r, uintptr_t a) {
-    if (r) p.space = r->space;
+    if (r) p.space = r->space, p.gone = r->gone;
     if (const Block* of = r && p.space == Space::shared && block().cluster ? block_with(reinterpret_cast<void*>(a)) : nullptr) {
         p.in_cluster = true;
         p.owner = of->block;
@@ -151,6 +151,10 @@ void local_ends(void* front) {
     while (!locals.empty() && locals.back().begin != begin) locals.pop_back();  // an exception has left them
     if (locals.empty()) return;
     tracing->local_ends(block(), locals.back(), __builtin_return_address(0));
+    TracedThread& t = *block().running->traced;
+    auto again = [&](const TracedThread::Returned& r) { return r.array.begin == begin; };
+    t.returned.erase(std::remove_if(t.returned.begin(), t.returned.end(), again), t.returned.end());
+    t.returned.push_back({locals.back(), t.depth});
     locals.pop_back();
 }
 

@@ -100,6 +100,7 @@ class Record(Side):
     of_block: bool = False  # both accesses of a race are atomic, one of them for the threads of its block only
     both_volatile: bool = False  # both accesses of a race
     signal: bool = False  # the race is meant (signals.py)
+    gone: bool = False  # the region is a local array of a function that has returned
     unset: bool = False  # the value is that of a variable which was never set
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     remainder: bool = False  # the index is computed with `%`

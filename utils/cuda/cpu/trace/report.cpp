@@ -107,6 +107,7 @@ std::string Trace::json() const {
         if (p.both_volatile) out += ",\"both_volatile\":true";
         if (p.unset) out += ",\"unset\":true";
         if (p.certain) out += ",\"certain\":true";
+        if (p.gone) out += ",\"gone\":true";
         if (p.suspect) out += ",\"suspect\":true";
         out += "}";
     }

@@ -51,7 +51,8 @@ def _out_of_bounds(p):
         return _outside_a_dimension(p)
     region = p.region
     if region is None and p.space == "local":
-        hint = "Compare the index with the size of the local variable that the pointer belongs to."
+        hint = "Compare the index with the size of the local variable that the pointer belongs to. Or has the function "
+        hint += "returned whose variable it is?"
         return (
             f"{thread_of(p)} {does_to(p.op, 'memory')} outside the local variable that its pointer belongs to{at(p)}",
             hint,
@@ -70,6 +71,9 @@ def _out_of_bounds(p):
                 why = f"where does `{p.own_pointer}` get its value?"
             hint = f"That is next to a null pointer: {why}"
         return f"{thread_of(p)} {does_to(p.op, what)}, outside every tensor and shared array{at(p)}", hint
+    if p.gone:
+        message = f"{thread_of(p)} {does_to(p.op, element(p))}, but {region} is gone: its function has returned{at(p)}"
+        return message, f"Let the caller declare {region} and pass it on, or return a struct that holds the array."
     has, below = p.region_bytes // (p.element or 1), p.offset < 0
     limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
     if below and has:

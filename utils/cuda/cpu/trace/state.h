@@ -55,11 +55,12 @@ struct Region {
     size_t output_begin = 0, output_end = 0;  // which of its bytes must all be written
     bool named = true;          // false: a tensor of an extension, named when a kernel gets it
     bool poisoned = false;      // when it was allocated
+    bool gone = false;          // a local array of a function that has returned
     std::shared_ptr<Memory> memory;
 
     void keep_memory() { memory = std::make_shared<Memory>(begin, end - begin, element); }
-    bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end; }
-    bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack; }
+    bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end && !gone; }
+    bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack && !gone; }
 };
 
 // The accesses that a GPU makes of one: a struct takes as many as its alignment makes necessary; memcpy, which nvcc
@@ -90,6 +91,7 @@ struct Problem {
     bool both_volatile = false;
     bool unset = false;      // the value is of a variable that has none
     bool certain = false;    // whatever the type of the value (unset.cpp)
+    bool gone = false;       // the local array is: its function has returned
     bool suspect = false;    // only if the launch does something else with another value in its place
     bool in_cluster = false; // it is about shared memory of this block of a cluster
     uint3 owner{};
@@ -118,6 +120,11 @@ struct TracedThread : Requests::Lane {
     int64_t array_index = 0;
     const void* array_code = nullptr;
     std::vector<LocalArray> locals;  // those that live, the newest last
+    struct Returned {
+        LocalArray array;
+        unsigned char depth;
+    };
+    std::vector<Returned> returned;  // those of functions that have returned, or will soon; no call has taken their place
     struct {
         uintptr_t address = 0;  // 0: none
         size_t bytes;
@@ -130,6 +137,7 @@ struct TracedThread : Requests::Lane {
         stored.address = 0;
         array_type = nullptr;
         locals.clear();
+        returned.clear();
         events.clear();
         steps = map_fence = 0;
         depth = 1;
