@@ -124,7 +124,8 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     auto together = [&](const Record& x) {
         auto of_volatile = [](Op op, Strength s) { return op != Op::atomic && s == Strength::of_volatile; };
         const Site& other = requests.sites[x.site];
-        if (x.block != me.block && (strength == Strength::of_block || other.strength == Strength::of_block)) return false;
+        const bool of_block = strength == Strength::of_block || other.strength == Strength::of_block;
+        if (of_block && x.block != me.block) return false;
         return !(of_volatile(op, strength) && of_volatile(other.op, other.strength));
     };
     if (as_atomic) order.acquire(tb.order, a);

@@ -135,7 +135,8 @@ void touch(const void* address, size_t bytes, Access access, const void* code, b
     const bool strong = access == Access::strong_load || access == Access::strong_store;
     Op op = strong ? access == Access::strong_load ? Op::load : Op::store : Op(int(access));
     if ((strong || op == Op::atomic) && uintptr_t(address) % bytes) tracing->misaligned(address, bytes, op, code);
-    tracing->access(address, bytes, op, code, of_block ? Strength::of_block : strong ? Strength::strong : Strength::weak);
+    const Strength strength = of_block ? Strength::of_block : strong ? Strength::strong : Strength::weak;
+    tracing->access(address, bytes, op, code, strength);
 }
 
 uint3 place_of_thread() { return here->thread; }

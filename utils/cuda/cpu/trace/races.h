@@ -4,9 +4,9 @@
 // Time is a number that grows with every event that orders something. Each access has the time at which it was made.
 // A barrier of the block notes its time: what came before it is ordered with all that follows in the block. The same
 // holds for two lanes of a warp and `__syncwarp`. Who has waited for a phase of a barrier in memory knows what those did
-// before who had arrived. What is done asynchronously has agents of its own. Between blocks there are only atomics: what a thread did before a
-// fence is visible to a thread that then reads, atomically, what that thread wrote atomically after the fence; if the fence
-// is one for the block, only to a thread of that block.
+// before who had arrived. What is done asynchronously has agents of its own. Between blocks there are only atomics: what
+// a thread did before a fence is visible to a thread that then reads, atomically, what that thread wrote atomically after
+// the fence; if the fence is one for the block, only to a thread of that block.
 #pragma once
 
 #include <algorithm>

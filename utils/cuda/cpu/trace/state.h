@@ -60,7 +60,9 @@ struct Region {
 
     void keep_memory() { memory = std::make_shared<Memory>(begin, end - begin, element); }
     bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end && !gone; }
-    bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack && !gone; }
+    bool nearly_holds(uintptr_t a, size_t bytes) const {
+        return a + slack >= begin && a + bytes <= end + slack && !gone;
+    }
 };
 
 // The accesses that a GPU makes of one: a struct takes as many as its alignment makes necessary; memcpy, which nvcc
@@ -124,7 +126,7 @@ struct TracedThread : Requests::Lane {
         LocalArray array;
         unsigned char depth;
     };
-    std::vector<Returned> returned;  // those of functions that have returned, or will soon; no call has taken their place
+    std::vector<Returned> returned;  // of functions that have returned, or will; no call has taken their place
     struct {
         uintptr_t address = 0;  // 0: none
         size_t bytes;
