@@ -1,6 +1,7 @@
 """NVIDIA's compiler judges every text, and what it rejects does not run."""
 
 import subprocess
+import warnings
 
 import pytest
 import torch
@@ -338,6 +339,26 @@ def test_headers_that_torch_includes_are_there_for_nvcc(new_cache):
         log = verdict.on_extension(source.format(body)).beside(lambda: "", place, print)
         assert ("__host__ function" in log) == rejected and bool(log) == rejected
         assert (place / "warnings.log").exists() != rejected  # that is, nvcc accepts it
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ('"%d %s\\n", 1.0f', 'expected type "int" but argument has type "double"'),
+        ('"%d %d\\n", 1', "requires additional arguments"),
+        ('"%d\\n", 1ll', 'expected type "int" but argument has type "long long"'),
+        ('"%d %f %lld %s\\n", 1, 1.0f, 1ll, "one"', None),
+    ],
+)
+def test_a_format_of_printf_that_does_not_fit_its_arguments(arguments, told):
+    source = f"__global__ void k(float* x) {{\n    printf({arguments});\n}}"
+    if told:
+        with pytest.warns(CompileWarning, match=told):
+            compile_kernel(source, "k")
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", CompileWarning)
+            compile_kernel(source, "k")
 
 
 WARNED = {

@@ -18,7 +18,7 @@ _RUNTIME = ["7barrierEPKc", "11barrier_sumEmPKc", "4meetEjPKc", "12grid_barrierE
 _RUNTIME += [
     "13named_barrierEjjNS_10BarrierUseEbbPKc",
     "5matchEjmPKc",
-    "5touchEPKvmNS_6AccessES1_",
+    "5touchEPKvmNS_6AccessES1_b",
     "10async_copyEPvPKvmm",
     "10async_waitEm",
     "8multiplyERKNS_3ptx7ProductEPvPKvS6_S6_PKc",

@@ -286,6 +286,48 @@ def test_a_copy_may_write_from_its_begin_to_its_wait(kernel, buffers, before, be
         assert "Let every thread wait" in trace.problems[0].hint
 
 
+SOURCE_OVERWRITTEN = r"""
+#include <cuda_pipeline.h>
+__global__ void in_place(float* x, int mine) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    __pipeline_memcpy_async(&s[t], x + t, 4);
+    __pipeline_commit();
+    BEFORE
+    x[(t + mine) % 64] = 1;
+    BEHIND
+    x[(t + mine) % 64] += s[t];
+}
+"""
+WAIT = "__pipeline_wait_prior(0);"
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed", 5])
+@pytest.mark.parametrize(
+    ("before", "behind", "other", "races"),
+    [
+        (WAIT, "", 0, False),  # a thread overwrites what it has copied itself
+        (WAIT + SYNC, "", 1, False),
+        ("", WAIT, 0, True),
+        (SYNC, WAIT, 1, True),  # a barrier is between, and does not help
+        (WAIT, "", 1, True),
+        (SYNC + WAIT, "", 1, True),
+        ("", WAIT, 1, True),
+    ],
+)
+def test_a_copy_may_read_from_its_begin_to_its_wait(before, behind, other, races, order):
+    source = SOURCE_OVERWRITTEN.replace("BEFORE", before).replace("BEHIND", behind)
+    trace = compile_kernel(source, "in_place").trace[1, 64](torch.randn(64), other, order=order)
+    assert trace.ok != races, trace.problems
+    for problem in trace.problems:
+        assert problem.kind == "race" and {problem.line, problem.other_line} <= {6, 9, 11}
+    if not other and races:
+        assert "which the asynchronous copy that thread" in trace.problems[0].message
+        assert "Wait for it" in trace.problems[0].hint
+    elif races:
+        assert "its copies, then `__sync" in trace.problems[0].hint or "then a barrier" in trace.problems[0].hint
+
+
 NOT_WAITED_FOR = r"""
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>

@@ -1,5 +1,5 @@
-"""What a flag makes visible: what its thread knew at its last fence, from its warp, named barriers and phases too; and
-what `__ldg` may not see."""
+"""What a flag makes visible: what its thread knew at its last fence, from its warp, named barriers and phases too; the
+scopes of fences and atomics; and what `__ldg` may not see."""
 
 import pytest
 import torch
@@ -150,3 +150,78 @@ def test_what_a_compare_and_swap_verifies_may_be_read_without_one():
     assert compile_kernel(CHECKED, "all").trace[2, 64](x, out).ok
     problem = compile_kernel(CHECKED, "early").trace[2, 64](x, out).problems[0]
     assert problem.kind == "race" and 14 in (problem.line, problem.other_line)
+
+
+SCOPES = r"""
+#include <cuda/atomic>
+template <cuda::thread_scope scope> using Ref = cuda::atomic_ref<int, scope>;
+__global__ void counts(int* x, int apart) {
+    x += blockIdx.x * apart;
+    CODE
+}
+__global__ void hand_over(int* x, int apart) {
+    const int number = 64 * blockIdx.x + threadIdx.x;
+    int *flag = x, *data = x + 1, *out = x + 2;
+    if (number == 0) {
+        *data = 7;
+        CODE
+        atomicExch(flag, 1);
+    } else if (number == 32 + 32 * apart) {
+        while (atomicAdd(flag, 0) == 0) {}
+        CODE
+        *out = *data;
+    }
+}
+__global__ void passed_on(int* x, int apart) {
+    const int number = 64 * blockIdx.x + threadIdx.x;
+    if (number == 0) {
+        x[1] = 7;
+        __threadfence_block();
+        atomicExch(x, 1);
+    } else if (number == 32) {
+        while (atomicAdd(x, 0) == 0) {}
+        CODE
+        atomicExch(x + 2, 1);
+    } else if (number == 64 * apart) {
+        while (atomicAdd(x + 2, 0) == 0) {}
+        CODE
+        x[3] = x[1];
+    }
+}
+"""
+OF_BLOCK = {
+    "counts": (
+        "atomicAdd_block(x, 1);",
+        "atomicSub_block(x, 1);",
+        "atomicCAS_block(x, 1, 2);",
+        "Ref<cuda::thread_scope_block>(*x).fetch_add(1, cuda::memory_order_relaxed);",
+        "if (threadIdx.x) atomicAdd(x, 1); else Ref<cuda::thread_scope_block>(*x).load();",
+        'asm volatile("red.relaxed.cta.global.add.s32 [%0], 1;" :: "l"(x) : "memory");',
+    ),
+    "hand_over": (
+        "__threadfence_block();",
+        "cuda::atomic_thread_fence(cuda::memory_order_seq_cst, cuda::thread_scope_block);",
+        'asm volatile("fence.acq_rel.cta;" ::: "memory");',
+        'asm volatile("membar.cta;" ::: "memory");',
+    ),
+    "passed_on": ("__threadfence_block();",),
+}
+WIDER = (("_block", ""), ("thread_scope_block", "thread_scope_device"), ("membar.cta", "membar.gl"), (".cta", ".gpu"))
+
+
+@pytest.mark.parametrize(("kernel", "code"), [(kernel, code) for kernel, codes in OF_BLOCK.items() for code in codes])
+def test_what_is_of_a_block_orders_nothing_between_two(kernel, code):
+    wider = code
+    for of_block, of_grid in WIDER if "thread_scope" not in code else WIDER[1:2]:
+        wider = wider.replace(of_block, of_grid)
+    narrow, wide = (compile_kernel(SCOPES.replace("CODE", each), kernel) for each in (code, wider))
+    x = torch.zeros(8, dtype=torch.int32)
+    problems = narrow.trace[2, 64](x, 0 if kernel == "counts" else 1).problems
+    assert {problem.kind for problem in problems} == {"race"} and problems[0].block != problems[0].other_block
+    if kernel == "counts":
+        assert "but not among the threads of both blocks" in problems[0].message
+        assert narrow.trace[2, 64](x, 4).ok and wide.trace[2, 64](x, 0).ok  # two addresses; the wider scope
+    else:
+        assert ("is for the threads of one block" in problems[0].hint) == ("__threadfence_block" in code)
+        assert wide.trace[2, 64](x, 1).ok
+        assert kernel == "passed_on" or narrow.trace[2, 64](x, 0).ok  # within a block

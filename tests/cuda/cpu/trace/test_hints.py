@@ -87,6 +87,48 @@ __global__ void k(const float* x, float* out) {{
     assert found.hint == "m is a local array: its first index runs from 0 to 3, in every function that it is passed to."
 
 
+RETURNED = """struct Four { float v[4]; };
+__device__ float* made(float v) {
+    float a[4] = {v, v, v, v};
+    float* p = a;
+    return p;
+}
+__device__ Four held(float v) {
+    Four a = {{v, v, v, v}};
+    return a;
+}
+__device__ __noinline__ float sum(const float* x, int deep) {
+    float b[8];
+    float* q = b;
+    for (int i = 0; i < 8; i++) q[i] = x[i % 4];
+    return deep ? q[1] + sum(q, deep - 1) + sum(b + 4, 0) : q[1];
+}
+__global__ void k(float* out) {
+    float mine[4] = {1, 2, 3, 4};
+    CODE
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "touches"),
+    [
+        ("float* p = made(1);\n    out[0] = p[1];", "reads a[1]"),
+        ("float* p = made(1);\n    p[3] = out[0];", "writes a[3]"),
+        ("Four f = held(1);\n    out[0] = f.v[1];", None),
+        ("float* p = mine;\n    out[0] = sum(p, 3) + sum(mine, 1) + sum(p, 2);", None),
+        ("for (int i = 0; i < 3; i++) out[i] = sum(mine, i);\n    out[3] = sum(out, 2);", None),
+    ],
+)
+def test_a_pointer_to_a_local_array_of_a_function_that_has_returned(code, touches):
+    trace = Tracer(RETURNED.replace("CODE", code), "k")[1, 1](torch.ones(8))
+    assert trace.ok == (touches is None), trace.problems
+    for found in trace.problems:
+        assert found.kind == "out_of_bounds" and found.line == 20
+        assert f"{touches}, but a is gone: its function has returned (line 20" in found.message
+        assert found.hint.startswith("Let the caller declare a and pass it on")
+
+
 def test_dynamic_shared_memory_that_the_launch_does_not_give():
     source = "__global__ void k(float* x) {\n    extern __shared__ float s[];\n    s[threadIdx.x] = x[threadIdx.x];\n}"
     (found,) = Tracer(source, "k")[1, 32](torch.zeros(32)).problems
@@ -411,3 +453,18 @@ def test_a_null_pointer(line, instead, why):
 def test_a_list_that_ends():
     (found,) = Tracer(LIST, "k")[1, 1](torch.zeros(4), torch.zeros(1).int()).problems
     assert found.hint.startswith("That is next to a null pointer: does the list end here?")
+
+
+@pytest.mark.parametrize("elements", [1 << 10, 1 << 24])
+def test_a_pointer_for_which_the_heap_had_no_room(elements):
+    source = """__global__ void k(float* out, float* given, int n) {
+    float* p = new float[n];
+    p[0] = 1;
+    delete[] p;
+    given[0] = 2;
+}"""
+    problems = Tracer(source, "k")[1, 1](torch.zeros(1), torch.zeros(0), elements).problems
+    full = elements > 1 << 20
+    assert problems[0].line == (3 if full else 5)
+    assert ("`malloc` or `new` has returned one in this launch." in problems[0].hint) == full
+    assert ("at most 8,388,608 bytes (cudaLimitMallocHeapSize)." in problems[0].hint) == full

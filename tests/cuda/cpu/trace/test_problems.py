@@ -151,3 +151,39 @@ def test_memory_that_is_not_meant(on_cpu, name, told):
     arguments = {"copies": (x, torch.ones(32)), "second": (x, 4)}.get(name, (x,))
     trace = compile_kernel(WRONG_MEMORY, name).trace[1, 1 if name == "second" else 4](*arguments)
     assert re.search(told, trace.problems[0].message), trace.problems
+
+
+LOCAL_ATOMICS = """#include <cuda/atomic>
+__device__ __noinline__ void add(int* p) {
+    atomicAdd(p, 1);
+}
+__global__ void k(int* out) {
+    __shared__ int s[32];
+    int c[4] = {}, t = threadIdx.x;
+    s[t] = 0;
+    CODE
+    out[t] = c[0] + s[t];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("atomicAdd(c, 1);", 9),
+        ("atomicCAS(&t, 5, 6);", 9),
+        ("add(c + t % 4);", 3),
+        ('asm volatile("red.add.s32 [%0], 1;" :: "l"(c) : "memory");', 9),
+        ("add(s + t);", None),
+        ("add(out + t);", None),
+        ("cuda::atomic_ref<int> r(c[0]); r.fetch_add(1); int e = 1; r.compare_exchange_strong(e, 2);", None),
+    ],
+)
+def test_an_atomic_needs_memory_that_threads_share(on_cpu, code, line):
+    trace = compile_kernel(LOCAL_ATOMICS.replace("CODE", code), "k").trace[1, 32](torch.zeros(32).int())
+    assert trace.ok == (line is None), trace.problems
+    if line:
+        assert trace.problems[0].line == line
+        assert "updates a local variable atomically" in trace.problems[0].message
+    elif "cuda" in code:
+        assert trace.args[0].tolist() == [2] * 32

@@ -357,6 +357,28 @@ __global__ void k(const float* x, float* out) {
 """
 
 
+AGAIN = """__device__ float first(float* s, const float* x, int t) {
+    s[t] = x[t];
+    return s[31 - t];
+}
+__global__ void k(float* x, float* out, int n) {
+    __shared__ float s[32];
+    int t = threadIdx.x;
+    LOOP {
+        s[t] = x[t];
+        out[t] = s[31 - t];
+    }
+}
+"""
+
+
+def test_a_barrier_at_the_end_of_a_loop_only_where_there_may_be_one():
+    again = "; in a loop, also one at its end."
+    assert hint(race(9, 10), AGAIN.replace("LOOP", "for (int i = 0; i < n; i++)")).endswith(f"lines 9 and 10{again}")
+    assert hint(race(9, 10), AGAIN.replace("LOOP", "")) == "Put `__syncthreads();` between lines 9 and 10."
+    assert hint(race(2, 3), AGAIN.replace("LOOP", "")).endswith(f"lines 2 and 3{again}")  # the call may be in one
+
+
 def test_a_function_that_is_called_twice_is_no_loop():
     found = hint(race(3, 7), CALLED_TWICE)
     assert found == (
@@ -397,7 +419,7 @@ __global__ void k(const float* x, float* out) {
 
 
 def test_only_the_functions_own_return_counts():
-    assert hint(race(9, 10), OTHERS) == "Put `__syncthreads();` between lines 9 and 10; in a loop, also one at its end."
+    assert hint(race(9, 10), OTHERS) == "Put `__syncthreads();` between lines 9 and 10."
     assert hint(problem("out_of_bounds", 9), OTHERS).startswith("Guard the line, as in `if (i < n)`")
     together = OTHERS.replace("__global__ void k(", "__device__ void f(")
     assert "let no thread return" not in hint(race(9, 10), together)

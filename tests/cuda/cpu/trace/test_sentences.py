@@ -320,10 +320,10 @@ def hint_of_a_race(before="", first="s[t] = x[i];", between="", last="out[i] = s
 @pytest.mark.parametrize(
     ("texts", "hint"),
     [
-        ({}, "Put `__syncthreads();` between lines 5 and 7; in a loop, also one at its end."),
+        ({}, "Put `__syncthreads();` between lines 5 and 7."),
         (
             {"before": "if (n > 3) {", "last": "out[i] = s[t + 1]; }"},
-            "Put `__syncthreads();` between lines 5 and 7; in",
+            "Put `__syncthreads();` between lines 5 and 7.",
         ),
         (
             {"before": "if (t < 16) {", "last": "out[i] = s[t + 1]; }"},

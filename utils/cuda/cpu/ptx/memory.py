@@ -27,6 +27,17 @@ def _with_policy(use, *counts):
     use.count(*(n + hinted for n in counts))
 
 
+def _of_block(use):
+    """Whether it is for the threads of one block, as C++ writes it."""
+    return "true" if use["scope"] == "cta" else "false"
+
+
+def _fences(use):
+    """What comes before and behind an access with the order `use["sem"]`."""
+    fence, sem = f"::cuda_on_cpu::fence({_of_block(use)});", use["sem"]
+    return [fence * (sem in orders) for orders in (("release", "acq_rel"), ("acquire", "acq_rel"))]
+
+
 def _ld(use):
     _with_policy(use, 2)
     count = _size(use)
@@ -34,13 +45,13 @@ def _ld(use):
     strong = use["sem"] in ("volatile", "relaxed", "acquire")
     if strong and use["sem"] == "acquire" and not use["scope"]:
         raise use.refused("needs a scope, such as `.gpu`")
-    function = "load_strong" if strong else "load"
-    text = f"{PTX}{function}<{element}, {count}>({use.address(1, use['ss'])})"
+    function = f"load_strong<{element}, {count}, {_of_block(use)}>" if strong else f"load<{element}, {count}>"
+    text = f"{PTX}{function}({use.address(1, use['ss'])})"
     results = [
         use.into(part, f"cuda_on_cpu_loaded.of[{k}]") for k, part in enumerate(use.elements(use.operands[0], count))
     ]
-    after = " ::cuda_on_cpu::fence();" if use["sem"] == "acquire" else ""
-    return f"{{ const auto cuda_on_cpu_loaded = {text};{after} {' '.join(results)} }}"
+    _, after = _fences(use)
+    return f"{{ const auto cuda_on_cpu_loaded = {text}; {after} {' '.join(results)} }}"
 
 
 def _st(use):
@@ -49,11 +60,11 @@ def _st(use):
     element = use.type(f"b{BITS[use['t']]}")
     strong = use["sem"] in ("volatile", "relaxed", "release")
     values = [f"({element})({use.value(part, use['t'])})" for part in use.elements(use.operands[1], count)]
-    before = "::cuda_on_cpu::fence(); " if use["sem"] == "release" else ""
-    function = "store_strong" if strong else "store"
+    before, _ = _fences(use)
+    function = f"store_strong<{element}, {count}, {_of_block(use)}>" if strong else f"store<{element}, {count}>"
     vector = f"{PTX}Elements<{element}, {count}>{{{{{', '.join(values)}}}}}"
-    text = f"{before}{PTX}{function}<{element}, {count}>({use.address(0, use['ss'])}, {vector});"
-    return f"{{ {text} }}" if before else text
+    text = f"{PTX}{function}({use.address(0, use['ss'])}, {vector});"
+    return f"{{ {before} {text} }}" if before else text
 
 
 def _atomic(use):
@@ -63,10 +74,9 @@ def _atomic(use):
     _with_policy(use, (3 if op == "cas" else 2) + returns)
     address = use.address(int(returns), use["ss"])
     values = [use.read(k + 1 + returns, kind) for k in range(2 if op == "cas" else 1)]
-    order = use["sem"] in ("release", "acq_rel"), use["sem"] in ("acquire", "acq_rel")
     bits = use.type(f"b{BITS[kind]}")
-    text = f"{PTX}atomic_{op}<{use.type('t')}>({', '.join([address, *values])})"
-    before, after = ("::cuda_on_cpu::fence();" if fenced else "" for fenced in order)
+    text = f"{PTX}atomic_{op}<{use.type('t')}, {_of_block(use)}>({', '.join([address, *values])})"
+    before, after = _fences(use)
     if not returns:
         return f"{{ {before} {text}; {after} }}"
     return f"{{ {before} const {bits} cuda_on_cpu_old = {text}; {after} {use.set('cuda_on_cpu_old')} }}"
@@ -81,13 +91,13 @@ def _atomic_vector(use):
     bits = use.type(f"b{BITS[kind]}")
     values = [use.value(part, kind) for part in use.elements(use.operands[1 + returns], count)]
     address = use.address(int(returns), "global")
-    before = "::cuda_on_cpu::fence(); " if use["sem"] in ("release", "acq_rel") else ""
-    after = " ::cuda_on_cpu::fence();" if use["sem"] in ("acquire", "acq_rel") else ""
+    before, after = _fences(use)
     given = f"{PTX}Elements<{bits}, {count}>{{{{{', '.join(values)}}}}}"
-    text = f"{before}const auto cuda_on_cpu_old = {PTX}atomic_{use['op']}_each<{use.type('t')}>({address}, {given});"
+    function = f"atomic_{use['op']}_each<{use.type('t')}, {count}, {_of_block(use)}>"
+    text = f"{before} const auto cuda_on_cpu_old = {PTX}{function}({address}, {given});"
     parts = use.elements(use.operands[0], count) if returns else []
     results = [use.into(part, f"cuda_on_cpu_old.of[{k}]") for k, part in enumerate(parts)]
-    return f"{{ {text}{after} (void)cuda_on_cpu_old; {' '.join(results)} }}"
+    return f"{{ {text} {after} (void)cuda_on_cpu_old; {' '.join(results)} }}"
 
 
 def _to_generic(use):

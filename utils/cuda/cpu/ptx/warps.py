@@ -4,7 +4,7 @@ from utils.cuda.cpu.ptx.parse import Immediate
 
 __all__ = ["ROWS"]
 
-_SCOPE = "scope=cta|cluster|gpu|sys"
+_BEYOND_BLOCK = "scope=cluster|gpu|sys"
 
 
 def _two_results(use, expression):
@@ -80,8 +80,10 @@ ROWS = [
     ("barrier cta? red op=and|or aligned? pred", _bar, ""),
     ("barrier cta? red aligned op=popc u32", _bar, ""),
     ("barrier cta? red aligned op=and|or pred", _bar, ""),
-    (f"fence sem=sc|acq_rel|acquire|release? {_SCOPE}", "fence", "-"),
-    ("membar level=cta|gl|sys", "fence", "-"),
+    ("fence sem=sc|acq_rel|acquire|release? cta", "fence<true>", "-"),
+    (f"fence sem=sc|acq_rel|acquire|release? {_BEYOND_BLOCK}", "fence<false>", "-"),
+    ("membar cta", "fence<true>", "-"),
+    ("membar level=gl|sys", "fence<false>", "-"),
     ("nanosleep u32", "nanosleep", "- u32"),
     ("trap", "trap", "-"),
     ("brkpt", "trap", "-"),

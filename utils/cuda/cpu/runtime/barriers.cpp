@@ -211,9 +211,9 @@ static void stand_aside(bool sleeps) {
 void step_aside() { stand_aside(false); }
 void nap() { stand_aside(true); }
 
-void fence() {
+void fence(bool of_block) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (here && block().worker->trace) trace_fence(*block().worker->trace, block());
+    if (here && block().worker->trace) trace_fence(*block().worker->trace, block(), of_block);
 }
 
 }  // namespace cuda_on_cpu

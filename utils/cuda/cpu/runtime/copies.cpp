@@ -16,7 +16,7 @@ static void do_copy(Worker& w, Fiber& me) {
     w.in_kernel = 0;
     me.copies.pop_front();
     enter_kernel(w);
-    if (w.trace) trace_copy_ends(*w.trace, c.to, c.bytes, c.code, c.begun);
+    if (w.trace) trace_copy_ends(*w.trace, c.to, c.from, c.bytes, c.zeros, c.code, c.begun);
     memcpy(c.to, c.from, c.bytes - c.zeros);
     memset(static_cast<char*>(c.to) + c.bytes - c.zeros, 0, c.zeros);
 }

@@ -52,6 +52,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
         bool ignore;
         region = find(b, a, bytes, ignore);
         if (ignore) {
+            if (op == Op::atomic && b.running->around(address)) updates_local(b, bytes, code);
             if (op == Op::load && !is_struct && may_be_unset(a, bytes)) reads_local(b, a, bytes, code);
             return;
         }
@@ -125,6 +126,8 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     auto together = [&](const Record& x) {
         auto of_volatile = [](Op op, Strength s) { return op != Op::atomic && s == Strength::of_volatile; };
         const Site& other = requests.sites[x.site];
+        const bool of_block = strength == Strength::of_block || other.strength == Strength::of_block;
+        if (of_block && x.block != me.block) return false;
         return !(of_volatile(op, strength) && of_volatile(other.op, other.strength));
     };
     if (as_atomic) order.acquire(tb.order, a);
@@ -135,7 +138,7 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     bool flies = shared && !peer && tb.in_flight && !ends && in_flight(b, a, bytes, op, code, region, unwritten);
     const bool by_agent = before.time && tb.order.is_agent(before.thread);
     if (by_agent) against_agent(b, a, bytes, op, code, region, before, unwritten);
-    else if (before.time && !flies) race(b, a, bytes, op, code, region, before, ends, strength);
+    else if (before.time && !flies) race(b, a, bytes, op, code, region, before, strength, copy);
     if (shared && !owner.traced->barriers.empty()) touches_barrier(owner, a, bytes, op, code);
     if (!shared && op != Op::store && is_poison(*region, a, bytes)) unwritten = bytes;
     if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region, unwritten < bytes);
@@ -186,16 +189,47 @@ uint32_t trace_copy_begins(Trace& t, Block& b, const void* to, const void* from,
             tb.in_flight += !flight.count++;
         }
     }
-    return t.order.now;
+    return ++t.order.now;
 }
 
-void trace_copy_ends(Trace& t, const void* to, size_t bytes, const void* code, uint32_t begun) {
+// A copy has read its source at some time since it began. What was written there since then may be what it has read.
+static void copy_has_read(Trace& t, Block& b, const void* from, size_t bytes, const void* code, const Copy& copy) {
+    if (t.again) return;
+    bool ignore;
+    const uintptr_t a = reinterpret_cast<uintptr_t>(from);
+    Region* region = bytes ? t.find(b, a, bytes, ignore) : nullptr;
+    if (!region || region->space != Space::global || !region->holds(a, bytes)) return;
+    Shadow& shadow = region->memory->shadow;
+    const size_t offset = a - region->memory->begin;
+    const uint16_t number = uint16_t(b.running->number), site = t.site(bytes, Op::load, code, *region, &copy);
+    const Record me{t.order.now, uint32_t(b.number), number, site};
+    const Record written = shadow.wrong_write(offset, bytes, copy.begun, [](const Record&) { return true; });
+    size_t unwritten = 0;
+    auto ordered = [&](const Record& x) { return t.order.ordered(x, me, b.traced->order); };
+    auto together = [](const Record&) { return true; };
+    shadow.note(offset, bytes, me, Op::load, false, t.order.since, false, unwritten, ordered, together);
+    if (!written.time || b.traced->stopped) return;
+    Problem p;
+    p.kind = "race";
+    p.under_way = true;
+    p.who = t.agent_party(b, written);
+    p.other = party(b, *b.running, code);
+    p.other.by = "asynchronous copy";
+    p.has_other = true;
+    p.bytes = bytes;
+    place_in(p, region, a);
+    t.add(std::move(p));
+}
+
+void trace_copy_ends(Trace& t, const void* to, const void* from, size_t bytes, size_t zeros, const void* code,
+                     uint32_t begun) {
     if (!begun) return;  // it went outside, which has been reported
     Block& b = block();
+    const Copy copy{bytes, 0, begun};
+    copy_has_read(t, b, from, bytes - zeros, code, copy);
     size_t at = reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(b.arena.get());
     if (at < b.traced->flights.size())
         for (size_t i = at; i < at + bytes; i++) b.traced->in_flight -= !--b.traced->flights[i].count;
-    Copy copy{bytes, 0, begun};
     t.access(to, bytes, Op::store, code, Strength::weak, Parts::whole, &copy);
     bool ignore;
     Region* region = t.recorder ? t.find(b, reinterpret_cast<uintptr_t>(to), bytes, ignore) : nullptr;
@@ -248,6 +282,8 @@ void Trace::call() {
     if (!in_thread()) return;
     TracedThread& t = *block().running->traced;
     if (t.depth < 63) t.at[++t.depth] = 0;
+    auto overwritten = [&](const TracedThread::Returned& r) { return r.depth >= t.depth; };
+    t.returned.erase(std::remove_if(t.returned.begin(), t.returned.end(), overwritten), t.returned.end());
 }
 
 void Trace::come_back() {

@@ -212,7 +212,7 @@ void trace_bulk_lands(Trace& t, Block& b, const BulkTransfer& transfer) {
     done(b, transfer.writes, time);
     if (transfer.barrier) {
         Phases& phases = b.traced->order.phases_of(transfer.barrier);
-        uint32_t& landed = phases.agents_done[transfer.writes - b.traced->order.fence.size()];
+        uint32_t& landed = phases.agents_done[transfer.writes - b.traced->order.threads];
         landed = std::max(landed, time);
     }
     for (const BulkPiece& piece : transfer.pieces) {

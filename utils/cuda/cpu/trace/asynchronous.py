@@ -31,10 +31,10 @@ def _touched_too_early(p):
     writes = p.other.op != "load"
     if p.other.by not in ("bulk copy", "st.async", "red.async"):
         message = f"{thread_of(p)} {does_to(p.op, element(p))}{in_line(p)}, which {_begun(p.other)} may still read"
-        return (
-            message,
-            f"Wait for it, as with `{p.other.by}.wait_group`, then a barrier, before that memory is written.",
-        )
+        wait = f"`{p.other.by}.wait_group`"
+        if p.other.by == "asynchronous copy":
+            wait = "`cg::wait(block);`" if p.as_group else "`cp.async.wait_group 0` or `__pipeline_wait_prior(0)`"
+        return message, f"Wait for it, as with {wait}, then a barrier, before that memory is written."
     if not writes:
         message = f"{thread_of(p)} {does_to(p.op, element(p))}{in_line(p)}, which {_begun(p.other)} may still read"
         hint = (

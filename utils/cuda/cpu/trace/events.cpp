@@ -201,7 +201,7 @@ void trace_grid_barrier_opens(Trace& t) {
     }
 }
 
-void trace_fence(Trace& t, Block& b) { t.order.fence(b.traced->order, b.running->number); }
+void trace_fence(Trace& t, Block& b, bool of_block) { t.order.fence(b.traced->order, b.running->number, of_block); }
 
 void trace_phase_arrives(Trace& t, Block& b, const void* barrier) {
     Block& mine = block();

@@ -130,12 +130,13 @@ void __ubsan_handle_type_mismatch_v1(UbsanPointer* data, uintptr_t p) {
 
 namespace cuda_on_cpu {
 
-void touch(const void* address, size_t bytes, Access access, const void* code) {
+void touch(const void* address, size_t bytes, Access access, const void* code, bool of_block) {
     if (!tracing) return;
     const bool strong = access == Access::strong_load || access == Access::strong_store;
     Op op = strong ? access == Access::strong_load ? Op::load : Op::store : Op(int(access));
     if ((strong || op == Op::atomic) && uintptr_t(address) % bytes) tracing->misaligned(address, bytes, op, code);
-    tracing->access(address, bytes, op, code, strong ? Strength::strong : Strength::weak);
+    const Strength strength = of_block ? Strength::of_block : strong ? Strength::strong : Strength::weak;
+    tracing->access(address, bytes, op, code, strength);
 }
 
 uint3 place_of_thread() { return here->thread; }

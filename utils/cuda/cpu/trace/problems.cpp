@@ -50,7 +50,7 @@ void Trace::stop_thread(Block& b) {
 }
 
 void place_in(Problem& p, const Region* r, uintptr_t a) {
-    if (r) p.space = r->space;
+    if (r) p.space = r->space, p.gone = r->gone;
     if (const Block* of = r && p.space == Space::shared && block().cluster ? block_with(reinterpret_cast<void*>(a)) : nullptr) {
         p.in_cluster = true;
         p.owner = of->block;
@@ -90,6 +90,7 @@ bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void
         region = nullptr;
     }
     if (is_unset_address(a)) through_unset(p);
+    if (b.worker->heap_was_full) p.full_heap = kernels_heap_limit();
     place_in(p, region, a);
     add(std::move(p));
     return region && region->nearly_holds(a, bytes);
@@ -158,6 +159,10 @@ void local_ends(void* front) {
     while (!locals.empty() && locals.back().begin != begin) locals.pop_back();  // an exception has left them
     if (locals.empty()) return;
     tracing->local_ends(block(), locals.back(), __builtin_return_address(0));
+    TracedThread& t = *block().running->traced;
+    auto again = [&](const TracedThread::Returned& r) { return r.array.begin == begin; };
+    t.returned.erase(std::remove_if(t.returned.begin(), t.returned.end(), again), t.returned.end());
+    t.returned.push_back({locals.back(), t.depth});
     locals.pop_back();
 }
 
@@ -200,7 +205,18 @@ void Trace::undefined(std::string text, const void* code) {
     add(std::move(p));
 }
 
-// `__ldg` may read from a cache that hears of no store in the same launch, even if a barrier orders the two.
+// An atomic on a local variable, in place of which nvcc compiles a trap.
+void Trace::updates_local(Block& b, size_t bytes, const void* code) {
+    Problem p;
+    p.kind = "out_of_bounds";
+    p.who = party(b, *b.running, code, Op::atomic);
+    p.bytes = bytes;
+    p.space = Space::local;
+    p.ended = "updates a local variable atomically, but atomics are for global and shared memory";
+    add(std::move(p));
+    stop_thread(b);
+}
+
 // Memory of another kind than the access is for. `text` has a place for its name.
 void Trace::not_meant_for(Block& b, const Region& region, const char* text, const void* code) {
     char written[200];
@@ -212,6 +228,7 @@ void Trace::not_meant_for(Block& b, const Region& region, const char* text, cons
     add(std::move(p));
 }
 
+// `__ldg` may read from a cache that hears of no store in the same launch, even if a barrier orders the two.
 void Trace::through_ldg(uintptr_t a, size_t bytes, const void* code) {
     Block& b = block();
     bool ignore;
@@ -320,13 +337,16 @@ void look_at_width(int width, const char* function) {
 }
 
 void Trace::race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
-                 bool under_way, Strength strength) {
+                 Strength strength, const Copy* copy) {
     Problem p;
     const Site& other = requests.sites[before.site];
-    p.under_way = under_way;
-    p.copied = is_copy(other.copy) && other.op == Op::store;
+    p.under_way = copy && copy->begun;
+    p.copied = is_copy(other.copy) || (copy && is_copy(copy->bytes));
     p.one_block = before.block == b.number;
     p.one_warp = p.one_block && before.thread / 32 == b.running->number / 32;
+    auto atomic = [](Op op, Strength s) { return op == Op::atomic || s != Strength::weak; };
+    p.of_block = !p.one_block && atomic(op, strength) && atomic(other.op, other.strength) &&
+                 (strength == Strength::of_block || other.strength == Strength::of_block);
     p.both_volatile = strength == Strength::of_volatile && other.strength == Strength::of_volatile;
     const bool one_block = p.one_block, one_warp = p.one_warp;
     p.kind = "race";

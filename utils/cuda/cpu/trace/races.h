@@ -4,8 +4,9 @@
 // Time is a number that grows with every event that orders something. Each access has the time at which it was made.
 // A barrier of the block notes its time: what came before it is ordered with all that follows in the block. The same
 // holds for two lanes of a warp and `__syncwarp`. Who has waited for a phase of a barrier in memory knows what those did
-// before who had arrived. What is done asynchronously has agents of its own. Between blocks there are only atomics: what a thread did before a
-// fence is visible to a thread that then reads, atomically, what that thread wrote atomically after the fence.
+// before who had arrived. What is done asynchronously has agents of its own. Between blocks there are only atomics: what
+// a thread did before a fence is visible to a thread that then reads, atomically, what that thread wrote atomically after
+// the fence; if the fence is one for the block, only to a thread of that block.
 #pragma once
 
 #include <algorithm>
@@ -61,14 +62,20 @@ struct Agent {
 };
 enum class Proxy { shared, global, init };  // what a proxy fence is for; init: fence.mbarrier_init
 
+// By thread: its last fence, and what it knew then.
+struct Fences {
+    std::vector<uint32_t> last, met, seen;
+};
+
 struct BlockOrder {
+    unsigned int threads = 0;
     uint32_t begun = 0, barrier = 0;
     std::unordered_map<const void*, Phases> phases;
     std::vector<uint32_t> seen;   // by two threads: what the first knows of the second by phases; empty if there are none
     std::vector<uint32_t> met;    // by thread and lane of its warp: when they last met
-    std::vector<uint32_t> fence;  // by thread: its last fence,
-    std::vector<uint32_t> met_at_fence, seen_at_fence;  // and what it knew then
+    Fences of_grid, of_block;     // __threadfence and the like; these and __threadfence_block
     Knowledge knows;
+    std::unordered_map<uintptr_t, Knowledge> published;  // to its own threads, by the address of the atomic
     std::vector<Agent> agents;
     std::map<std::pair<const void*, unsigned int>, uint16_t> agent_numbers;  // by what it acts for, and the thread
     std::vector<std::vector<uint32_t>> proxy_fences[3];                      // by Proxy and thread: when
@@ -78,29 +85,29 @@ struct BlockOrder {
 
     void begin_cluster(std::shared_ptr<ClusterOrder> of) {
         cluster = std::move(of);
-        cluster_phases.assign(fence.size(), 0);
+        cluster_phases.assign(threads, 0);
     }
     // Whether a thread knows that another block has begun.
     bool knows_of(unsigned int thread, uint32_t block) const {
         return cluster_phases[thread] || knows.count(block) || (!of_peers.empty() && of_peers[thread].count(block));
     }
 
-    uint32_t* of(unsigned int thread) { return &seen[size_t(thread) * fence.size()]; }
+    uint32_t* of(unsigned int thread) { return &seen[size_t(thread) * threads]; }
     Phases& phases_of(const void* barrier) {
-        if (seen.empty()) seen.resize(fence.size() * fence.size());
+        if (seen.empty()) seen.resize(threads * threads);
         Phases& found = phases[barrier];
-        found.arrived.resize(fence.size());
-        found.over.resize(fence.size());
+        found.arrived.resize(threads);
+        found.over.resize(threads);
         found.agents_done.resize(agents.size());
         found.agents_known.resize(agents.size());
         return found;
     }
-    bool is_agent(unsigned int thread) const { return thread >= fence.size(); }
-    Agent& agent(unsigned int number) { return agents[number - fence.size()]; }
+    bool is_agent(unsigned int thread) const { return thread >= threads; }
+    Agent& agent(unsigned int number) { return agents[number - threads]; }
     // Its number in records.
     uint16_t agent_of(const void* what, unsigned int thread) {
-        auto [found, is_new] = agent_numbers.try_emplace({what, thread}, uint16_t(fence.size() + agents.size()));
-        if (is_new) agents.push_back({thread, 0, false, std::vector<uint32_t>(fence.size())});
+        auto [found, is_new] = agent_numbers.try_emplace({what, thread}, uint16_t(threads + agents.size()));
+        if (is_new) agents.push_back({thread, 0, false, std::vector<uint32_t>(threads)});
         return found->second;
     }
 };
@@ -115,12 +122,16 @@ public:
         published.clear();
     }
     void begin_block(BlockOrder& b, unsigned int threads) {
+        b.threads = threads;
         b.begun = b.barrier = ++now;
         b.met.assign(size_t(threads) * 32, 0);
-        b.fence.assign(threads, 0);
-        b.met_at_fence.assign(b.met.size(), 0);
-        b.seen_at_fence.clear();
+        for (Fences* fences : {&b.of_grid, &b.of_block}) {
+            fences->last.assign(threads, 0);
+            fences->met.assign(b.met.size(), 0);
+            fences->seen.clear();
+        }
         b.knows.clear();
+        b.published.clear();
         b.phases.clear();
         b.seen.clear();
         b.agents.clear();
@@ -134,7 +145,7 @@ public:
         const auto& inits = b.proxy_fences[int(Proxy::init)];
         const uint32_t fenced = inits.empty() || inits[thread].empty() ? 0 : inits[thread].back();
         times.came = ++now;
-        times.released = releases ? now : std::max({times.released, b.fence[thread], fenced});
+        times.released = releases ? now : std::max({times.released, b.of_grid.last[thread], fenced});
         ++now;
     }
     void block_barrier(BlockOrder& b) {
@@ -168,7 +179,7 @@ public:
         }
         if (b.cluster) cluster_meets(b, warp, came);
         if (b.seen.empty()) return;
-        std::vector<uint32_t> all(b.fence.size());
+        std::vector<uint32_t> all(b.threads);
         for (unsigned int rest = came; rest; rest &= rest - 1) learn(all, b.of(warp * 32 + __builtin_ctz(rest)));
         for (unsigned int rest = came; rest; rest &= rest - 1)
             std::copy(all.begin(), all.end(), b.of(warp * 32 + __builtin_ctz(rest)));
@@ -177,7 +188,7 @@ public:
         Phases& phases = b.phases_of(barrier);
         learn(phases.arrived, b.of(thread));
         const uint32_t* met = &b.met[size_t(thread) * 32];
-        for (size_t lane = 0, first = thread / 32 * 32; lane < 32 && first + lane < b.fence.size(); lane++)
+        for (size_t lane = 0, first = thread / 32 * 32; lane < 32 && first + lane < b.threads; lane++)
             phases.arrived[first + lane] = std::max(phases.arrived[first + lane], met[lane]);
         phases.arrived[thread] = ++now;
         for (size_t i = 0; i < b.agents.size(); i++)
@@ -189,13 +200,13 @@ public:
         Phases& phases = b.phases_of(barrier);
         Known& known = phases.peers_arrived[block];
         known.barrier = std::max(known.barrier, mine.barrier);
-        for (unsigned int other = 0; other < mine.fence.size(); other++) {
+        for (unsigned int other = 0; other < mine.threads; other++) {
             uint32_t time = other / 32 == thread / 32 ? mine.met[size_t(thread) * 32 + other % 32] : 0;
-            if (!mine.seen.empty()) time = std::max(time, mine.seen[thread * mine.fence.size() + other]);
+            if (!mine.seen.empty()) time = std::max(time, mine.seen[thread * mine.threads + other]);
             if (time) known.threads[other] = std::max(known.threads[other], time);
         }
         for (size_t i = 0; i < mine.agents.size(); i++)
-            if (const uint32_t seen = mine.agents[i].seen[thread]) known.threads[uint16_t(mine.fence.size() + i)] = seen;
+            if (const uint32_t seen = mine.agents[i].seen[thread]) known.threads[uint16_t(mine.threads + i)] = seen;
         known.threads[thread] = ++now;
         tells_of_peers(phases, mine, thread);
         ++now;
@@ -215,14 +226,14 @@ public:
         if (!b.cluster) return;
         b.cluster_phases[thread] = std::max(b.cluster_phases[thread], phases.cluster_over);
         if (phases.peers_over.empty()) return;
-        b.of_peers.resize(b.fence.size());
+        b.of_peers.resize(b.threads);
         merge(b.of_peers[thread], phases.peers_over);
     }
     // All that wait for a phase know that it has ended, and no thread will ask again.
     void phase_over(BlockOrder& b, const void* barrier) { b.phases.erase(barrier); }
     void proxy_fence(BlockOrder& b, unsigned int thread, Proxy proxy) {
         auto& fences = b.proxy_fences[int(proxy)];
-        fences.resize(b.fence.size());
+        fences.resize(b.threads);
         fences[thread].push_back(++now);
     }
     // Whether a proxy fence comes between `x`, of the block of `other`, and what `me` does now in the block of `mine`: by
@@ -234,44 +245,31 @@ public:
         auto first = std::upper_bound(own.begin(), own.end(), x.time);
         return first != own.end() && ordered({*first, x.block, x.thread, 0}, me, mine);
     }
-    void fence(BlockOrder& b, unsigned int thread) {
-        b.fence[thread] = ++now;
-        std::copy_n(&b.met[size_t(thread) * 32], 32, &b.met_at_fence[size_t(thread) * 32]);
-        if (b.seen.empty()) return;
-        b.seen_at_fence.resize(b.seen.size());
-        std::copy_n(b.of(thread), b.fence.size(), &b.seen_at_fence[size_t(thread) * b.fence.size()]);
+    void fence(BlockOrder& b, unsigned int thread, bool of_block) {
+        ++now;
+        passes(b, thread, b.of_block);
+        if (!of_block) passes(b, thread, b.of_grid);
     }
     void release(BlockOrder& b, uint32_t block, unsigned int thread, uintptr_t address) {
-        if (!b.fence[thread]) return;
-        Knowledge& all = published[address];
-        Known& mine = all[block];
-        mine.barrier = std::max(mine.barrier, b.barrier);
-        mine.threads[thread] = std::max(mine.threads[thread], b.fence[thread]);
-        const size_t threads = b.fence.size(), first = thread / 32 * 32, end = std::min(first + 32, threads);
-        auto tell = [&](size_t other, uint32_t time) {
-            if (other != thread && time > mine.barrier) mine.threads[other] = std::max(mine.threads[other], time);
-        };
-        for (size_t i = first; i < end; i++) tell(i, of_other(b, i, b.met, b.met_at_fence, thread * 32 + i - first));
-        for (size_t i = 0; i < threads && !b.seen.empty(); i++)
-            tell(i, of_other(b, i, b.seen, b.seen_at_fence, thread * threads + i));
-        for (size_t i = 0; i < b.agents.size(); i++)
-            if (const uint32_t seen = b.agents[i].seen[thread]) mine.threads[uint16_t(b.fence.size() + i)] = seen;
-        merge(all, b.knows);
-        if (!b.of_peers.empty()) merge(all, b.of_peers[thread]);
+        if (!b.of_block.last[thread]) return;
+        publish(b, block, thread, b.of_block, b.published[address]);
+        if (b.of_grid.last[thread]) publish(b, block, thread, b.of_grid, published[address]);
         ++now;
     }
     void acquire(BlockOrder& b, uintptr_t address) {
-        if (published.empty()) return;
-        if (auto found = published.find(address); found != published.end()) merge(b.knows, found->second);
+        for (const auto* of : {&published, &b.published}) {
+            if (of->empty()) continue;
+            if (auto found = of->find(address); found != of->end()) merge(b.knows, found->second);
+        }
     }
     // Whether `x` is ordered before an access by `me`, now.
     bool ordered(const Record& x, const Record& me, const BlockOrder& b) const {
         const bool agent = b.is_agent(x.thread);
         if (x.block == me.block) {
-            if (agent) return x.time < b.agents[x.thread - b.fence.size()].seen[me.thread];
+            if (agent) return x.time < b.agents[x.thread - b.threads].seen[me.thread];
             if (x.thread == me.thread || x.time < b.barrier) return true;
             if (x.thread / 32 == me.thread / 32 && x.time < b.met[me.thread * 32 + x.thread % 32]) return true;
-            if (!b.seen.empty() && x.time < b.seen[me.thread * b.fence.size() + x.thread]) return true;
+            if (!b.seen.empty() && x.time < b.seen[me.thread * b.threads + x.thread]) return true;
         }
         if (b.cluster) {
             if (b.cluster->ordered(x.block, x.thread, x.time, b.cluster_phases[me.thread])) return true;
@@ -287,6 +285,30 @@ public:
     }
 
 private:
+    void passes(BlockOrder& b, unsigned int thread, Fences& fences) {
+        fences.last[thread] = now;
+        std::copy_n(&b.met[size_t(thread) * 32], 32, &fences.met[size_t(thread) * 32]);
+        if (b.seen.empty()) return;
+        fences.seen.resize(b.seen.size());
+        std::copy_n(b.of(thread), b.threads, &fences.seen[size_t(thread) * b.threads]);
+    }
+    // What a thread makes visible to whoever reads what it writes atomically now.
+    static void publish(BlockOrder& b, uint32_t block, unsigned int thread, const Fences& fences, Knowledge& all) {
+        Known& mine = all[block];
+        mine.barrier = std::max(mine.barrier, b.barrier);
+        mine.threads[thread] = std::max(mine.threads[thread], fences.last[thread]);
+        const size_t first = thread / 32 * 32, end = std::min<size_t>(first + 32, b.threads);
+        auto tell = [&](size_t other, uint32_t time) {
+            if (other != thread && time > mine.barrier) mine.threads[other] = std::max(mine.threads[other], time);
+        };
+        for (size_t i = first; i < end; i++) tell(i, of_other(fences, i, b.met, fences.met, thread * 32 + i - first));
+        for (size_t i = 0; i < b.threads && !b.seen.empty(); i++)
+            tell(i, of_other(fences, i, b.seen, fences.seen, thread * b.threads + i));
+        for (size_t i = 0; i < b.agents.size(); i++)
+            if (const uint32_t seen = b.agents[i].seen[thread]) mine.threads[uint16_t(b.threads + i)] = seen;
+        merge(all, b.knows);
+        if (!b.of_peers.empty()) merge(all, b.of_peers[thread]);
+    }
     static bool knows(const Knowledge& all, const Record& x, bool agent) {
         auto known = all.find(x.block);
         if (known == all.end()) return false;
@@ -296,9 +318,9 @@ private:
     }
     // What a thread that sets a flag makes visible of another of its block: all that it knew of it at its last fence, and
     // what that one made visible by a fence of its own before the two met, at place `at` of `known`.
-    static uint32_t of_other(const BlockOrder& b, size_t other, const std::vector<uint32_t>& known,
+    static uint32_t of_other(const Fences& fences, size_t other, const std::vector<uint32_t>& known,
                              const std::vector<uint32_t>& at_fence, size_t at) {
-        const uint32_t own = b.fence[other] < known[at] ? b.fence[other] : 0;
+        const uint32_t own = fences.last[other] < known[at] ? fences.last[other] : 0;
         return at_fence.empty() ? own : std::max(own, at_fence[at]);
     }
     static void tells_of_peers(Phases& phases, const BlockOrder& b, unsigned int thread) {

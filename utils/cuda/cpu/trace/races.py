@@ -11,6 +11,7 @@ def about_race(p):
     """The sentence and the hint for a `Record` of a race."""
     other, name, ops = p.other, element(p), [p.op, p.other.op]
     same_block, one_line = other.block == p.block, p.line == other.line
+    copied = p.copied and (p.space == "shared" or _overwritten(p))
     if same_block:
         who = f"threads {triple(p.thread)} and {triple(other.thread)} of block {triple(p.block)}"
         why = "with no barrier between them"
@@ -18,11 +19,13 @@ def about_race(p):
             why = "with no `__syncwarp()` between them"
         elif p.under_way:
             why = "while that copy is under way: it may write at any time until its thread has waited for it"
-        elif p.copied:
+        elif copied:
             why = "with no barrier between this and the wait for that copy"
     else:
         who, why = f"{thread_of(p)} and {thread_of(other)}", "and nothing orders blocks within a launch"
-        if p.space == "shared":
+        if p.of_block:
+            why = "but not among the threads of both blocks"
+        elif p.space == "shared":
             why = "with no barrier of the cluster between them"
     if ops == ["store", "store"]:
         each = in_line(p) if one_line else f": one{in_line(p)}, the other{in_line(other)}"
@@ -32,13 +35,18 @@ def about_race(p):
     else:
         one, another = f"one {does_to(p.op, 'it')}{in_line(p)}", f"the other {does_to(other.op, 'it')}{in_line(other)}"
         what = f"both touch {name}: {one}, {another}"
-    if (p.under_way or p.copied) and same_block:
-        hint = "Let every thread wait for its copies, then `__syncthreads();`, before any thread uses what they copy."
+    also = "; in a loop, also one at its end" if p.may_come_again else ""
+    if (p.under_way or copied) and same_block:
+        does = "uses what they copy" if p.space == "shared" else "writes what they read"
+        hint = f"Let every thread wait for its copies, then `__syncthreads();`, before any thread {does}."
     elif p.in_step:
         hint = (
             "They are lanes of one warp. `volatile` keeps those in step here, and nearly always on a GPU, but since "
             "Volta CUDA does not promise it: read into a variable, `__syncwarp();`, write, `__syncwarp();`."
         )
+    elif p.of_block:
+        hint = "An atomic such as `atomicAdd_block` is one for the threads of its block only. Where several blocks use "
+        hint += "the element, take `atomicAdd`, or `cuda::thread_scope_device`."
     elif p.space == "shared" and not same_block:
         hint = "Put `cluster.sync();` between the two: `__syncthreads();` waits for the threads of one block only."
         if "load" not in ops:
@@ -51,8 +59,10 @@ def about_race(p):
         if same_block:
             hint = f"Threads of different blocks do this, too, and no barrier orders those. {hint}"
         if p.cooperative:
-            hint = "Put `grid.sync();` between the two, where every thread of the grid reaches it; in a loop, also one "
-            hint += "at its end."
+            hint = f"Put `grid.sync();` between the two, where every thread of the grid reaches it{also}."
+        elif "load" in ops and p.block_fence:
+            hint = "`__threadfence_block();` is for the threads of one block: in front of a flag that another block "
+            hint += "reads, put `__threadfence();`."
         elif "load" in ops and not one_line:
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
     elif ops == ["store", "store"]:
@@ -79,7 +89,7 @@ def about_race(p):
         hint = p.where_to_wait
     else:
         first, last = sorted((p.line, other.line))
-        hint = f"Put `__syncthreads();` between lines {first} and {last}; in a loop, also one at its end."
+        hint = f"Put `__syncthreads();` between lines {first} and {last}{also}."
     if p.parts:
         names = _listed([f"`{name}`" for name in p.parts])
         hint = f"{names} overlap in {p.region}: is that meant? If not, check where each begins and ends. {hint}"
@@ -89,6 +99,12 @@ def about_race(p):
         names = _listed([f"`{name}`" for name in p.same_tensor])
         hint = f"{names} are one tensor in this launch: pass two, unless the kernel is to work in place. {hint}"
     return f"{who} {what}, {why}", hint
+
+
+def _overwritten(p):
+    """Whether the line that writes comes after the one that reads."""
+    lines = {side.op == "load": side.line or 0 for side in (p, p.other)}
+    return lines.get(True, 0) < lines.get(False, 0)
 
 
 # The store of a number that is the same in all threads: `found = 1;`

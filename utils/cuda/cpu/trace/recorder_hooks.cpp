@@ -181,8 +181,9 @@ WRAPPED(unsigned int, match, "5matchEjmPKc", unsigned int mask, uint64_t value, 
     if (ARRIVES) tracing->recorder->did(Did::line, name);
     return match(mask, value, name);
 }
-PASSED_ON(void, touch, "5touchEPKvmNS_6AccessES1_", (const void* address, size_t bytes, Access access, const void* code),
-          address, bytes, access, code)
+PASSED_ON(void, touch, "5touchEPKvmNS_6AccessES1_b",
+          (const void* address, size_t bytes, Access access, const void* code, bool of_block),
+          address, bytes, access, code, of_block)
 WRAPPED(void, async_copy, "10async_copyEPvPKvmm", void* to, const void* from, size_t bytes, size_t zeros) {
     ARRIVES;
     if (tracing && tracing->recorder) tracing->recorder->copying = true;

@@ -14,6 +14,7 @@ from utils.cuda.cpu.trace.source import (
     array_dimensions,
     array_of_line,
     calls_itself,
+    code_around,
     coordinates,
     copies_as_group,
     declared_shape,
@@ -27,6 +28,7 @@ from utils.cuda.cpu.trace.source import (
 from utils.cuda.cpu.trace.waits import (
     is_cooperative,
     is_of_some,
+    may_come_again,
     skipped_wait,
     waits_between,
     waits_in_loop,
@@ -85,6 +87,7 @@ class Record(Side):
     parts: tuple = ()  # pointers of the two lines, if they point to different places in it
     list_ends: bool = False  # of no region: the line follows a list, which may end there
     own_pointer: str = ""  # of no region: the pointer, if the kernel sets it itself
+    full_heap: int = 0  # the bytes of the kernels' heap, if `malloc` or `new` has returned null in this launch
     region_bytes: int = 0
     element: int = 0  # bytes per element of the region
     owner: tuple | None = None  # the block whose shared memory it is, in a cluster
@@ -96,18 +99,21 @@ class Record(Side):
     outer: int = 0  # and how many dimensions it has before those of `type`
     stuck: bool = False  # no thread of the block could continue
     under_way: bool = False  # an asynchronous copy was in flight
-    copied: bool = False  # a completed asynchronous copy has written there
+    copied: bool = False  # one side of a race is an asynchronous copy
     one_block: bool = False  # whatever two threads race at these places, they are of one block
     one_warp: bool = False  # and of one warp
+    of_block: bool = False  # both accesses of a race are atomic, one of them for the threads of its block only
     both_volatile: bool = False  # both accesses of a race
     signal: bool = False  # the race is meant (signals.py)
     checked: bool = False  # the source uses what the call that fails returns
+    gone: bool = False  # the region is a local array of a function that has returned
     unset: bool = False  # the value is that of a variable which was never set,
     depends: bool = False  # what the launch does depends on one,
     names: tuple = ()  # one of these, declared in the line of `other`
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
+    block_fence: bool = False  # the function that writes has a `__threadfence_block`
     recursive: bool = False  # the function that the line is in calls itself
     waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race,
     waits_in_loop: str = ""  # or in the loop around its one line
@@ -115,6 +121,7 @@ class Record(Side):
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
     guard: Branch | None = None  # the condition or the loop that the line depends on
     loop: Branch | None = None  # the innermost one around the line, or around both lines
+    may_come_again: bool = False  # a thread, to the two lines of a race
     loop_of_some: bool = False  # it is in an `if` or `else` that not all threads may enter
     unchanging: bool = False  # nothing in the loop changes what its condition reads
 
@@ -255,9 +262,12 @@ def read(report, source, lines, headers=None) -> Recorded:
             if array and record.get("space") == "shared":
                 more["parts"] = overlapping_parts(source, array, more["line"], other.line)
             more["cooperative"] = is_cooperative(source, more["line"])
+            writes = other.line if record["op"] == "load" else more["line"]
+            more["block_fence"] = "__threadfence_block" in code_around(source, writes)
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
             more["waits_in_loop"] = waits_in_loop(source, both[0]) if both[0] == both[1] else ""
+            more["may_come_again"] = may_come_again(source, *both)
             more["loop_of_some"] = bool(more["loop"]) and is_of_some(source, more["loop"])
             more["skipped_wait"] = skipped_wait(source, *both, record.get("one_warp", False))
         shape = shapes.get(array, ())

@@ -53,12 +53,30 @@ Region* Trace::nearest(uintptr_t a, uintptr_t place) {
     return near;
 }
 
-// The running thread's local array whose marks an access touches; for one to what is no part of the thread's frames, the
-// nearest local array. nullptr for what is not checked: other local variables.
+static Region region_of(const LocalArray& l) {
+    Region found;
+    found.space = Space::local;
+    found.name = l.name;
+    found.begin = l.begin;
+    found.end = l.end;
+    found.element = l.element;
+    found.alignment = l.alignment;
+    found.slack = local_marks;
+    return found;
+}
+
+// The running thread's local array whose marks an access touches, or which is gone; for one to what is no part of the
+// thread's frames, the nearest local array. nullptr for what is not checked: other local variables.
 Region* Trace::left_local(Block& b, uintptr_t a, size_t bytes) {
-    const auto& locals = b.running->traced->locals;
+    const TracedThread& t = *b.running->traced;
+    for (const auto& [array, depth] : t.returned) {
+        if (depth <= t.depth || a < array.begin || a + bytes > array.end) continue;
+        local = region_of(array);
+        local.gone = true;
+        return &local;
+    }
     const LocalArray* left = nullptr;
-    for (const LocalArray& l : locals) {
+    for (const LocalArray& l : t.locals) {
         if (a >= l.begin && a + bytes <= l.end) return nullptr;
         if (a + bytes + local_marks > l.begin && a < l.end + local_marks) left = &l;
     }
@@ -66,18 +84,11 @@ Region* Trace::left_local(Block& b, uintptr_t a, size_t bytes) {
     if (!left) {
         if (p >= __builtin_frame_address(0) && p < b.running->top) return nullptr;
         auto distance = [&](const LocalArray& l) { return a < l.begin ? l.begin - a : a - l.end; };
-        for (const LocalArray& l : locals)
+        for (const LocalArray& l : t.locals)
             if (!left || distance(l) <= distance(*left)) left = &l;
     }
-    local = Region();
+    local = left ? region_of(*left) : Region();
     local.space = Space::local;
-    if (!left) return &local;
-    local.name = left->name;
-    local.begin = left->begin;
-    local.end = left->end;
-    local.element = left->element;
-    local.alignment = left->alignment;
-    local.slack = local_marks;
     return &local;
 }
 

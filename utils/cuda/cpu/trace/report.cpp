@@ -93,6 +93,7 @@ std::string Trace::json() const {
         if (p.has_index) out += ",\"index\":" + std::to_string(p.index);
         if (!p.type.empty()) out += ",\"type\":" + quoted(p.type);
         if (p.needs) out += ",\"needs\":" + std::to_string(p.needs);
+        if (p.full_heap) out += ",\"full_heap\":" + std::to_string(p.full_heap);
         if (p.has_other)
             out += ",\"other\":{\"pc\":" + hex(p.other.code) + ",\"op\":\"" + op_names[int(p.other.op)] +
                    "\",\"block\":" + triple(p.other.block) + ",\"thread\":" + triple(p.other.thread) +
@@ -102,11 +103,13 @@ std::string Trace::json() const {
         if (p.copied) out += ",\"copied\":true";
         if (p.one_block) out += ",\"one_block\":true";
         if (p.one_warp) out += ",\"one_warp\":true";
+        if (p.of_block) out += ",\"of_block\":true";
         if (p.both_volatile) out += ",\"both_volatile\":true";
         if (p.unset) out += ",\"unset\":true";
         if (p.certain) out += ",\"certain\":true";
         if (p.depends) out += ",\"depends\":true";
         if (p.declared) out += ",\"declared\":" + std::to_string(p.declared);
+        if (p.gone) out += ",\"gone\":true";
         out += "}";
     }
     out += "],\"shared\":[";

@@ -14,7 +14,8 @@ namespace cuda_on_cpu {
 
 enum class Space : uint8_t { global, shared, constant, local };
 enum class Op : uint8_t { load, store, atomic, none };  // none: a basic block began
-enum class Strength : uint8_t { weak, of_volatile, strong };  // strong: an ordered access, such as ld.acquire
+// strong: an ordered access, such as ld.acquire; of_block: an ordered access or an atomic, for the threads of a block.
+enum class Strength : uint8_t { weak, of_volatile, strong, of_block };
 
 // What a thread did, in its order.
 struct Event {

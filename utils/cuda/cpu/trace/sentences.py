@@ -53,7 +53,8 @@ def _out_of_bounds(p):
         return _outside_a_dimension(p)
     region = p.region
     if region is None and p.space == "local":
-        hint = "Compare the index with the size of the local variable that the pointer belongs to."
+        hint = "Compare the index with the size of the local variable that the pointer belongs to. Or has the function "
+        hint += "returned whose variable it is?"
         return (
             f"{thread_of(p)} {does_to(p.op, 'memory')} outside the local variable that its pointer belongs to{at(p)}",
             hint,
@@ -63,12 +64,18 @@ def _out_of_bounds(p):
         hint = "Where does the pointer come from, and does its index fit into an int?"
         if p.offset is not None and 0 <= p.offset < 4096:
             why = "what was passed to the kernel for it?"
-            if p.list_ends:
+            if p.full_heap:
+                why = "`malloc` or `new` has returned one in this launch. Check what they return: all kernels together "
+                why += f"get at most {p.full_heap:,} bytes (cudaLimitMallocHeapSize)."
+            elif p.list_ends:
                 why = "does the list end here? Check the pointer before it is followed, as in `while (p)`."
             elif p.own_pointer:
                 why = f"where does `{p.own_pointer}` get its value?"
             hint = f"That is next to a null pointer: {why}"
         return f"{thread_of(p)} {does_to(p.op, what)}, outside every tensor and shared array{at(p)}", hint
+    if p.gone:
+        message = f"{thread_of(p)} {does_to(p.op, element(p))}, but {region} is gone: its function has returned{at(p)}"
+        return message, f"Let the caller declare {region} and pass it on, or return a struct that holds the array."
     has, below = p.region_bytes // (p.element or 1), p.offset < 0
     limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
     if below and has:
@@ -323,6 +330,9 @@ def _ended(p):
     if "pointer that was never set" in p.ended:
         hint = "The pointer has no value on every path to this line: set it where it is declared, or use it only where "
         hint += "it is set."
+    elif "local variable atomically" in p.ended:
+        hint = "A GPU stops here. Only its own thread uses a local variable, so `n += 1;` will do; what threads share "
+        hint += "is a `__shared__` variable or an element of a tensor."
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
     elif "whole number by zero" in p.ended:

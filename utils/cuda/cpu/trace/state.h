@@ -61,11 +61,14 @@ struct Region {
     size_t output_begin = 0, output_end = 0;  // which of its bytes must all be written
     bool named = true;          // false: a tensor of an extension, named when a kernel gets it
     bool poisoned = false;      // when it was allocated
+    bool gone = false;          // a local array of a function that has returned
     std::shared_ptr<Memory> memory;
 
     void keep_memory() { memory = std::make_shared<Memory>(begin, end - begin, element); }
-    bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end; }
-    bool nearly_holds(uintptr_t a, size_t bytes) const { return a + slack >= begin && a + bytes <= end + slack; }
+    bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end && !gone; }
+    bool nearly_holds(uintptr_t a, size_t bytes) const {
+        return a + slack >= begin && a + bytes <= end + slack && !gone;
+    }
 };
 
 // The accesses that a GPU makes of one: a struct takes as many as its alignment makes necessary; memcpy, which nvcc
@@ -89,12 +92,14 @@ struct Problem {
     bool has_other = false, in_region = false, has_index = false;
     bool stuck = false;      // no thread of the block could go on
     bool under_way = false;  // an asynchronous copy was
-    bool copied = false;     // by one that has finished
+    bool copied = false;     // one side is
     bool one_block = false;  // whatever two threads race at these places, they are of one block
     bool one_warp = false;   // and of one warp
+    bool of_block = false;   // both sides are atomic, and one of them for the threads of its block only
     bool both_volatile = false;
     bool unset = false;      // the value is of a variable that has none
     bool certain = false;    // whatever the type of the value (unset.cpp)
+    bool gone = false;       // the local array is: its function has returned
     bool suspect = false;    // only if the launch does something else with another value in its place,
     bool harmless = false;   // and it does not (again.cpp)
     bool depends = false;       // what the launch does depends on the value,
@@ -104,6 +109,7 @@ struct Problem {
     uintptr_t allocated = 0;  // of the region
     Space space = Space::global;
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
+    size_t full_heap = 0;    // its bytes, if malloc has returned null in this launch
     int64_t offset = 0, index = 0;
     uint64_t count = 1;
 };
@@ -126,6 +132,11 @@ struct TracedThread : Requests::Lane {
     int64_t array_index = 0;
     const void* array_code = nullptr;
     std::vector<LocalArray> locals;  // those that live, the newest last
+    struct Returned {
+        LocalArray array;
+        unsigned char depth;
+    };
+    std::vector<Returned> returned;  // of functions that have returned, or will; no call has taken their place
     struct {
         uintptr_t address = 0;  // 0: none
         size_t bytes;
@@ -138,6 +149,7 @@ struct TracedThread : Requests::Lane {
         stored.address = 0;
         array_type = nullptr;
         locals.clear();
+        returned.clear();
         events.clear();
         steps = map_fence = 0;
         depth = 1;
@@ -251,7 +263,7 @@ public:
                Region* region, const Copy* copy);
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
-              bool under_way = false, Strength strength = Strength::weak);
+              Strength strength = Strength::weak, const Copy* copy = nullptr);
     Party agent_party(const Block& b, const Record& record) const;  // of what an agent did
     void against_agent(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const Record& before, bool unwritten);
@@ -275,6 +287,7 @@ public:
     void misaligned(const void* p, size_t needs, Op op, const void* code);
     void undefined(std::string text, const void* code);
     void through_ldg(uintptr_t a, size_t bytes, const void* code);
+    [[noreturn]] void updates_local(Block& b, size_t bytes, const void* code);
     void not_meant_for(Block& b, const Region& region, const char* text, const void* code);
     void of_host(const void* address, size_t bytes, Op op, const void* code, Strength strength);
     bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,

@@ -42,7 +42,7 @@ void trace_block_waits_for_grid(Trace&, Block&);
 void trace_grid_is_stuck(Trace&, Block& waits, Block& ended);
 void trace_grid_barrier_opens(Trace&);
 void trace_stuck(Trace&, Block&);  // no thread of the block can go on
-void trace_fence(Trace&, Block&);
+void trace_fence(Trace&, Block&, bool of_block);
 // Of barriers in memory: the running thread arrives, a phase ends, and the running thread knows that it has ended.
 void trace_phase_arrives(Trace&, Block&, const void* barrier);
 void trace_phase_ends(Trace&, Block&, const void* barrier, const PhaseBarrier&);
@@ -93,10 +93,11 @@ void trace_async_waited(Trace&, Block&, unsigned int issuer, unsigned int thread
 // Between the two, copies of a thread are done as if when it arrived. The first gives the time to go back to.
 uint32_t trace_landing(Trace&, Block&, const void* barrier, unsigned int thread);
 void trace_landed(Trace&, uint32_t now);
-// An asynchronous copy writes at some time between the two. The first gives the time at which it began.
+// An asynchronous copy reads and writes at some time between the two. The first gives the time at which it began.
 uint32_t trace_copy_begins(Trace&, Block&, const void* to, const void* from, size_t bytes, size_t zeros,
                            const void* code);
-void trace_copy_ends(Trace&, const void* to, size_t bytes, const void* code, uint32_t begun);
+void trace_copy_ends(Trace&, const void* to, const void* from, size_t bytes, size_t zeros, const void* code,
+                     uint32_t begun);
 uint64_t trace_fresh_shared(const Trace&);  // what shared memory holds that no thread has written
 // A shuffle reads a lane that has not come, of the mask or not. What the trace gives it.
 uint64_t trace_absent_lane(Trace&, Block&, unsigned int lane, bool in_mask, const char* function, const void* code);

@@ -7,7 +7,8 @@ from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.loops import changes_memory, never_changes, reads_memory
 from utils.cuda.cpu.trace.source import LOOPS, Branch, alternatives, branches, code_around, left_before, loop_around
 
-__all__ = ["is_cooperative", "is_of_some", "skipped_wait", "waits_between", "waits_in_loop", "where_to_wait"]
+__all__ = ["is_cooperative", "is_of_some", "may_come_again", "skipped_wait", "waits_between", "waits_in_loop"]
+__all__ += ["where_to_wait"]
 
 _BARRIERS = ("__syncthreads", "__syncwarp")
 
@@ -22,6 +23,13 @@ def waits_in_loop(source, line) -> str:
     """The same of the loop around a line."""
     loop = loop_around(source, line, line)
     return _first(_calls(source, loop.line, loop.last, (line,))) if loop else ""
+
+
+def may_come_again(source, first, last) -> bool:
+    """Whether a thread may come to two lines more than once: they are in a loop, or not both of one kernel."""
+    kernels = [f for f in cxx.functions(source) if "__global__" in f.words]
+    both = any(k.tokens[0].line <= first and last <= k.tokens[-1].line for k in kernels)
+    return bool(loop_around(source, first, last)) or not both
 
 
 def is_of_some(source, loop) -> bool:

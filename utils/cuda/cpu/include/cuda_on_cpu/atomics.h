@@ -32,9 +32,9 @@ CUDA_ON_CPU_OPAQUE void nothing_changed() {
     if (now == 0) step_aside();
 }
 
-template <Change change, class T>
+template <Change change, bool of_block = false, class T>
 CUDA_ON_CPU_OPAQUE T atomic(T* p, T v) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);
     T old, next;
     if constexpr (std::is_integral_v<T> && change == Change::add) {
         old = __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
@@ -63,9 +63,9 @@ CUDA_ON_CPU_OPAQUE T add_each(T* p, T v) {
     return all;
 }
 
-template <class T>
+template <bool of_block = false, class T>
 CUDA_ON_CPU_OPAQUE T compare_and_swap(T* p, T expected, T v) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);
     if (!__atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) nothing_changed();
     return expected;
 }
@@ -81,16 +81,16 @@ inline constexpr bool can_add = is_one_of<T, int, unsigned int, Wide, float, dou
 
 // `atomicAdd(&count, 1)` takes its type from the pointer alone, so the 1 becomes whatever is counted in.
 // For 64-bit integers CUDA has `unsigned long long`, and uint64_t is `unsigned long`: the pointer has to be cast.
-#define CUDA_ON_CPU_ATOMIC(name, change, allowed, types)                                                         \
+#define CUDA_ON_CPU_ATOMIC(name, change, of_block, allowed, types)                                                        \
     template <class T>                                                                                           \
     __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> v) {                                                    \
         static_assert(allowed, "CUDA has " #name " only for pointers to " types);                                \
-        if constexpr (allowed) return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::change>(p, v);                \
+        if constexpr (allowed) return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::change, of_block>(p, v);      \
     }
-#define CUDA_ON_CPU_ATOMICS(name, change, allowed, types)    \
-    CUDA_ON_CPU_ATOMIC(name, change, (allowed), types)         \
-    CUDA_ON_CPU_ATOMIC(name##_block, change, (allowed), types) \
-    CUDA_ON_CPU_ATOMIC(name##_system, change, (allowed), types)
+#define CUDA_ON_CPU_ATOMICS(name, change, allowed, types)            \
+    CUDA_ON_CPU_ATOMIC(name, change, false, (allowed), types)        \
+    CUDA_ON_CPU_ATOMIC(name##_block, change, true, (allowed), types) \
+    CUDA_ON_CPU_ATOMIC(name##_system, change, false, (allowed), types)
 #define CUDA_ON_CPU_INTEGERS ::cuda_on_cpu::is_one_of<T, int, unsigned int, ::cuda_on_cpu::Wide>
 #define CUDA_ON_CPU_INTEGERS_TEXT "int, unsigned int, unsigned long long"
 #define CUDA_ON_CPU_SIGNED (CUDA_ON_CPU_INTEGERS || std::is_same_v<T, long long>)
@@ -116,29 +116,29 @@ CUDA_ON_CPU_ATOMICS(atomicDec, decrement, (std::is_same_v<T, unsigned int>), "un
 inline float2 atomicAdd(float2* p, float2 v) { return ::cuda_on_cpu::add_each(p, v); }
 inline float4 atomicAdd(float4* p, float4 v) { return ::cuda_on_cpu::add_each(p, v); }
 
-#define CUDA_ON_CPU_ATOMIC_SUB(name)                                                                             \
+#define CUDA_ON_CPU_ATOMIC_SUB(name, of_block)                                                                   \
     template <class T>                                                                                           \
     __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> v) {                                                    \
         static_assert(::cuda_on_cpu::is_one_of<T, int, unsigned int>,                                            \
                       "CUDA has " #name " only for pointers to int and unsigned int");                           \
-        return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::add>(p, T(0u - (unsigned int)v));                    \
+        return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::add, of_block>(p, T(0u - (unsigned int)v));          \
     }
-CUDA_ON_CPU_ATOMIC_SUB(atomicSub)
-CUDA_ON_CPU_ATOMIC_SUB(atomicSub_block)
-CUDA_ON_CPU_ATOMIC_SUB(atomicSub_system)
+CUDA_ON_CPU_ATOMIC_SUB(atomicSub, false)
+CUDA_ON_CPU_ATOMIC_SUB(atomicSub_block, true)
+CUDA_ON_CPU_ATOMIC_SUB(atomicSub_system, false)
 #undef CUDA_ON_CPU_ATOMIC_SUB
 
-#define CUDA_ON_CPU_ATOMIC_CAS(name)                                                                             \
+#define CUDA_ON_CPU_ATOMIC_CAS(name, of_block)                                                                   \
     template <class T>                                                                                           \
     __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> expected, cuda_on_cpu::NotDeduced<T> v) {                  \
         constexpr bool allowed = CUDA_ON_CPU_INTEGERS || std::is_same_v<T, unsigned short>;                      \
         static_assert(allowed, "CUDA has " #name " only for pointers to " CUDA_ON_CPU_INTEGERS_TEXT              \
                                ", unsigned short: take a float's bits with __float_as_int");                 \
-        if constexpr (allowed) return ::cuda_on_cpu::compare_and_swap(p, expected, v);                           \
+        if constexpr (allowed) return ::cuda_on_cpu::compare_and_swap<of_block>(p, expected, v);                 \
     }
-CUDA_ON_CPU_ATOMIC_CAS(atomicCAS)
-CUDA_ON_CPU_ATOMIC_CAS(atomicCAS_block)
-CUDA_ON_CPU_ATOMIC_CAS(atomicCAS_system)
+CUDA_ON_CPU_ATOMIC_CAS(atomicCAS, false)
+CUDA_ON_CPU_ATOMIC_CAS(atomicCAS_block, true)
+CUDA_ON_CPU_ATOMIC_CAS(atomicCAS_system, false)
 #undef CUDA_ON_CPU_ATOMIC_CAS
 #undef CUDA_ON_CPU_INTEGERS_TEXT
 #undef CUDA_ON_CPU_INTEGERS

@@ -48,7 +48,7 @@ inline unsigned int __pm2() { return 0; }
 inline unsigned int __pm3() { return 0; }
 
 inline void __threadfence() { ::cuda_on_cpu::fence(); }
-inline void __threadfence_block() { ::cuda_on_cpu::fence(); }
+inline void __threadfence_block() { ::cuda_on_cpu::fence(true); }
 inline void __threadfence_system() { ::cuda_on_cpu::fence(); }
 
 inline long long clock64() { return ::cuda_on_cpu::device_clock(); }  // `clock` has C's declaration

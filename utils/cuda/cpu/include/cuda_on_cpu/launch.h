@@ -217,7 +217,7 @@ bool cooperative();                                                   // whether
 void grid_barrier();                                                  // waits for every thread of the grid
 // At the start of a kernel with __cluster_dims__. A launch through a pointer does not know them: it begins again.
 void needs_cluster(unsigned int x, unsigned int y, unsigned int z);
-void fence();                                                         // __threadfence and the like
+void fence(bool of_block = false);                                    // __threadfence and the like
 // Lets other threads go on where one asks again and again for what another must do first.
 void step_aside();
 void nap();  // the same for __nanosleep, between two questions
@@ -233,11 +233,12 @@ long long device_clock();  // ticks of the multiprocessors' clock (runtime/profi
 
 // Reports to a trace, if there is one, an access that the compiler's hooks do not see: atomics, asynchronous copies.
 // Call it from a function marked CUDA_ON_CPU_OPAQUE, before the access.
+// The last argument: it is atomic only among the threads of a block.
 enum class Access { load, store, atomic, strong_load, strong_store };  // strong: atomic, and no change
 #ifdef CUDA_ON_CPU_TRACE
-void touch(const void* address, size_t bytes, Access access, const void* code);
-#define CUDA_ON_CPU_TOUCH(address, bytes, access) \
-    ::cuda_on_cpu::touch(address, bytes, ::cuda_on_cpu::Access::access, __builtin_return_address(0))
+void touch(const void* address, size_t bytes, Access access, const void* code, bool of_block = false);
+#define CUDA_ON_CPU_TOUCH(address, bytes, access, ...) \
+    ::cuda_on_cpu::touch(address, bytes, ::cuda_on_cpu::Access::access, __builtin_return_address(0), ##__VA_ARGS__)
 // A function whose own accesses the hooks must not see, and whose caller's line is the one to name.
 // Its basic blocks are not part of the caller's path either: the paths from all its callers would meet there.
 #ifdef __clang__
@@ -260,7 +261,7 @@ __attribute__((always_inline)) constexpr T once(T v) { return v; }
 #include "locals.h"
 namespace cuda_on_cpu {
 #else
-#define CUDA_ON_CPU_TOUCH(address, bytes, access) ((void)0)
+#define CUDA_ON_CPU_TOUCH(address, bytes, access, ...) ((void)0)
 #define CUDA_ON_CPU_OPAQUE inline
 #endif
 

@@ -78,17 +78,17 @@ __forceinline__ void atomic_store(char* p, B x) {
 }
 
 // Accesses by which threads wait for each other: whoever asks again and again lets the others go on.
-template <class T, int count>
+template <class T, int count, bool of_block>
 CUDA_ON_CPU_OPAQUE Elements<T, count> load_strong(const char* p) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, strong_load);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, strong_load, of_block);
     Elements<T, count> x;
     for (int k = 0; k < count; k++) x.of[k] = atomic_load<T>(p + k * sizeof(T));
     nothing_changed();
     return x;
 }
-template <class T, int count>
+template <class T, int count, bool of_block>
 CUDA_ON_CPU_OPAQUE void store_strong(char* p, Elements<T, count> x) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, strong_store);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T) * count, strong_store, of_block);
     for (int k = 0; k < count; k++) atomic_store<T>(p + k * sizeof(T), x.of[k]);
 }
 
@@ -118,9 +118,9 @@ __forceinline__ Bits<T> larger(Bits<T> a, Bits<T> b) {
     else return max<T, false, false, false>(a, b);
 }
 #define CUDA_ON_CPU_PTX_ATOMIC(name, expression)                                   \
-    template <class T>                                                             \
+    template <class T, bool of_block>                                              \
     CUDA_ON_CPU_OPAQUE Bits<T> atomic_##name(char* p, Bits<T> b) {                 \
-        CUDA_ON_CPU_TOUCH(p, sizeof b, atomic);                                    \
+        CUDA_ON_CPU_TOUCH(p, sizeof b, atomic, of_block);                          \
         return changed_at<Bits<T>>(p, [=](Bits<T> a) -> Bits<T> { (void)a; return expression; }); \
     }
 CUDA_ON_CPU_PTX_ATOMIC(add, sum<T>(a, b))
@@ -133,17 +133,17 @@ CUDA_ON_CPU_PTX_ATOMIC(exch, b)
 CUDA_ON_CPU_PTX_ATOMIC(inc, a >= b ? 0 : a + 1)
 CUDA_ON_CPU_PTX_ATOMIC(dec, a == 0 || a > b ? b : a - 1)
 #undef CUDA_ON_CPU_PTX_ATOMIC
-template <class T>
+template <class T, bool of_block>
 CUDA_ON_CPU_OPAQUE Bits<T> atomic_cas(char* p, Bits<T> b, Bits<T> c) {
-    CUDA_ON_CPU_TOUCH(p, sizeof b, atomic);
+    CUDA_ON_CPU_TOUCH(p, sizeof b, atomic, of_block);
     return changed_at<Bits<T>>(p, [=](Bits<T> a) { return a == b ? c : a; });
 }
 
 // One access; each element is atomic by itself.
 #define CUDA_ON_CPU_PTX_ATOMIC(name, function)                                                   \
-    template <class T, int count>                                                                \
+    template <class T, int count, bool of_block>                                                 \
     CUDA_ON_CPU_OPAQUE Elements<Bits<T>, count> atomic_##name##_each(char* p, Elements<Bits<T>, count> x) { \
-        CUDA_ON_CPU_TOUCH(p, sizeof x, atomic);                                                  \
+        CUDA_ON_CPU_TOUCH(p, sizeof x, atomic, of_block);                                        \
         for (int k = 0; k < count; k++)                                                          \
             x.of[k] = changed_at<Bits<T>>(p + k * sizeof x.of[0], [=](Bits<T> a) { return function<T>(a, x.of[k]); }); \
         return x;                                                                                \

@@ -86,7 +86,8 @@ __forceinline__ Both<uint32_t, bool> elect(uint32_t mask) {
 }
 __forceinline__ uint32_t activemask() { return active_lanes(); }
 __forceinline__ void warp_sync(uint32_t mask) { meet(mask, "bar.warp.sync"); }
-__forceinline__ void fence() { ::cuda_on_cpu::fence(); }
+template <bool of_block>
+__forceinline__ void fence() { ::cuda_on_cpu::fence(of_block); }
 __forceinline__ void nanosleep(uint32_t) { nap(); }
 [[noreturn]] __forceinline__ void trap() { ::cuda_on_cpu::trap(); }
 
