@@ -1,14 +1,16 @@
 """Local variables of device code that are declared without a value: in a trace they hold one that it recognises."""
 
 import re
+from collections import Counter
 
 from utils.cuda.common import cxx
 from utils.cuda.cpu.array_members import with_marks_around_structs
 from utils.cuda.cpu.local_arrays import with_marks
 from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, statements
 
-__all__ = ["unset_in_line", "with_unset_locals"]
+__all__ = ["unset_variable", "with_unset_locals"]
 
+_IN_LINE = 8  # unset_in_line in unset.h
 _NUMBERS = {"char", "short", "int", "long", "float", "double", "bool", "signed", "unsigned"}
 _OTHERWISE = {"static", "extern", "constexpr", "thread_local", "__shared__", "__constant__", "typedef", "volatile"}
 _OTHERWISE |= {"operator", "__device__", "friend", *_NUMBERS}  # as a name
@@ -17,7 +19,7 @@ _NOT_IN_ANGLES = {";", "{", "}", "=", "&&", "||", "?"}
 
 def with_unset_locals(source) -> str:
     """The source with a macro of include/cuda_on_cpu/unset.h behind each such declaration, line for line."""
-    part, pieces, at = cxx.tokens(source), [], 0
+    part, pieces, at, numbers = cxx.tokens(source), [], 0, Counter()
     macros = cxx.macros(source).items()  # such as `#define ON_CHIP __shared__`
     others = _OTHERWISE - _NUMBERS
     others |= {name for name, macro in macros if others & {token.text for token in macro.body}}
@@ -26,18 +28,26 @@ def with_unset_locals(source) -> str:
             continue
         end, names = _without_value(part, first, others)
         if names:
-            pieces += [source[at : part[end].end], *(f" CUDA_ON_CPU_UNSET({name})" for name in names)]
+            pieces.append(source[at : part[end].end])
+            for name in names:
+                which = numbers[part[end].line]
+                numbers[part[end].line] += 1
+                pieces.append(f" CUDA_ON_CPU_UNSET({name}{which and f', {which}' or ''})")
             at = part[end].end
     return "".join(pieces) + source[at:]
 
 
-def unset_in_line(source, line) -> list[str]:
-    """The local variables of device code that a line of the source, which counts from 1, declares without a value."""
+def unset_variable(source, number) -> tuple[int, str]:
+    """The line, from 1, and name of the variable with a number (include/cuda_on_cpu/unset.h); 0 and "" if the source
+    has none."""
+    line, which = divmod(number, _IN_LINE)
     lines = with_unset_locals(with_marks_around_structs(with_marks(source))).splitlines()
     text = lines[line - 1] if line <= len(lines) else ""
-    return [
-        "".join(names) for names in re.findall(r"CUDA_ON_CPU_UNSET\((\w+)\)|UnsetLocal<.*?> \w+_room_of_(\w+)", text)
-    ]
+    if which == _IN_LINE - 1:
+        names = re.findall(r"UnsetLocal<.*?> \w+_room_of_(\w+)", text)
+    else:
+        names = re.findall(rf"CUDA_ON_CPU_UNSET\((\w+){f', {which}' if which else ''}\)", text)
+    return (line, names[0]) if len(names) == 1 else (0, "")
 
 
 def _without_value(part, first, others):

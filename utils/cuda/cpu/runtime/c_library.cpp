@@ -69,6 +69,7 @@ int formatted_print(const char* format, ...) {
 
 unsigned int multiprocessors() { return profile.multiprocessors; }
 long long nanoseconds() {
+    if (here && tracing) return trace_nanoseconds(*tracing);
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1'000'000'000ll + now.tv_nsec;

@@ -240,9 +240,19 @@ class GuardedThread : public ThreadState {
 // The second argument is a std::unique_ptr, which the ABI passes as a pointer to it.
 extern "C" void start_thread(std::thread*, ThreadState**, void (*)()) __asm__(CUDA_ON_CPU_TEXT(CUDA_ON_CPU_START_THREAD));
 
+static std::atomic<bool> program_has_threads{false};
+bool host_threads_run() {
+    if (!in_host_call() || !host_call->threads) return program_has_threads;
+    std::lock_guard lock(host_call->threads->mutex);
+    return host_call->threads->running;
+}
+
 // The linker puts it in the place of the C++ library's (build.py).
 extern "C" void CUDA_ON_CPU_WRAP(CUDA_ON_CPU_START_THREAD)(std::thread* self, ThreadState** state, void (*depend)()) {
-    if (!in_host_call()) return start_thread(self, state, depend);
+    if (!in_host_call()) {
+        if (in_program) program_has_threads = true;
+        return start_thread(self, state, depend);
+    }
     HostCall& call = *host_call;
     if (!call.threads) call.threads.reset(new HostThreads{tracing != nullptr});
     auto threads = call.threads;
@@ -254,6 +264,8 @@ extern "C" void CUDA_ON_CPU_WRAP(CUDA_ON_CPU_START_THREAD)(std::thread* self, Th
         throw;
     }
 }
+#else
+bool host_threads_run() { return false; }
 #endif
 
 }  // namespace cuda_on_cpu

@@ -360,6 +360,8 @@ const char* verb(const void* context);  // what an access that faulted does, as 
 // Ends the call; `what` its function did, empty if stopped, and where a signal has found it, like a return address.
 [[noreturn]] void leave_host_call(const std::string& what, const void* place = nullptr);
 
+bool host_threads_run();  // of the learner's own: host_call.cpp
+
 class GuardedMemory;
 GuardedMemory& kernels_heap();  // by malloc and new in kernels: heap.cpp
 size_t kernels_heap_limit();    // bytes: host/device.cpp

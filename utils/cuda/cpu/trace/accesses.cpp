@@ -15,6 +15,8 @@
 
 namespace cuda_on_cpu {
 
+static constexpr uint64_t most_steps_again = 1'000'000;  // of a thread in a launch that is made again
+
 __thread Trace* tracing CUDA_ON_CPU_FAST_TLS = nullptr;
 
 // Keeps an access for counting; the site that counts it. A trace spends its time here and in `access` and `piece`.
@@ -251,7 +253,8 @@ void Trace::step(const void* code) {
         t.reads_again = false;
     }
     // Threads that step aside for each other share the limit.
-    if (++t.steps > max_steps || ++b.traced->steps > 8 * max_steps) {
+    const uint64_t most = again ? std::min(max_steps, most_steps_again) : max_steps;
+    if (++t.steps > most || ++b.traced->steps > 8 * most) {
         Problem p;
         p.kind = "runaway";
         p.who = party(b, *b.running, code);

@@ -15,19 +15,18 @@ namespace cuda_on_cpu {
 
 static constexpr size_t most_kept = 64 << 20;   // bytes; a launch with more of them is not made again,
 static constexpr size_t few = 4 << 20;         // nor with more than these, except each kernel's 1st, 2nd, 4th, 8th ...
-static constexpr uint64_t enough = 4'000'000;  // accesses and basic blocks: of a longer launch only the first blocks are
-static constexpr uint64_t most = 20'000'000;   // made again, and none if the first has more than this
+static constexpr uint64_t enough = 4'000'000;  // accesses and basic blocks: of a longer launch, only the first blocks
 static constexpr uint64_t other_absent = 0xCBCBCBCBCBCBCBCB;  // unlike the runtime's poison in every bit that counts
 
-// What else variables hold. The first are positive as floating-point numbers of any size, and zero as integers; the
-// second are negative.
+// What else variables hold. As floating-point numbers of any size, and in structs, they are positive, negative and zero;
+// as integers, zero and negative. The last are only for modules that have others than integers.
 struct Values {
     uint64_t any, integers;
 };
-static constexpr Values others[] = {{0x4700'4700'4700'4700, 0}, {0xC700'C700'C700'C700, ~unset_integer}};
+static constexpr Values others[] = {{0x4700'4700'4700'4700, 0}, {0xC700'C700'C700'C700, ~unset_integer}, {0, ~unset_integer}};
 
 // What is other than the first time: what a shuffle gets from a lane that has not come, what shared memory begins with, and
-// what variables hold that are declared in lines from `first` until `end`.
+// what variables with numbers from `first` until `end` hold.
 struct Changes {
     uint64_t absent = poison, fresh = poison;
     Values unset{};
@@ -104,7 +103,7 @@ std::shared_ptr<Beginning> trace_beginning(Trace& t, const char* kernel, const v
     size_t bytes = 0;
     for (const Part& part : b->parts) bytes += part.end - part.begin;
     const uint64_t number = ++t.launches[kernel];
-    if (t.recorder || bytes > most_kept || (bytes > few && (number & (number - 1)))) return nullptr;
+    if (t.recorder || host_threads_run() || bytes > most_kept || (bytes > few && (number & (number - 1)))) return nullptr;
     try {
         b->before = contents(b->parts);
     } catch (const std::bad_alloc&) {
@@ -115,7 +114,6 @@ std::shared_ptr<Beginning> trace_beginning(Trace& t, const char* kernel, const v
     b->problems = t.total;
     t.first_blocks = 0;
     t.enough = t.pulse + enough;
-    t.most = t.pulse + most;
     return b;
 }
 
@@ -142,11 +140,18 @@ public:
     // Whether it has another outcome then.
     bool matters(const Changes& change) {
         other = made(change);
-        if (is_whole && equal(other, first)) return false;
+        if (t.divided || (is_whole && equal(other, first))) return false;
         if (!same) same = made({});
         if (equal(other, *same)) return false;
         if (!repeats) repeats = equal(made({}), *same);  // not with a clock, for example
         return *repeats;
+    }
+    // Whether the last two outcomes differ in these bytes.
+    bool differs_at(uintptr_t a, size_t bytes) const {
+        for (size_t i = 0; i < beginning.parts.size(); i++)
+            if (const Part& part = beginning.parts[i]; a >= part.begin && a + bytes <= part.end)
+                return memcmp(&other.memory[i][a - part.begin], &same->memory[i][a - part.begin], bytes);
+        return false;
     }
     const Outcome& with() const { return other; }
     const Outcome& without() const { return *same; }
@@ -164,7 +169,7 @@ private:
         t.absent = change.absent;
         t.fresh = change.fresh;
         t.again = true;
-        t.stopped = t.over = false;
+        t.stopped = t.over = t.divided = false;
         t.noted = 0;
         Outcome outcome{{}, make(blocks), t.noted};
         t.again = false;
@@ -189,20 +194,21 @@ private:
 };
 }  // namespace
 
-// A line that declares a variable whose value matters by itself; 0 if it takes several.
-static unsigned int line_that_matters(Again& again, Values values) {
-    unsigned int from = 0, to = most_unset_lines;
+// The number of a variable whose value `matters` by itself, to the launch or to a part of what it does; 0 if it takes
+// several.
+template <class Matters>
+static unsigned int variable_that_matters(Values values, Matters matters) {
+    unsigned int from = 0, to = most_unset;
     while (to - from > 1) {
         const unsigned int middle = from + (to - from) / 2;
-        if (again.matters({.unset = values, .first = from, .end = middle}))
+        if (matters({.unset = values, .first = from, .end = middle}))
             to = middle;
-        else if (again.matters({.unset = values, .first = middle, .end = to}))
+        else if (matters({.unset = values, .first = middle, .end = to}))
             from = middle;
         else
             return 0;  // only together
     }
-    again.matters({.unset = values, .first = from, .end = to});
-    return from;
+    return matters({.unset = values, .first = from, .end = to}) ? from : 0;
 }
 
 // The first element that depends on what nobody has set, and who has written it.
@@ -253,14 +259,24 @@ static void decide(Trace& t, const Beginning& beginning, const Launch& launch, c
     settle(t, "uninitialized", [&] {
         return again.matters({.fresh = others[0].any}) || again.matters({.fresh = others[1].any});
     });
-    if (!has_unset_between(t.module_begin, t.module_end)) return;
+    const std::optional<bool> integers = unset_between(t.module_begin, t.module_end);
+    if (!integers) return;
     std::vector<Problem*> stored;  // what looks like such a value
     for (size_t i = beginning.listed; i < t.problems.size(); i++)
         if (t.problems[i].unset) stored.push_back(&t.problems[i]);
-    if (std::any_of(stored.begin(), stored.end(), [](const Problem* p) { return p->certain; })) return;
-    for (const Values& values : others) {
-        if (!again.matters({.unset = values, .end = most_unset_lines})) continue;
-        for (Problem* p : stored) p->certain = true;
+    const bool known = std::any_of(stored.begin(), stored.end(), [](const Problem* p) { return p->certain; });
+    for (size_t i = 0; i < (*integers ? 2 : 3); i++) {
+        const Values& values = others[i];
+        if (!again.matters({.unset = values, .end = most_unset})) continue;
+        for (Problem* p : stored) {
+            p->certain = true;
+            if (p->text.empty() && p->space == Space::global)
+                p->declared = variable_that_matters(values, [&](const Changes& change) {
+                    return again.matters(change) && again.differs_at(p->address, p->bytes);
+                });
+            p->depends = p->declared;
+            if (p->declared) break;  // one name will do
+        }
         if (!stored.empty()) return;
         for (Problem& p : suspects) {
             p.suspect = false;
@@ -271,11 +287,12 @@ static void decide(Trace& t, const Beginning& beginning, const Launch& launch, c
         Problem p;
         p.kind = "uninitialized";
         p.unset = p.certain = p.depends = true;
-        p.declared = line_that_matters(again, values);
+        p.declared = variable_that_matters(values, [&](const Changes& change) { return again.matters(change); });
+        if (!p.declared) again.matters({.unset = values, .end = most_unset});
         place_difference(t, beginning, again, launch.block, p);
         return add_before(t, beginning.listed, std::move(p));
     }
-    for (Problem* p : stored) p->harmless = true;
+    for (Problem* p : stored) p->harmless = !known;
 }
 
 void trace_again(Trace& t, const Beginning& beginning, const Launch& launch, const std::string& printed,

@@ -14,6 +14,7 @@ void trace_launch_begins(Trace& t, const char* kernel, const Launch& launch, voi
     if (t.recorder) t.recorder->launch_begins(kernel, launch);
     t.look_at_module(reinterpret_cast<const void*>(code));
     t.grid = launch.grid;
+    t.clock_begins = t.pulse;
     t.order.begin_launch();
     t.block_order.clear();
     t.thread_order.clear();
@@ -51,6 +52,7 @@ void trace_unfinished(void* to) {
 }
 
 void trace_launch_ends(Trace& t) {
+    if (!t.again) t.clock += t.pulse - t.clock_begins;
     t.unfinished = true;
     t.blocks.clear();
     t.agents.clear();
@@ -84,7 +86,7 @@ void trace_block_begins(Trace& t, Block& b) {
 void trace_block_ends(Trace& t, Block& b) {
     for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
     if (b.traced->in_flight && !b.traced->stopped) t.left_in_flight(b);
-    if (!t.again && t.pulse < (t.first_blocks ? t.enough : t.most)) t.first_blocks++;
+    if (!t.again && (!t.first_blocks || t.pulse < t.enough)) t.first_blocks++;
     if (t.recorder) t.recorder->block_ends(b);
 }
 
@@ -291,7 +293,14 @@ static const void* place_of_fault(const Trace& trace, const Worker& w, const Tra
     return trace.last_code;  // in a library, or where a damaged stack has led
 }
 
+// Every access and every basic block takes a microsecond, so that a launch that is made again sees the same times.
+long long trace_nanoseconds(Trace& t) {
+    t.beat();
+    return (t.clock + t.pulse - t.clock_begins) * 1000;
+}
+
 void trace_fault(Trace& trace, Worker& w) {
+    trace.divided |= w.fault == SIGFPE;
     Block& b = block();
     const bool at_memory = w.fault == SIGSEGV || w.fault == SIGBUS || w.fault == smashed;
     // An index may have left an array just before: then the access that belongs to it went astray.

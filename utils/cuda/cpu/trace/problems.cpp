@@ -22,7 +22,7 @@ static const unsigned char* changed_mark(const unsigned char* marks) {
 
 Problem& Trace::add(Problem p) {
     if (again) {
-        noted++;
+        noted += p.kind != "undefined";  // a number that nobody may use
         return nothing = {};
     }
     total++;
@@ -50,6 +50,7 @@ void Trace::stop_thread(Block& b) {
 }
 
 void place_in(Problem& p, const Region* r, uintptr_t a) {
+    p.address = a;
     if (r) p.space = r->space, p.gone = r->gone;
     if (const Block* of = r && p.space == Space::shared && block().cluster ? block_with(reinterpret_cast<void*>(a)) : nullptr) {
         p.in_cluster = true;

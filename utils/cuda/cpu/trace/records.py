@@ -34,7 +34,7 @@ from utils.cuda.cpu.trace.waits import (
     waits_in_loop,
     where_to_wait,
 )
-from utils.cuda.cpu.unset_locals import unset_in_line
+from utils.cuda.cpu.unset_locals import unset_variable
 
 __all__ = ["Example", "Product", "Record", "Recorded", "Side", "Site", "accesses", "read"]
 
@@ -109,7 +109,7 @@ class Record(Side):
     gone: bool = False  # the region is a local array of a function that has returned
     unset: bool = False  # the value is that of a variable which was never set,
     depends: bool = False  # what the launch does depends on one,
-    names: tuple = ()  # one of these, declared in the line of `other`
+    name: str = ""  # its name; it is declared in the line of `other`
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
@@ -236,9 +236,10 @@ def read(report, source, lines, headers=None) -> Recorded:
         if record.get("type"):
             more["array"], more["outer"] = array_of_line(source, more["source"], record["type"])
         if declared := record.get("declared"):
-            if names := tuple(unset_in_line(source, declared)):
-                other, more["names"] = Side(line=declared, source=texts[declared]), names
-                more["line"], more["source"] = more["line"] or declared, more["source"] or texts[declared]
+            line, more["name"] = unset_variable(source, declared)
+            if line:
+                other = Side(line=line, source=texts[line])
+                more["line"], more["source"] = more["line"] or line, more["source"] or texts[line]
         if record.get("allocated"):
             more["allocated"] = _made(Place, {}, **place(record["allocated"]))
             more["counts_elements"] = counts_elements(source, more["allocated"].line)

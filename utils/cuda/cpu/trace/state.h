@@ -30,11 +30,11 @@ inline bool may_be_unset(uintptr_t a, size_t bytes) {
     memcpy(&word, p, 4);
     return word == uint32_t(unset_value) || word == uint32_t(unset_integer) || word == unset_integer >> 32;
 }
-// In unset.cpp. From now on unset variables hold what a trace recognises; those declared in lines from `first` until `end`
-// hold something else; whether a module has any.
+// In unset.cpp. From now on unset variables hold what a trace recognises; those with numbers from `first` until `end`
+// hold something else; whether a module has any, and whether all hold integers.
 void fill_unset();
 void choose_unset(uint64_t any, uint64_t integers, unsigned int first, unsigned int end);
-bool has_unset_between(uintptr_t begin, uintptr_t end);
+std::optional<bool> unset_between(uintptr_t begin, uintptr_t end);
 bool is_unset_address(uintptr_t a);
 inline bool is_unset_table(uintptr_t a) { return a - reinterpret_cast<uintptr_t>(unset_bytes) < sizeof unset_bytes; }
 
@@ -103,7 +103,7 @@ struct Problem {
     bool suspect = false;    // only if the launch does something else with another value in its place,
     bool harmless = false;   // and it does not (again.cpp)
     bool depends = false;       // what the launch does depends on the value,
-    unsigned int declared = 0;  // of a variable that this line declares, modulo most_unset_lines; 0 if not known
+    unsigned int declared = 0;  // of the variable with this number (unset_number); 0 if not known
     bool in_cluster = false; // it is about shared memory of this block of a cluster
     uint3 owner{};
     uintptr_t allocated = 0;  // of the region
@@ -111,6 +111,7 @@ struct Problem {
     size_t bytes = 0, region_bytes = 0, element = 1, needs = 0;
     size_t full_heap = 0;    // its bytes, if malloc has returned null in this launch
     int64_t offset = 0, index = 0;
+    uintptr_t address = 0;
     uint64_t count = 1;
 };
 
@@ -235,8 +236,9 @@ public:
     bool again = false;  // the launch is made again (again.cpp): nothing is recorded,
     uint64_t noted = 0;  // only how many problems there are
     Problem nothing;     // which one of them is then
-    uint64_t first_blocks = 0;  // of a launch, that have ended before `pulse` was this; the first may take longer
-    uint64_t enough = 0, most = 0;
+    uint64_t first_blocks = 0, enough = 0;     // of a launch, that have ended before `pulse` was this
+    bool divided = false;                      // a whole number by zero, while the launch was made again
+    uint64_t clock = 0, clock_begins = 0;      // what clocks count: `pulse`, without launches that are made again
     std::map<const char*, uint64_t> launches;  // of each kernel
     std::shared_ptr<Recorder> recorder;  // for a player; usually none
     dim3 grid;  // of the last launch

@@ -25,6 +25,7 @@ struct Beginning;
 std::shared_ptr<Beginning> trace_beginning(Trace&, const char* kernel, const void* code);
 void trace_again(Trace&, const Beginning&, const Launch&, const std::string& printed,
                  const std::function<std::string(uint64_t)>& make);
+long long trace_nanoseconds(Trace&);  // what a kernel's clocks show
 void trace_fault(Trace&, Worker&);  // the block was left because of it
 bool trace_is_full(const Trace&);   // as many problems as were asked for: the launch ends
 uint64_t trace_block(const Trace&, uint64_t i, uint64_t blocks);  // which block comes as number i

@@ -2,9 +2,9 @@
 // array are read (include/cuda_on_cpu/unset.h).
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
 #include "cuda_on_cpu/unset.h"
@@ -13,7 +13,7 @@
 namespace cuda_on_cpu {
 
 UnsetBytes unset_bytes[2];
-unsigned char unset_choice[most_unset_lines];
+unsigned char unset_choice[most_unset];
 static constexpr uint32_t compilers_pattern = 0xFEFEFEFE;  // in what unset_locals.py does not know (build.py)
 static constexpr size_t most_suspects = 8;
 
@@ -30,33 +30,35 @@ void fill_unset() { fill(0, unset_value, unset_integer); }
 
 void choose_unset(uint64_t any, uint64_t integers, unsigned int first, unsigned int end) {
     fill(1, any, integers);
-    memset(unset_choice, 0, most_unset_lines);
+    memset(unset_choice, 0, most_unset);
     memset(unset_choice + first, 1, end - first);
 }
 
-// The modules that have such variables, each by an address in it.
+// The modules that have such variables, each by addresses in it, and whether those hold integers.
 static std::mutex modules_mutex;
-static std::vector<uintptr_t>& modules_with_unset() {
-    static auto& all = *new std::vector<uintptr_t>;
+static std::map<uintptr_t, bool>& modules_with_unset() {
+    static auto& all = *new std::map<uintptr_t, bool>;
     return all;
 }
-void has_unset_locals(const void* of_module) {
+void has_unset_locals(const void* of_module, bool integers) {
     std::lock_guard lock(modules_mutex);
-    modules_with_unset().push_back(reinterpret_cast<uintptr_t>(of_module));
+    modules_with_unset()[reinterpret_cast<uintptr_t>(of_module)] = integers;
 }
-bool has_unset_between(uintptr_t begin, uintptr_t end) {
+std::optional<bool> unset_between(uintptr_t begin, uintptr_t end) {
     std::lock_guard lock(modules_mutex);
     const auto& all = modules_with_unset();
-    return std::any_of(all.begin(), all.end(), [&](uintptr_t a) { return a >= begin && a < end; });
+    const auto from = all.lower_bound(begin), to = all.lower_bound(end);
+    if (from == to) return {};
+    return std::all_of(from, to, [](const auto& each) { return each.second; });
 }
 
-void local_is_unset(void* value, size_t bytes, bool integers, unsigned int line) {
+void local_is_unset(void* value, size_t bytes, bool integers, unsigned int number) {
     if (!tracing || !in_thread()) return;
     if (tracing->recorder) {
         memset(value, compilers_pattern & 0xFF, bytes);  // which a player does not show
         return;
     }
-    const UnsetBytes& all = unset_bytes[unset_choice[line % most_unset_lines]];
+    const UnsetBytes& all = unset_bytes[unset_choice[number]];
     for (size_t at = 0; at < bytes; at += most_unset_bytes)
         memcpy(static_cast<char*>(value) + at, integers ? all.integers : all.any,
                std::min(most_unset_bytes, bytes - at));

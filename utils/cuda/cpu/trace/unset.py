@@ -20,19 +20,19 @@ def about_unset(p):
     does = f"updates {element(p)} with" if p.op == "atomic" else f"writes to {element(p)}"
     if not p.depends:
         return f"{thread_of(p)} {does} what a variable holds that was never set{at(p)}", _ALL
-    names = " or ".join(f"`{name}`" for name in p.names) or "a local variable"
-    hint = f"Give it a value where it is declared, in line {p.other.line}{_with_a_value(p)}." if p.names else _ALL
+    name = f"`{p.name}`" if p.name else "a local variable"
+    hint = f"Give it a value where it is declared, in line {p.other.line}{_with_a_value(p)}." if p.name else _ALL
     if p.region and p.position:
-        return f"{thread_of(p)} {does} what depends on {names}, which was never set{at(p)}", hint
+        return f"{thread_of(p)} {does} what depends on {name}, which was never set{at(p)}", hint
     what = f"what {element(p)} holds" if p.region else "what this launch does"
-    return f"{what} depends on {names}, which was never set{at(p.other)}", hint
+    return f"{what} depends on {name}, which was never set{at(p.other)}", hint
 
 
 def _with_a_value(p):
     """', as in `int c[4] = {};`', if the line has only that declaration."""
-    found = re.fullmatch(rf"((?:\w|::|<.*>|\s)+\b{p.names[0]}((?:\[.*\])*));.*", p.other.source)
+    found = re.fullmatch(rf"((?:\w|::|<.*>|\s)+\b{p.name}((?:\[.*\])*));.*", p.other.source)
     if not found or p.other.source.count(";") > 1:
         return ""
-    number = re.match(r"(?:unsigned |signed )?(bool|float|double|char|short|int|long)\b", found[1])
+    number = re.match(r"(?:un)?signed\b|(bool|float|double|char|short|int|long)\b", found[1])
     value = {"bool": "false", "float": "0.0f", "double": "0.0"}.get(number[1], "0") if number else "{}"
     return f", as in `{found[1]} = {'{}' if found[2] else value};`"

@@ -18,7 +18,7 @@ constexpr size_t local_marks = 1024;  // bytes on either side
 
 void local_begins(const char* name, void* front, size_t bytes, size_t element, size_t alignment);
 void local_ends(void* front);
-void local_is_unset(void* value, size_t bytes, bool integers, unsigned int line);
+void local_is_unset(void* value, size_t bytes, bool integers, unsigned int number);
 
 template <class T>
 struct alignas(alignof(T) < 16 ? 16 : alignof(T)) LocalFront {
@@ -48,9 +48,13 @@ struct UnsetLocal {
     T value;
     LocalBack back;
     UnsetLocal(const char* name, unsigned int line = __builtin_LINE()) : front(name, sizeof(T)) {
-        (void)&announced<T>;
-        constexpr bool integers = std::is_integral_v<std::remove_all_extents_t<T>>;
-        if (std::is_trivially_default_constructible_v<T>) local_is_unset(&value, sizeof(T), integers, line);
+        using Element = std::remove_all_extents_t<T>;
+        (void)&announced<Element>;
+        if (!std::is_trivially_default_constructible_v<T>) return;
+        local_is_unset(&value, sizeof(T), holds_integers<Element>, unset_number(line, unset_in_line - 1));
+#if __has_builtin(__builtin_clear_padding)
+        if constexpr (std::is_class_v<Element> && std::is_trivially_copyable_v<Element>) __builtin_clear_padding(&value);
+#endif
     }
 };
 

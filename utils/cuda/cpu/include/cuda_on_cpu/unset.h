@@ -15,26 +15,33 @@ namespace cuda_on_cpu {
 constexpr uint64_t unset_value = 0x7FFB'7FFB'7FFB'7FFB;
 constexpr uint64_t unset_integer = 0x6D3B'A59C'7E41'D287;  // in integers and arrays of them
 constexpr size_t most_unset_bytes = 1 << 16;  // of a variable; a larger one gets the compiler's own pattern
-constexpr unsigned int most_unset_lines = 4096;
+// A declaration's number: its line, and which of the line's variables it is (unset_locals.py).
+constexpr unsigned int unset_in_line = 8, most_unset = unset_in_line << 12;
+constexpr unsigned int unset_number(unsigned int line, unsigned int which) {
+    return (line * unset_in_line + which % unset_in_line) % most_unset;
+}
 // What variables hold, and what they hold instead where a launch is made again to see whether that matters (again.cpp).
 struct alignas(64) UnsetBytes {
     unsigned char any[most_unset_bytes], integers[most_unset_bytes];
 };
 #ifdef CUDA_ON_CPU_RUNTIME
 extern UnsetBytes unset_bytes[2];
-extern unsigned char unset_choice[most_unset_lines];  // which of the two, by the line of the declaration
+extern unsigned char unset_choice[most_unset];  // which of the two, by the declaration's number
 #else
 extern const UnsetBytes unset_bytes[2];
-extern const unsigned char unset_choice[most_unset_lines];
+extern const unsigned char unset_choice[most_unset];
 #endif
 
-// Tells the runtime, when a module is loaded, that it has variables without a value.
-void has_unset_locals(const void* of_module);
+template <class T>
+constexpr bool holds_integers = std::is_integral_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>;
+
+// Tells the runtime, when a module is loaded, that it has variables without a value; whether all hold integers.
+void has_unset_locals(const void* of_module, bool integers);
 struct Announced {
-    Announced() { has_unset_locals(this); }
+    Announced(bool integers) { has_unset_locals(this, integers); }
 };
 template <class T>
-const Announced announced;
+const Announced announced(holds_integers<T>);
 
 // Whether a float, given without its sign, is half of `unset_value`, or converted from a double, half or bfloat16 that is
 // `unset_value`. No branches: in a trace, each would be a step.
@@ -45,16 +52,17 @@ constexpr bool is_unset_float(uint32_t bits) {
 }
 
 template <class T>
-__attribute__((always_inline)) inline void make_unset(T& v, unsigned int line = __builtin_LINE()) {
-    (void)&announced<T>;
-    const UnsetBytes& all = unset_bytes[unset_choice[line % most_unset_lines] & 1];
-    const auto& bytes = std::is_integral_v<std::remove_all_extents_t<T>> ? all.integers : all.any;
-    if constexpr (std::is_scalar_v<T>)
-        v = reinterpret_cast<const T&>(bytes);
+__attribute__((always_inline)) inline void make_unset(T& v, unsigned int which = 0, unsigned int line = __builtin_LINE()) {
+    using Element = std::remove_all_extents_t<T>;
+    (void)&announced<Element>;
+    const UnsetBytes& all = unset_bytes[unset_choice[unset_number(line, which)] & 1];
+    const auto& bytes = holds_integers<Element> ? all.integers : all.any;
+    if constexpr (std::is_scalar_v<T>)  // two integers are seldom equal: their difference shows, too
+        v = reinterpret_cast<const T&>(bytes[holds_integers<T> && sizeof(T) <= 4 ? 4 * ((line + which) & 1) : 0]);
     else if constexpr (std::is_trivially_default_constructible_v<T> && sizeof(T) <= most_unset_bytes) {
         __builtin_memcpy(static_cast<void*>(&v), bytes, sizeof v);
 #if __has_builtin(__builtin_clear_padding)
-        if constexpr (std::is_class_v<T>) __builtin_clear_padding(&v);  // which nobody sets
+        if constexpr (std::is_class_v<Element>) __builtin_clear_padding(&v);  // which nobody sets
 #endif
     }
 }
@@ -62,7 +70,7 @@ __attribute__((always_inline)) inline void make_unset(T& v, unsigned int line = 
 }  // namespace cuda_on_cpu
 
 #ifdef CUDA_ON_CPU_RECORDED  // a player shows a variable only when it has a value
-#define CUDA_ON_CPU_UNSET(variable)
+#define CUDA_ON_CPU_UNSET(...)
 #else
-#define CUDA_ON_CPU_UNSET(variable) ::cuda_on_cpu::make_unset(variable);
+#define CUDA_ON_CPU_UNSET(...) ::cuda_on_cpu::make_unset(__VA_ARGS__);
 #endif
