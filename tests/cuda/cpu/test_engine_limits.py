@@ -159,7 +159,7 @@ def accidents():
         ("remainder", "{who} divides a whole number by zero"),
         ("recursion", "{who} needs more than 512 KB for its local variables"),
         ("no shared", "{who} writes dynamic shared memory, but this launch has none"),
-        ("behind shared", "{who} writes 100000 bytes behind the 100000 bytes of dynamic shared memory"),
+        ("behind shared", "{who} writes 100000 bytes past the 100000 bytes of dynamic shared memory"),
         ("before shared", "{who} writes before the start of shared memory"),
         ("misaligned copy", "{who} begins a copy of 16 bytes from an address that is not a multiple of 16"),
     ],

@@ -53,8 +53,8 @@ def unset_variable(source, number) -> tuple[int, str]:
 def _without_value(part, first, others):
     """The index of the `;` after the declaration at index `first`, and the variables that it declares without a value;
     none if it may be something else, such as the product `a * b;`, or has one of the words `others` in it."""
-    nothing = None, []
-    if part[first].text in NOT_DECLARATIONS:
+    nothing, first = (None, []), _behind_labels(part, first)
+    if cxx.text_at(part, first) in NOT_DECLARATIONS:
         return nothing
     k, words = first, []
     while k < len(part) and part[k].text not in (";", ",", "=", "[", "{"):
@@ -77,6 +77,23 @@ def _without_value(part, first, others):
         return nothing
     end = _end(part, k)
     return (end, _names(part[k - 1 : end])) if end and name[0].isidentifier() else nothing
+
+
+def _behind_labels(part, k):
+    """Where the statement at index `k` begins without its labels, its attributes and the word `struct` or `enum`."""
+    while k + 2 < len(part):
+        text, after = part[k].text, part[k + 1].text
+        if text == "case":
+            k = next((i for i in range(k, len(part)) if part[i].text in (":", ";", "{", "}")), k) + 1
+        elif text.isidentifier() and after == ":":
+            k += 2
+        elif text == after == "[":
+            k = cxx.step_over(part, k)
+        elif text in ("struct", "enum", "union") and after.isidentifier() and part[k + 2].text.isidentifier():
+            k += 1
+        else:
+            break
+    return k
 
 
 def _end(part, k):

@@ -264,7 +264,7 @@ def test_a_local_variable_without_a_value():
         compile_kernel(LOCALS, "sums")
     (problem,) = Tracer(LOCALS, "sums")[1, 32](torch.ones(32), torch.zeros(32), 5).problems
     assert problem.kind == "uninitialized" and problem.line == 8 and problem.thread == (0, 0, 0)
-    assert "writes to y[0] what a variable holds that was never set" in problem.message
+    assert "writes to y[0] what depends on `sum`, which was never set" in problem.message
     assert Tracer(LOCALS, "packed")[1, 32](torch.zeros(32, dtype=torch.int32)).ok  # an integer may be just that
 
 
