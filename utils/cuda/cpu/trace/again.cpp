@@ -5,7 +5,6 @@
 // time. While it is made again, accesses are checked, but nothing is recorded (Trace::again).
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -13,7 +12,7 @@
 
 namespace cuda_on_cpu {
 
-static constexpr size_t most_kept = 64 << 20;   // bytes; a launch with more of them is not made again,
+static constexpr size_t most_kept = 64 << 20;  // bytes; a launch with more of them is not made again,
 static constexpr size_t few = 4 << 20;         // nor with more than these, except each kernel's 1st, 2nd, 4th, 8th ...
 static constexpr uint64_t enough = 4'000'000;  // accesses and basic blocks: of a longer launch, only the first blocks
 static constexpr uint64_t other_absent = 0xCBCBCBCBCBCBCBCB;  // unlike the runtime's poison in every bit that counts
@@ -23,7 +22,8 @@ static constexpr uint64_t other_absent = 0xCBCBCBCBCBCBCBCB;  // unlike the runt
 struct Values {
     uint64_t any, integers;
 };
-static constexpr Values others[] = {{0x4700'4700'4700'4700, 0}, {0xC700'C700'C700'C700, ~unset_integer}, {0, ~unset_integer}};
+static constexpr Values others[] = {
+    {0x4700'4700'4700'4700, 0}, {0xC700'C700'C700'C700, ~unset_integer}, {0, ~unset_integer}};
 
 // What is other than the first time: what a shuffle gets from a lane that has not come, what shared memory begins with, and
 // what variables with numbers from `first` until `end` hold.

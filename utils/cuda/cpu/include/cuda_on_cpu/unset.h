@@ -52,7 +52,8 @@ constexpr bool is_unset_float(uint32_t bits) {
 }
 
 template <class T>
-__attribute__((always_inline)) inline void make_unset(T& v, unsigned int which = 0, unsigned int line = __builtin_LINE()) {
+__attribute__((always_inline)) inline void make_unset(T& v, unsigned int which = 0,
+                                                     unsigned int line = __builtin_LINE()) {
     using Element = std::remove_all_extents_t<T>;
     (void)&announced<Element>;
     const UnsetBytes& all = unset_bytes[unset_choice[unset_number(line, which)] & 1];
