@@ -13,16 +13,18 @@ DECLARED = [
     ("const float* x; T* y; T u;", "x u"),  # `T * y;` may be a product
     ("Vec<float, 4> m; Vec<float, (N + 1)>::type mm, m2{1}; int e(3); typename A<T>::B b;", "m mm b"),
     ("alignas(16) float a[4]; __align__(16) half h[8];", "a h"),
-    ("auto f = [&](int i) { int inner; }; g([&] { double d; for (int i; ;) {} float ee; });", "inner d ee"),
-    ("for (int i, j; i < n, j > k; i++) { half h; x[i] = 1; }", "h"),
+    ("auto f = [&](int i) { int inner; }; g([&] { double d; for (int i; ;) {} float ee; });", "inner d i ee"),
+    ("for (int i, j; i < n, j > k; i++) { half h; x[i] = 1; }", "i j h"),
+    ("if (n) for (unsigned u = 0, w; u < n; u++) y[u] = w; else if (int q; n < 3) y[0] = q; for (T t; ;) n++;", "w q"),
     ("switch (n) { case 0: float c; break; default: { int d; } }", "c d"),
-    ("struct S { float member; int z; } s; S s2; struct S s3; enum E e;", "s2 s3 e"),
+    ("struct S { float member; int z; } s; S s2; struct S s3; enum E e;", "s s2 s3 e"),
+    ("struct { int a; } one; union U { float f; int i; } *p, u; enum { A, B } c; decltype(n) m;", "one p u c m"),
     (
         "switch (n) { case N + 1: int c; case A::b: default: float d; break; } again: int e; [[maybe_unused]] int f;",
         "c d e f",
     ),
     ("n ? a : b; case 1: return; case 2: foo(x); here: a * b; label: n = 1; struct T; struct U { int m; };", ""),
-    ("volatile float v; static int st; __shared__ float sh[3]; extern __shared__ int ex[];", ""),
+    ("volatile float v; static int st; __shared__ float sh[3]; extern __shared__ int ex[];", "v"),
     ("a * b; i < n; i & n; x[i] = y; i++; foo(x); return x; goto lab; __syncthreads();", ""),
     ("T v = g<a, b, c>::x, w; float first = x < y, second;", ""),
 ]
@@ -32,8 +34,8 @@ DECLARED = [
 def test_declarations_without_a_value(body, names):
     source = f"__global__ void k(float* y, int n) {{\n{body}\n}}\n"
     changed = with_unset_locals(source)
-    assert re.findall(r"CUDA_ON_CPU_UNSET\((\w+)(?:, \d)?\)", changed) == names.split()
-    assert re.sub(r" CUDA_ON_CPU_UNSET\(\w+(, \d)?\)", "", changed) == source
+    assert re.findall(r"CUDA_ON_CPU_UNSET(?:_VALUE)?\((\w+)(?:, \d)?\)", changed) == names.split()
+    assert re.sub(r" CUDA_ON_CPU_UNSET(_VALUE)?\(\w+(, \d)?\)", "", changed) == source
 
 
 def test_only_device_code():

@@ -66,7 +66,8 @@ _HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
 # A local variable without a value holds a pattern: most declarations get one by themselves (unset_locals.py), and the
 # compiler's is for the others. A trace recognises both where they are stored (trace/unset.cpp).
 # g++ 13's propagation of constants would still treat it as undefined: `found ? sum : 0` would always be 0.
-_SET_LOCALS, _SET_LOCALS_GCC = "-ftrivial-auto-var-init=pattern", "-fno-tree-ccp"
+# A constructor leaves in place what was in the members that it does not set.
+_SET_LOCALS, _SET_LOCALS_GCC = "-ftrivial-auto-var-init=pattern", ["-fno-tree-ccp", "-fno-lifetime-dse"]
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=bounds,alignment,object-size"]
 # Numbers that C++ leaves undefined (runtime/numbers.cpp). A recording has none of the checks, which would be steps of
 # their own.
@@ -130,7 +131,7 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
         flags += ["-O2" if (traced or optimized) and not recorded else "-O0"]
         flags += _IN_STEP_CLANG if clang else _IN_STEP_GCC
     if traced and _sets_locals(compiler):
-        flags += [_SET_LOCALS] if clang else [_SET_LOCALS, _SET_LOCALS_GCC]
+        flags += [_SET_LOCALS] if clang else [_SET_LOCALS, *_SET_LOCALS_GCC]
     if traced and not clang and not any(map(may_be_longer, sources)):
         flags.append(_STRICT_GCC)
     # Without the last, g++ merges what has the same name in two libraries: two versions of a learner's kernel.

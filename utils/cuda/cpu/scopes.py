@@ -4,16 +4,16 @@ from typing import NamedTuple
 
 from utils.cuda.common import cxx
 
-__all__ = ["ALIGNING", "NOT_DECLARATIONS", "Scope", "needs_name_itself", "statements"]
+__all__ = ["ALIGNING", "NOT_DECLARATIONS", "TYPES", "Scope", "needs_name_itself", "statements"]
 
 ALIGNING = {"alignas", "__align__"}
-_TYPES = {"struct", "class", "union", "enum"}
+TYPES = {"struct", "class", "union", "enum"}
 _DEVICE = {"__global__", "__device__"}
 #: What begins a statement that is not the declaration of a local variable on the stack.
 NOT_DECLARATIONS = {"return", "if", "for", "while", "do", "switch", "case", "default", "goto", "break", "continue"}
 NOT_DECLARATIONS |= {"using", "typedef", "static", "constexpr", "extern", "else", "template", "delete", "throw", "try"}
 NOT_DECLARATIONS |= {"thread_local", "__shared__", "__constant__", "new", "asm", "public", "private", "protected"}
-NOT_DECLARATIONS |= {"auto", *_TYPES}
+NOT_DECLARATIONS |= {"auto", *TYPES}
 
 
 class Scope(NamedTuple):
@@ -70,7 +70,7 @@ def _device_words(source):
 
 def _kind(part, begins, opens, closes, scopes, marks):
     words = [token.text for token in part[begins:opens]]
-    if "(" not in words and _TYPES & set(words):
+    if "(" not in words and TYPES & set(words):
         return "type"
     if "namespace" in words or '"C"' in words and "(" not in words:
         return "type"

@@ -6,34 +6,49 @@ from collections import Counter
 from utils.cuda.common import cxx
 from utils.cuda.cpu.array_members import with_marks_around_structs
 from utils.cuda.cpu.local_arrays import with_marks
-from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, statements
+from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, TYPES, statements
 
 __all__ = ["unset_variable", "with_unset_locals"]
 
 _IN_LINE = 8  # unset_in_line in unset.h
 _NUMBERS = {"char", "short", "int", "long", "float", "double", "bool", "signed", "unsigned"}
-_OTHERWISE = {"static", "extern", "constexpr", "thread_local", "__shared__", "__constant__", "typedef", "volatile"}
+_HEADS = {"for", "if", "switch"}
+_OTHERWISE = {"static", "extern", "constexpr", "thread_local", "__shared__", "__constant__", "typedef"}
 _OTHERWISE |= {"operator", "__device__", "friend", *_NUMBERS}  # as a name
 _NOT_IN_ANGLES = {";", "{", "}", "=", "&&", "||", "?"}
 
 
 def with_unset_locals(source) -> str:
-    """The source with a macro of include/cuda_on_cpu/unset.h behind each such declaration, line for line."""
+    """The source with a macro of include/cuda_on_cpu/unset.h behind each such declaration, line for line.
+
+    In the head of a loop or an `if` the macro is behind each such variable.
+    """
     part, pieces, at, numbers = cxx.tokens(source), [], 0, Counter()
+
+    def insert(token, macro, name):
+        nonlocal at
+        which = numbers[token.line]
+        numbers[token.line] += 1
+        pieces.append(f"{source[at : token.end]} {macro}({name.text}{which and f', {which}' or ''})")
+        at = token.end
+
     macros = cxx.macros(source).items()  # such as `#define ON_CHIP __shared__`
     others = _OTHERWISE - _NUMBERS
     others |= {name for name, macro in macros if others & {token.text for token in macro.body}}
+    behind_types = set()  # what follows the `}` of `struct { int a; } one;`
     for first, scope in statements(source):
         if scope.kind not in ("device", "jumps"):
             continue
-        end, names = _without_value(part, first, others)
-        if names:
-            pieces.append(source[at : part[end].end])
-            for name in names:
-                which = numbers[part[end].line]
-                numbers[part[end].line] += 1
-                pieces.append(f" CUDA_ON_CPU_UNSET({name}{which and f', {which}' or ''})")
-            at = part[end].end
+        for head in _heads(part, first):
+            if part[head].text in _NUMBERS:
+                for name in _without_value(part, head, others)[1]:
+                    insert(name, "CUDA_ON_CPU_UNSET_VALUE", name)
+        if part[first].text in TYPES:
+            opens = next(k for k in range(first, len(part)) if part[k].text in ("{", ";"))
+            behind_types.add(cxx.step_over(part, opens))
+        end, names = _without_value(part, first, others, ["struct"] if first in behind_types else [])
+        for name in names:
+            insert(part[end], "CUDA_ON_CPU_UNSET", name)
     return "".join(pieces) + source[at:]
 
 
@@ -46,23 +61,38 @@ def unset_variable(source, number) -> tuple[int, str]:
     if which == _IN_LINE - 1:
         names = re.findall(r"UnsetLocal<.*?> \w+_room_of_(\w+)", text)
     else:
-        names = re.findall(rf"CUDA_ON_CPU_UNSET\((\w+){f', {which}' if which else ''}\)", text)
+        names = re.findall(rf"CUDA_ON_CPU_UNSET(?:_VALUE)?\((\w+){f', {which}' if which else ''}\)", text)
     return (line, names[0]) if len(names) == 1 else (0, "")
 
 
-def _without_value(part, first, others):
-    """The index of the `;` after the declaration at index `first`, and the variables that it declares without a value;
-    none if it may be something else, such as the product `a * b;`, or has one of the words `others` in it."""
+def _heads(part, k):
+    """Where the parentheses of a statement's `for`, `if` and `switch` begin, as in `if (a) for (int i, j; ...)`."""
+    while cxx.text_at(part, k) in (*_HEADS, "else", "while", "constexpr"):
+        if cxx.text_at(part, k + 1) == "(":
+            if part[k].text in _HEADS:
+                yield k + 2
+            k = cxx.step_over(part, k + 1)
+        else:
+            k += 1
+
+
+def _without_value(part, first, others, words=()):
+    """The index of the `;` after the declaration at index `first`, and the variables that it declares without a value,
+    the names' tokens; none if it may be something else, such as the product `a * b;`, or has one of the words `others`
+    in it. `words` are of the type, before the index."""
     nothing, first = (None, []), _behind_labels(part, first)
     if cxx.text_at(part, first) in NOT_DECLARATIONS:
         return nothing
-    k, words = first, []
+    k, words = first, list(words)
     while k < len(part) and part[k].text not in (";", ",", "=", "[", "{"):
         text, after = part[k].text, cxx.step_over(part, k)
         if part[k].directive or text in others:
             return nothing
         if text in ALIGNING and cxx.text_at(part, k + 1) == "(":
             after = cxx.step_over(part, k + 1)
+        elif text == "decltype" and cxx.text_at(part, k + 1) == "(":
+            after = cxx.step_over(part, k + 1)
+            words.append(text)
         elif text == "<" and after > k + 1 and not _NOT_IN_ANGLES & {token.text for token in part[k:after]}:
             words.append("<>")
         elif text.isidentifier() or text in ("::", "*"):
@@ -73,7 +103,7 @@ def _without_value(part, first, others):
     name, before = words[-1:], words[-2:-1]
     if k >= len(part) or not before or before == ["::"]:
         return nothing
-    if "*" in words and not {"const", "typename", *_NUMBERS} & set(words[: words.index("*")]):
+    if "*" in words and not {"const", "typename", "struct", *_NUMBERS} & set(words[: words.index("*")]):
         return nothing
     end = _end(part, k)
     return (end, _names(part[k - 1 : end])) if end and name[0].isidentifier() else nothing
@@ -112,11 +142,11 @@ def _names(declarators):
         k = 0
         while cxx.text_at(declarator, k) in ("*", "const", "__restrict__"):
             k += 1
-        name, k = cxx.text_at(declarator, k), k + 1
+        name, k = declarator[k : k + 1], k + 1
         while cxx.text_at(declarator, k) == "[":
             k = cxx.step_over(declarator, k)
-        if not name.isidentifier() or any(token.text == "<" for token in declarator):
+        if not name or not name[0].text.isidentifier() or any(token.text == "<" for token in declarator):
             break  # what seems to come after a comma may be a template's argument
-        if k == len(declarator) and name not in _OTHERWISE:
-            found.append(name)
+        if k == len(declarator) and name[0].text not in _OTHERWISE:
+            found += name
     return found

@@ -79,7 +79,7 @@ struct Grid {
     uint64_t blocks, clusters;  // a block without a cluster counts as one
     Trace* trace;
     uint64_t workers;
-    uint64_t first_clusters = clusters;  // that are to run
+    uint64_t clusters_to_run = clusters;  // the first, and if these are not all, the last one for the last of them
 
     std::atomic<uint64_t> next_block{0};  // or cluster
     std::atomic<bool> over{false}, stopped{false};  // no worker begins another block; it was interrupted
@@ -93,6 +93,12 @@ struct Grid {
 
     void run();
     std::string output();
+    bool next_cluster(uint64_t& i) {
+        i = next_block.fetch_add(1, std::memory_order_relaxed);
+        if (i >= clusters_to_run) return false;
+        if (i == clusters_to_run - 1) i = clusters - 1;
+        return true;
+    }
     void work(uint64_t index, std::barrier<>* meeting);
     void serve(uint64_t index, std::barrier<>* meeting);
     void give_up(const std::exception& error);
@@ -135,7 +141,7 @@ void Grid::run_in_turn(Worker& w) {
     if (w.blocks.empty()) w.blocks.push_back(std::make_unique<Block>());
     Block& b = *w.blocks[0];
     prepare(w, b);
-    for (uint64_t i; !interrupted && !over && (i = next_block.fetch_add(1, std::memory_order_relaxed)) < first_clusters;) {
+    for (uint64_t i; !interrupted && !over && next_cluster(i);) {
         set_up_block(w, b, trace ? trace_block(*trace, i, blocks) : i, launch);
         End end = run_block(w, b);
         if (trace) {
@@ -177,7 +183,7 @@ void Grid::run_clusters(Worker& w) {
         cluster.blocks.push_back(w.blocks[rank].get());
         prepare(w, *w.blocks[rank]);
     }
-    for (uint64_t i; !interrupted && !over && (i = next_block.fetch_add(1, std::memory_order_relaxed)) < first_clusters;) {
+    for (uint64_t i; !interrupted && !over && next_cluster(i);) {
         set_up_cluster(w, cluster, i);
         const Block* left = run_cluster(w, cluster);
         if (trace && left && w.fault && !interrupted) {
@@ -360,7 +366,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (beginning && !grid.stopped && !grid.wanted_cluster.x)
         trace_again(*tracing, *beginning, launch, printed, [&](uint64_t first) {
             Grid again{name, launch, run_threads, kernel, blocks, clusters, tracing, taken->count};
-            again.first_clusters = launch.cooperative ? clusters : (first + together - 1) / together;
+            if (!launch.cooperative) again.clusters_to_run = (first + together - 1) / together;
             again.run();
             if (again.stopped) grid.stopped = true;
             return again.output();

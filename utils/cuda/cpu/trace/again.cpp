@@ -14,7 +14,7 @@ namespace cuda_on_cpu {
 
 static constexpr size_t most_kept = 64 << 20;  // bytes; a launch with more of them is not made again,
 static constexpr size_t few = 4 << 20;         // nor with more than these, except each kernel's 1st, 2nd, 4th, 8th ...
-static constexpr uint64_t enough = 4'000'000;  // accesses and basic blocks: of a longer launch, only the first blocks
+static constexpr uint64_t enough = 300'000;  // accesses and basic blocks: of a longer launch, the first blocks and the last
 static constexpr uint64_t other_absent = 0xCBCBCBCBCBCBCBCB;  // unlike the runtime's poison in every bit that counts
 
 // What else variables hold. As floating-point numbers of any size, and in structs, they are positive, negative and zero;
@@ -131,7 +131,7 @@ class Again {
 public:
     Again(Trace& t, const Beginning& beginning, const std::string& printed, uint64_t blocks,
           const std::function<std::string(uint64_t)>& make)
-        : t(t), beginning(beginning), blocks(std::min(blocks, t.first_blocks)), make(make),
+        : t(t), beginning(beginning), blocks(std::min(blocks, t.first_blocks + 1)), make(make),
           first{contents(beginning.parts), printed, 0} {
         is_whole = this->blocks == blocks && t.total == beginning.problems;
     }

@@ -20,7 +20,7 @@ void trace_asked(Trace&);                      // whether one has failed
 void trace_launch_begins(Trace&, const char* kernel, const Launch&, void (*code)(void*));
 void trace_launch_ends(Trace&);
 // In again.cpp: a launch begins, which may have to be made again; it has ended and has printed this. `make` runs so many
-// of its first blocks and returns what they print.
+// of its blocks, the first and the last one, and returns what they print.
 struct Beginning;
 std::shared_ptr<Beginning> trace_beginning(Trace&, const char* kernel, const void* code);
 void trace_again(Trace&, const Beginning&, const Launch&, const std::string& printed,

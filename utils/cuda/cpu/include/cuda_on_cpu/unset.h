@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <type_traits>
 
 namespace cuda_on_cpu {
@@ -51,27 +52,44 @@ constexpr bool is_unset_float(uint32_t bits) {
            (bits == (infinity | uint32_t(unset_value & 0x3FF) << 13)) | (bits == uint32_t(unset_value & 0xFFFF) << 16);
 }
 
+// Whether only a constructor sets a class's members, so that it can be called once more to see which it leaves alone.
+template <class T>
+constexpr bool can_be_constructed_again =
+    std::is_class_v<T> && std::is_default_constructible_v<T> && std::is_trivially_copyable_v<T>;
+
 template <class T>
 __attribute__((always_inline)) inline void make_unset(T& v, unsigned int which = 0,
                                                      unsigned int line = __builtin_LINE()) {
-    using Element = std::remove_all_extents_t<T>;
+    using Value = std::remove_cv_t<T>;
+    using Element = std::remove_all_extents_t<Value>;
     (void)&announced<Element>;
     const UnsetBytes& all = unset_bytes[unset_choice[unset_number(line, which)] & 1];
     const auto& bytes = holds_integers<Element> ? all.integers : all.any;
-    if constexpr (std::is_scalar_v<T>)  // two integers are seldom equal: their difference shows, too
-        v = reinterpret_cast<const T&>(bytes[holds_integers<T> && sizeof(T) <= 4 ? 4 * ((line + which) & 1) : 0]);
-    else if constexpr (std::is_trivially_default_constructible_v<T> && sizeof(T) <= most_unset_bytes) {
+    if constexpr (std::is_scalar_v<T>) {  // two integers are seldom equal: their difference shows, too
+        v = reinterpret_cast<const Value&>(bytes[holds_integers<T> && sizeof(T) <= 4 ? 4 * ((line + which) & 1) : 0]);
+    } else if constexpr (sizeof(T) <= most_unset_bytes && !std::is_volatile_v<Element> &&
+                         (std::is_trivially_default_constructible_v<T> || can_be_constructed_again<T>)) {
         __builtin_memcpy(static_cast<void*>(&v), bytes, sizeof v);
 #if __has_builtin(__builtin_clear_padding)
         if constexpr (std::is_class_v<Element>) __builtin_clear_padding(&v);  // which nobody sets
 #endif
+        if constexpr (!std::is_trivially_default_constructible_v<T>) ::new (static_cast<void*>(&v)) T;
     }
+}
+
+template <class T>
+__attribute__((always_inline)) inline T made_unset(unsigned int which = 0, unsigned int line = __builtin_LINE()) {
+    T v;
+    make_unset(v, which, line);
+    return v;
 }
 
 }  // namespace cuda_on_cpu
 
 #ifdef CUDA_ON_CPU_RECORDED  // a player shows a variable only when it has a value
 #define CUDA_ON_CPU_UNSET(...)
+#define CUDA_ON_CPU_UNSET_VALUE(...)
 #else
 #define CUDA_ON_CPU_UNSET(...) ::cuda_on_cpu::make_unset(__VA_ARGS__);
+#define CUDA_ON_CPU_UNSET_VALUE(variable, ...) = ::cuda_on_cpu::made_unset<decltype(variable)>(__VA_ARGS__)
 #endif
