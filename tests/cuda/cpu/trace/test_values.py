@@ -320,6 +320,10 @@ struct Pair {
     int a;
     bool b;
 };
+struct Counter {
+    int count;
+    __device__ Counter() {}
+};
 __global__ void k(int which, const int* x, int* y, int n) {
     int t = threadIdx.x;
     if (which == 0) {
@@ -390,13 +394,37 @@ __global__ void k(int which, const int* x, int* y, int n) {
         if (n == 3) low = high = 0;
         y[t] = high - low;
     }
+    if (which == 12) {
+        Counter seen;
+        if (n == 3) seen.count = 0;
+        y[t] = seen.count > 5;
+    }
+    if (which == 13) {
+        for (int next, i = n; i < 4; i++) {
+            if (n == 3) next = 0;
+            y[t] += next > 7;
+        }
+    }
+    if (which == 14) {  // what is shifted and converted is not used, nor are sums that other warps would have
+        __shared__ int sums[32];
+        int by;
+        float f;
+        if (t < n) by = 3, f = 2;
+        const int shifted = 1 << by, whole = int(f);
+        if (t < n) sums[t] = shifted + whole;
+        __syncwarp();
+        int sum = sums[t];
+        sum += __shfl_down_sync(~0u, sum, 1);
+        if (t < n - 1) y[t] = sum;
+    }
 }
 """
 DECLARATIONS = ["int count[4];", "bool found;", "Pair p;", "float largest;", "int end;", "unsigned at;", "short odd;"]
-DECLARATIONS += ["int seen;", "int first, last = 0;", "", "", "int low, high;"]  # by `which`
+DECLARATIONS += ["int seen;", "int first, last = 0;", "", "", "int low, high;", "Counter seen;"]
+DECLARATIONS += ["for (int next, i = n; i < 4; i++) {", ""]  # by `which`
 
 
-@pytest.mark.parametrize("which", range(12))
+@pytest.mark.parametrize("which", range(15))
 def test_a_variable_without_a_value_is_found_by_what_depends_on_it(which, capfd):
     traced = Tracer(DEPENDS, "k")[1, 32]
     x, y = torch.arange(32).int(), torch.zeros(32).int()
@@ -410,6 +438,18 @@ def test_a_variable_without_a_value_is_found_by_what_depends_on_it(which, capfd)
     assert found[0].kind == "uninitialized" and f"depends on `{name}`, which was never set" in found[0].message, found
     assert f"where it is declared, in line {line}" in found[0].hint, found
     assert capfd.readouterr().out == "0\n" * (which == 7)  # though the launch is made again
+
+
+def test_a_variable_that_only_the_last_block_leaves_unset_is_found():
+    source = """__global__ void k(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    bool odd;
+    if (i < n) odd = false;
+    for (int j = 0; j < 8; j++) y[i] += x[(i + j) % n];
+    if (odd) y[i] = 0;
+}"""
+    (problem,) = Tracer(source, "k")[100, 128](torch.rand(12800), torch.zeros(12800), 12800 - 1).problems
+    assert "thread (127,0,0) of block (99,0,0) writes to y[12799] what depends on `odd`" in problem.message, problem
 
 
 def test_no_warning_of_variables_that_have_a_value_wherever_they_are_used():

@@ -94,9 +94,10 @@ static std::string plain_name(const UbsanType& type) {
 // Whether anybody wants to know. Host code is checked, too, as it is in the kernels' source.
 static bool wanted() { return here && (tracing || !block().worker->difference); }
 
+// `bits`: what the number is computed from.
 template <class Text>
-static void differs(const UbsanPlace& place, Text text, const void* code) {
-    if (tracing) return tracing->undefined(text(), code);
+static void differs(const UbsanPlace& place, Text text, uint64_t bits, const void* code) {
+    if (tracing) return tracing->undefined(text(), bits, code);
     Block& b = block();
     Worker& w = *b.worker;
     const bool in_kernel = w.in_kernel;
@@ -131,6 +132,7 @@ __attribute__((cold)) void __ubsan_handle_float_cast_overflow(cuda_on_cpu::Ubsan
     double value;
     if (from == 32) {
         memcpy(&single, &bits, sizeof single);
+        bits = uint32_t(bits);
         value = single;
     } else {
         memcpy(&value, &bits, sizeof value);
@@ -143,7 +145,7 @@ __attribute__((cold)) void __ubsan_handle_float_cast_overflow(cuda_on_cpu::Ubsan
         return std::string("converts ") + shown + " to " + plain_name(to) + ": a GPU gives " +
                number(to, converted.on_gpu) + ", and the CPU " + number(to, converted.here);
     };
-    differs(data->place, text, __builtin_return_address(0));
+    differs(data->place, text, bits, __builtin_return_address(0));
 }
 
 // nvcc passes on the lower 32 bits of a count, and a GPU takes them as unsigned.
@@ -158,6 +160,6 @@ __attribute__((cold)) void __ubsan_handle_shift_out_of_bounds(cuda_on_cpu::Ubsan
         return "shifts a number of " + std::to_string(bits) + " bits by " + number(*data->by, count) +
                ": a GPU shifts all of them out, and the CPU shifts by " + std::to_string(count & (bits - 1));
     };
-    differs(data->place, text, __builtin_return_address(0));
+    differs(data->place, text, uint64_t(count), __builtin_return_address(0));
 }
 }

@@ -293,6 +293,7 @@ static void decide(Trace& t, const Beginning& beginning, const Launch& launch, c
         return add_before(t, beginning.listed, std::move(p));
     }
     for (Problem* p : stored) p->harmless = !known;
+    settle(t, "undefined", [] { return false; });
 }
 
 void trace_again(Trace& t, const Beginning& beginning, const Launch& launch, const std::string& printed,

@@ -196,13 +196,15 @@ void Trace::misaligned(const void* address, size_t needs, Op op, const void* cod
     stop_thread(b);
 }
 
-// A number that C++ leaves undefined, and that a GPU computes otherwise. The thread goes on.
-void Trace::undefined(std::string text, const void* code) {
+// A number that C++ leaves undefined, and that a GPU computes otherwise. It is computed from these bits; nobody may use it
+// if they are what a variable holds that was never set. The thread goes on.
+void Trace::undefined(std::string text, uint64_t bits, const void* code) {
     if (!in_thread()) return;
     Problem p;
     p.kind = "undefined";
     p.who = party(block(), *block().running, code, Op::load);
     p.text = std::move(text);
+    p.suspect = is_unset_number(bits);
     add(std::move(p));
 }
 
@@ -255,15 +257,14 @@ void look_at_ldg(const void* p, size_t bytes) {
     if (tracing && in_thread()) tracing->through_ldg(reinterpret_cast<uintptr_t>(p), bytes, __builtin_return_address(0));
 }
 
-// Memory is read that nothing has been written to.
-// `suspect`: some of these bytes have been written, and the thread may use no others.
-void Trace::uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool suspect) {
+// Memory is read that nothing has been written to. The thread may not use what it reads of shared memory.
+void Trace::uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
     if (b.traced->stopped) return;
     Problem p;
     p.kind = "uninitialized";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
-    p.suspect = suspect;
+    p.suspect = region->space == Space::shared;
     place_in(p, region, a);
     add(std::move(p));
 }

@@ -36,6 +36,7 @@ void fill_unset();
 void choose_unset(uint64_t any, uint64_t integers, unsigned int first, unsigned int end);
 std::optional<bool> unset_between(uintptr_t begin, uintptr_t end);
 bool is_unset_address(uintptr_t a);
+bool is_unset_number(uint64_t bits);  // of 32 bits, or 64
 inline bool is_unset_table(uintptr_t a) { return a - reinterpret_cast<uintptr_t>(unset_bytes) < sizeof unset_bytes; }
 
 // What a trace keeps of bytes. Regions that overlap, such as two views of a tensor, share it.
@@ -275,7 +276,7 @@ public:
     void touches_register(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     void touches_barrier(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     bool in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool uninitialized);
-    void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool suspect);
+    void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
     void stores(TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool is_struct);
     void look_at_stored(Block& b, TracedThread& t);
     void reads_local(Block& b, uintptr_t a, size_t bytes, const void* code);
@@ -287,7 +288,7 @@ public:
     void check_failed();
     void outside_array(const char* type, int64_t index, const void* code);
     void misaligned(const void* p, size_t needs, Op op, const void* code);
-    void undefined(std::string text, const void* code);
+    void undefined(std::string text, uint64_t bits, const void* code);
     void through_ldg(uintptr_t a, size_t bytes, const void* code);
     [[noreturn]] void updates_local(Block& b, size_t bytes, const void* code);
     void not_meant_for(Block& b, const Region& region, const char* text, const void* code);
