@@ -143,7 +143,7 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     else if (before.time && !flies) race(b, a, bytes, op, code, region, before, strength, copy);
     if (shared && !owner.traced->barriers.empty()) touches_barrier(owner, a, bytes, op, code);
     if (!shared && op != Op::store && is_poison(*region, a, bytes)) unwritten = bytes;
-    if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region);
+    if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region, unwritten < bytes);
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }
 

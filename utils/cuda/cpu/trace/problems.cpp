@@ -257,14 +257,15 @@ void look_at_ldg(const void* p, size_t bytes) {
     if (tracing && in_thread()) tracing->through_ldg(reinterpret_cast<uintptr_t>(p), bytes, __builtin_return_address(0));
 }
 
-// Memory is read that nothing has been written to. The thread may not use what it reads of shared memory.
-void Trace::uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region) {
+// Memory is read that nothing has been written to.
+// `suspect`: some of these bytes have been written, and the thread may use no others.
+void Trace::uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool suspect) {
     if (b.traced->stopped) return;
     Problem p;
     p.kind = "uninitialized";
     p.who = party(b, *b.running, code, op);
     p.bytes = bytes;
-    p.suspect = region->space == Space::shared;
+    p.suspect = suspect;
     place_in(p, region, a);
     add(std::move(p));
 }

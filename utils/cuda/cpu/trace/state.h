@@ -276,7 +276,7 @@ public:
     void touches_register(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     void touches_barrier(Block& b, uintptr_t a, size_t bytes, Op op, const void* code);
     bool in_flight(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool uninitialized);
-    void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region);
+    void uninitialized(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool suspect);
     void stores(TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, bool is_struct);
     void look_at_stored(Block& b, TracedThread& t);
     void reads_local(Block& b, uintptr_t a, size_t bytes, const void* code);

@@ -67,7 +67,7 @@ __attribute__((always_inline)) inline void make_unset(T& v, unsigned int which =
     const auto& bytes = holds_integers<Element> ? all.integers : all.any;
     if constexpr (std::is_scalar_v<T>) {  // two integers are seldom equal: their difference shows, too
         v = reinterpret_cast<const Value&>(bytes[holds_integers<T> && sizeof(T) <= 4 ? 4 * ((line + which) & 1) : 0]);
-    } else if constexpr (sizeof(T) <= most_unset_bytes && !std::is_volatile_v<Element> &&
+    } else if constexpr (sizeof(T) <= most_unset_bytes && !std::is_volatile_v<T> &&
                          (std::is_trivially_default_constructible_v<T> || can_be_constructed_again<T>)) {
         __builtin_memcpy(static_cast<void*>(&v), bytes, sizeof v);
 #if __has_builtin(__builtin_clear_padding)
