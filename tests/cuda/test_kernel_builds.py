@@ -276,10 +276,10 @@ def test_nvrtc_leaves_pythons_own_bytes_alone(nvrtc):
     assert b" "[0] == 32 and b"\0"[0] == 0 and b" " == bytes([32])
 
 
-def test_every_kernel_of_the_course_compiles_with_nvrtc(nvrtc):
-    """Here for Colab's T4; tests/nvcc compiles them for every architecture."""
+@pytest.mark.parametrize("capability", [75, 90])
+def test_every_kernel_of_the_course_compiles_with_nvrtc(nvrtc, capability):
     for name in kernels.names():
-        folder = nvrtc.built(kernels.source(name), list(kernels.launched(name)), (), 75)
+        folder = nvrtc.built(kernels.source(name), list(kernels.launched(name)), (), capability)
         assert (folder / "kernel.bin").read_bytes()[:4] == b"\x7fELF"
 
 

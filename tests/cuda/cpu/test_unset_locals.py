@@ -25,6 +25,7 @@ DECLARED = [
     ),
     ("n ? a : b; case 1: return; case 2: foo(x); here: a * b; label: n = 1; struct T; struct U { int m; };", ""),
     ("volatile float v; static int st; __shared__ float sh[3]; extern __shared__ int ex[];", "v"),
+    ("struct T; a * b; enum E; n;", ""),
     ("a * b; i < n; i & n; x[i] = y; i++; foo(x); return x; goto lab; __syncthreads();", ""),
     ("T v = g<a, b, c>::x, w; float first = x < y, second;", ""),
 ]

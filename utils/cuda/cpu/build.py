@@ -66,7 +66,7 @@ _HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
 # A local variable without a value holds a pattern: most declarations get one by themselves (unset_locals.py), and the
 # compiler's is for the others. A trace recognises both where they are stored (trace/unset.cpp).
 # g++ 13's propagation of constants would still treat it as undefined: `found ? sum : 0` would always be 0.
-# A constructor leaves in place what was in the members that it does not set.
+# Nor may g++ drop what was stored in a variable before its constructor runs: members that this does not set keep it.
 _SET_LOCALS, _SET_LOCALS_GCC = "-ftrivial-auto-var-init=pattern", ["-fno-tree-ccp", "-fno-lifetime-dse"]
 _TRACED_FLAGS = ["-O2", "-g1", "-gdwarf-4", "-DCUDA_ON_CPU_TRACE", "-fsanitize=bounds,alignment,object-size"]
 # Numbers that C++ leaves undefined (runtime/numbers.cpp). A recording has none of the checks, which would be steps of

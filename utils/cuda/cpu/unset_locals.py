@@ -44,8 +44,9 @@ def with_unset_locals(source) -> str:
                 for name in _without_value(part, head, others)[1]:
                     insert(name, "CUDA_ON_CPU_UNSET_VALUE", name)
         if part[first].text in TYPES:
-            opens = next(k for k in range(first, len(part)) if part[k].text in ("{", ";"))
-            behind_types.add(cxx.step_over(part, opens))
+            opens = next((k for k in range(first, len(part)) if part[k].text in ("{", ";")), first)
+            if part[opens].text == "{":
+                behind_types.add(cxx.step_over(part, opens))
         end, names = _without_value(part, first, others, ["struct"] if first in behind_types else [])
         for name in names:
             insert(part[end], "CUDA_ON_CPU_UNSET", name)

@@ -79,7 +79,7 @@ struct Grid {
     uint64_t blocks, clusters;  // a block without a cluster counts as one
     Trace* trace;
     uint64_t workers;
-    uint64_t clusters_to_run = clusters;  // the first, and if these are not all, the last one for the last of them
+    uint64_t clusters_to_run = clusters;  // if fewer: the first ones and the grid's last
 
     std::atomic<uint64_t> next_block{0};  // or cluster
     std::atomic<bool> over{false}, stopped{false};  // no worker begins another block; it was interrupted

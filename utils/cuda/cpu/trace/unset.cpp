@@ -86,12 +86,12 @@ static bool is_unset_double(uint64_t bits) {
     return size > 0x7FFull << 52 && is_unset_float(0x7F800000 | uint32_t(size >> 29 & 0x7FFFFF));
 }
 
-// Whether `bytes` bytes, 4 or 8, are those of `unset_integer` repeated, from anywhere on.
 bool is_unset_number(uint64_t bits) {
     const uint32_t low = uint32_t(bits);
     return is_unset_word(low) || low == compilers_pattern || is_unset_float(low & 0x7FFFFFFF) || is_unset_double(bits);
 }
 
+// Whether `bytes` bytes, 4 or 8, are those of `unset_integer` repeated, from anywhere on.
 static bool is_unset_row(uintptr_t a, size_t bytes) {
     const uint64_t found = bytes == 8 ? at<uint64_t>(a) : at<uint32_t>(a);
     uint64_t turned = unset_integer;

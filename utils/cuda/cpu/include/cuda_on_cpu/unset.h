@@ -52,7 +52,7 @@ constexpr bool is_unset_float(uint32_t bits) {
            (bits == (infinity | uint32_t(unset_value & 0x3FF) << 13)) | (bits == uint32_t(unset_value & 0xFFFF) << 16);
 }
 
-// Whether only a constructor sets a class's members, so that it can be called once more to see which it leaves alone.
+// Whether a class's constructor can be called once more, on filled memory, to see which members it leaves alone.
 template <class T>
 constexpr bool can_be_constructed_again =
     std::is_class_v<T> && std::is_default_constructible_v<T> && std::is_trivially_copyable_v<T>;
