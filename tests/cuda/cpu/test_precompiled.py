@@ -131,3 +131,16 @@ def test_a_compiler_that_finds_no_room_for_them_in_its_memory_does_without(compi
 
     monkeypatch.setattr(library, "run", run_or_fail)
     assert "-include" not in compiled()
+
+
+def test_the_special_functions_that_they_leave_out_are_there(fresh, commands):
+    """std::beta and its like, on the host: nvcc compiles no kernel that calls one."""
+    source = SOURCE.replace("x.add(x)", "x.mul(std::beta(1.0, 0.5))")
+    assert torch.equal(load_cuda(source, DECLARED, ["twice"]).twice(torch.ones(3)), torch.full((3,), 2.0))
+    x = torch.zeros(1)
+    on_host = "float at(float x) { return std::riemann_zeta(x); }"
+    compile_kernel(f"{on_host}\n__global__ void k(float* x) {{ x[0] = 1; }}", "k")[1, 1](x)
+    assert x.item() == 1
+    for name in ("cuda.cpp", "kernel.cpp"):
+        tried = [each for each in commands if any(word.endswith(f"/{name}") for word in each)]
+        assert ["-include" in each for each in tried] == [True, False]

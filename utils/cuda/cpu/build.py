@@ -18,7 +18,7 @@ from utils.cuda.common.toolchain import is_clang
 from utils.cuda.cpu import constructors, guard, launch_bounds, library
 from utils.cuda.cpu.placed import INCLUDE, inside, place, placed_headers, translated
 from utils.cuda.cpu.plain_macros import with_plain_macros
-from utils.cuda.cpu.precompiled import KERNEL, NOT_TAKEN, TORCH, binding_headers, kernel_headers, torch_headers
+from utils.cuda.cpu.precompiled import KERNEL, TORCH, binding_headers, kernel_headers, missed_by, torch_headers
 from utils.cuda.cpu.ptx.headers import last_headers
 from utils.cuda.cpu.recorded import recorded_flags
 from utils.ground.system import cxx_compiler
@@ -188,7 +188,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     usual = not (is_clang(compiler) or options or places or recorded or any(map(cxx.uses_volatile, [source, *own])))
     first = kernel_headers(compiler, flags) if usual else []
     log = build(first)
-    return build([]) if first and NOT_TAKEN in log else log
+    return build([]) if first and missed_by(log) else log
 
 
 class Builder:
@@ -274,7 +274,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
             command = [compiler, *flags, *more, *level, *first, "-c", str(folder / f"{part}.cpp")]
             commands.append([*command, "-o", str(folder / f"{part}.o")])
         log = library.compile_and_link(commands, link, folder, say)
-        return build(more, kept={}) if kept and NOT_TAKEN in log else log
+        return build(more, kept={}) if kept and missed_by(log) else log
 
     return extension.compiled(build, say, [cuda_src, cpp_src])
 

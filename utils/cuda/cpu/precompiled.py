@@ -6,6 +6,7 @@ not fit, because a flag differs for instance, and reads the headers as usual.
 """
 
 import contextlib
+import re
 import shlex
 
 from utils.cuda.common import extension
@@ -15,14 +16,28 @@ from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu.placed import INCLUDE
 from utils.ground.errors import ToolchainError
 
-__all__ = ["KERNEL", "NOT_TAKEN", "TORCH", "binding_headers", "kernel_headers", "torch_headers"]
+__all__ = ["KERNEL", "TORCH", "binding_headers", "kernel_headers", "missed_by", "torch_headers"]
 
 #: What every kernel includes first.
 KERNEL = ("cuda_runtime.h", "cuda_on_cpu/kernel.h")
 #: What an extension's device code includes first, if it uses torch.
 TORCH = ("cuda_runtime.h", "cuda_on_cpu/torch_halves.h", "torch/types.h")
-#: In g++'s message if it has found no room for them at the one address where they can be.
-NOT_TAKEN = "PCH"
+# C++17's special functions, as std::riemann_zeta, are left out of them, but not what comes with them: they would take 50
+# ms of every build, since g++ instantiates what headers use of their own templates again and again.
+_SMALLER = """#include <limits>
+#include <type_traits>
+#include <bits/stl_algobase.h>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+"""
+_SPECIAL = """assoc_laguerre assoc_legendre beta comp_ellint_[123] cyl_bessel_[ijk] cyl_neumann ellint_[123] expint hermite
+laguerre legendre riemann_zeta sph_bessel sph_legendre sph_neumann""".split()
+# In g++'s messages: one of these is missing, or there is no room for a kept header at the one address where it can be.
+_MISSED = re.compile(rf"error: .*'(?:std::)?(?:{'|'.join(_SPECIAL)})[fl]?'|PCH")
+
+
+def missed_by(log) -> bool:
+    """Whether a build may have failed, with this log, only because it took headers from here."""
+    return bool(_MISSED.search(log))
 
 
 def binding_headers(compiler, flags) -> list[str]:
@@ -49,7 +64,7 @@ def _kept(name, headers, compiler, flags, whose, seconds, *more):
 
     def build(place):
         header = place / f"{name}.h"
-        header.write_text("".join(f"#include <{each}>\n" for each in headers))
+        header.write_text(_SMALLER + "".join(f"#include <{each}>\n" for each in headers))
         command = [compiler, *flags, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
         (place / "commands.txt").write_text(f"{shlex.join(command)}\n")
         return extension.run([command], lambda command: None)

@@ -265,12 +265,18 @@ std::string host_memory(const void* p) {
     return "memory of the host: " + (piece.empty() ? "a local variable" : piece);
 }
 
-// A trace reports the access instead, with its line, but not one to a local variable.
-void look_at_pointer(const char* kernel, size_t i, const void* p) {
-    const std::string memory = is_own() ? host_memory(p) : "";
-    if (memory.empty() || (tracing && !is_on_stack(p))) return;
-    throw std::runtime_error("CUDA error: an illegal memory access was encountered: argument " + std::to_string(i + 1) +
-                             " of " + kernel + " points to " + memory + ". A kernel needs a pointer from cudaMalloc.");
+// Of a pointer to an array a trace reports the access instead, with its line.
+void look_at_arguments(const char* kernel, const Parameter* parameters, const void* const* arguments, size_t count) {
+    if (!is_own()) return;
+    for (size_t i = 0; i < count; i++) {
+        if (!parameters[i].is_pointer) continue;
+        const void* p = *static_cast<const void* const*>(arguments[i]);
+        const std::string memory = host_memory(p);
+        if (memory.empty() || (tracing && !is_on_stack(p))) continue;
+        throw std::runtime_error("CUDA error: an illegal memory access was encountered: argument " +
+                                 std::to_string(i + 1) + " of " + kernel + " points to " + memory +
+                                 ". A kernel needs a pointer from cudaMalloc.");
+    }
 }
 
 }  // namespace cuda_on_cpu

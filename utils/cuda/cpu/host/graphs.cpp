@@ -76,15 +76,20 @@ static cudaError_t error_of(const std::function<void()>& launch) {
     return error;
 }
 
-// Called by every launch while a capture is under way (start.h): whether it was noted, or refused. `thread` is the
-// kernel with its arguments, which is ours if the launch was noted.
-bool captured(const char* name, const Launch& launch, void (*run_threads)(void*), void* (*copy)(const void*),
-              void (*destroy)(void*), const void* thread) {
+static std::shared_ptr<void> copied(const void* call, size_t bytes) {
+    constexpr std::align_val_t alignment{128};  // a tensor map's
+    void* kept = memcpy(::operator new(bytes, alignment), call, bytes);
+    return {kept, [](void* p) { ::operator delete(p, alignment); }};
+}
+
+// Called by every launch while a capture is under way (start.h): whether it was noted, or refused.
+bool captured(const char* name, const Launch& launch, void (*run_threads)(void*), Copies copies, const void* call) {
     CUstream_st* s = stream_of(launch.stream);
     if (is_stream(launch.stream) && s && !s->capture) return false;
     if (!s && is_stream(launch.stream) && !outside_captures(cudaErrorStreamCaptureImplicit)) return false;
     if (!s || !s->capture) return true;
-    std::shared_ptr<void> kept(copy(thread), destroy);
+    std::shared_ptr<void> kept =
+        copies.copy ? std::shared_ptr<void>(copies.copy(call), copies.destroy) : copied(call, launch.argument_bytes);
     Launch later = launch;
     later.stream = nullptr;
     enqueue(launch.stream, cudaGraphNodeTypeKernel, [name = std::string(name), later, run_threads, kept] {

@@ -89,7 +89,7 @@ inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_i
         explicit operator double() const { return (float)*this; }                                                    \
         explicit operator bool() const { return (__x & 0x7f) != 0; }                                                 \
         template <class T, class = std::enable_if_t<std::is_integral_v<T>>>                                          \
-        explicit operator T() const { return cuda_on_cpu::to_integer<T, cuda_on_cpu::Rounding::zero>((float)*this); } \
+        explicit operator T() const { return cuda_on_cpu::to_integer<T>((float)*this, cuda_on_cpu::Rounding::zero); } \
     };
 #define CUDA_ON_CPU_FP8_PAIRS(name, one, kind)                                                                       \
     struct alignas(2) name {                                                                                         \

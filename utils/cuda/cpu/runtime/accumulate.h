@@ -68,7 +68,7 @@ inline uint32_t cut_to_float(double x) {
     if (std::fabs(x) >= 0x1p128) return bit_cast<uint32_t>(x > 0 ? INFINITY : -INFINITY);
     const uint64_t kept = ~((uint64_t(1) << (52 - 23)) - 1);
     if (std::fabs(x) >= 0x1p-126) return bit_cast<uint32_t>(float(bit_cast<double>(bit_cast<uint64_t>(x) & kept)));
-    return bit_cast<uint32_t>(round_to<Rounding::zero, float>(x));
+    return bit_cast<uint32_t>(round_to<float>(x, Rounding::zero));
 }
 
 // Sums of `count` products and an accumulator.

@@ -55,12 +55,16 @@ const char* refusal_text() {
     return text.c_str();
 }
 
-const char* guarded(void (*run)(void*), void* data) {
+const char* guarded(void (*run)(const PythonLaunch&), const char* name, const unsigned grid[3], const unsigned block[3],
+                    size_t shared_bytes, bool cooperative, void** arguments) {
+    PythonLaunch asked{name, Launch({grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes), arguments};
+    asked.launch.cooperative = cooperative;
+    asked.launch.any_shared_bytes = true;
     static thread_local std::string error;
     error.clear();
     const cudaError_t before = cudaGetLastError();  // an error that the extension has not asked for
     try {
-        run(data);
+        run(asked);
         if (last_error() != cudaSuccess)
             error = std::string("CUDA error: ") + cudaGetErrorString(last_error()) + refusal_text();
     } catch (const std::exception& e) {

@@ -98,6 +98,7 @@ static void restore(const Trace& t, const std::vector<Part>& parts, const Conten
 
 std::shared_ptr<Beginning> trace_beginning(Trace& t, const char* kernel, const void* code) {
     t.look_at_module(code);
+    for (Problem& p : t.problems) p.suspect = false;  // a launch that could not be made again has left it so
     auto b = std::make_shared<Beginning>();
     b->parts = parts_of(t);
     size_t bytes = 0;
@@ -243,7 +244,7 @@ template <class Matters>
 static void settle(Trace& t, const char* kind, Matters matters) {
     std::optional<bool> known;
     for (Problem& p : t.problems) {
-        if (!p.suspect || p.kind != kind) continue;
+        if (!p.suspect || p.unset || p.kind != kind) continue;
         if (!known) known = matters();
         p.suspect = false;
         p.harmless = !*known;
@@ -262,8 +263,8 @@ static void decide(Trace& t, const Beginning& beginning, const Launch& launch, c
     const std::optional<bool> integers = unset_between(t.module_begin, t.module_end);
     if (!integers) return;
     std::vector<Problem*> stored;  // what looks like such a value
-    for (size_t i = beginning.listed; i < t.problems.size(); i++)
-        if (t.problems[i].unset) stored.push_back(&t.problems[i]);
+    for (Problem& p : t.problems)
+        if (p.unset && p.suspect) stored.push_back(&p);
     const bool known = std::any_of(stored.begin(), stored.end(), [](const Problem* p) { return p->certain; });
     for (size_t i = 0; i < (*integers ? 2 : 3); i++) {
         const Values& values = others[i];

@@ -7,12 +7,6 @@
 
 namespace cuda_on_cpu {
 
-void name_map(const char* kernel, size_t i, const void* bytes) {
-    TensorMap map;
-    memcpy(&map, bytes, sizeof map);
-    if (map.is_whole()) name_argument(kernel, i, reinterpret_cast<void*>(map.address), map.element(), map.element());
-}
-
 static std::string size_of(const TensorMap& map) {
     std::string text;
     for (int d = 0; d < map.rank; d++) text += (d ? " x " : "") + std::to_string(map.count(d));

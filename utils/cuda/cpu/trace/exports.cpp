@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #define CUDA_ON_CPU_TRACE  // for the declarations that only traced modules use
+#include "../runtime/boxes.h"
 #include "cuda_on_cpu/host.h"
 #include "state.h"
 
@@ -121,8 +122,8 @@ extern "C" void cuda_on_cpu_trace_returned(void* part, size_t bytes, size_t elem
 }
 
 namespace cuda_on_cpu {
-void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment) {
-    Region* region = tracing ? region_at(pointer) : nullptr;
+static void name_argument(const char* kernel, size_t i, uintptr_t address, size_t element, size_t alignment) {
+    Region* region = region_at(reinterpret_cast<const void*>(address));
     if (!region || region->named) return;
     region->name = std::string(kernel) + "#" + std::to_string(i);
     if (!element) return;
@@ -132,6 +133,21 @@ void name_argument(const char* kernel, size_t i, const void* pointer, size_t ele
     if (memory.begin != region->begin) return;
     memory.shadow = Shadow();
     memory.shadow.make(memory.bytes, element);
+}
+
+// Tensors first that the kernel gets as maps.
+void name_arguments(const char* kernel, const Parameter* parameters, const void* const* arguments, size_t count) {
+    if (!tracing) return;
+    for (size_t i = 0; i < count; i++) {
+        TensorMap map;
+        if (parameters[i].bytes != sizeof map || parameters[i].alignment != sizeof map) continue;
+        memcpy(&map, arguments[i], sizeof map);
+        if (map.is_whole()) name_argument(kernel, i, map.address, map.element(), map.element());
+    }
+    for (size_t i = 0; i < count; i++)
+        if (parameters[i].is_pointer)
+            name_argument(kernel, i, *static_cast<const uintptr_t*>(arguments[i]), parameters[i].pointee_bytes,
+                          parameters[i].pointee_alignment);
 }
 }  // namespace cuda_on_cpu
 

@@ -29,12 +29,14 @@ Problem& Trace::add(Problem p) {
     const bool suspect = p.suspect;
     auto [place, is_new] = known.try_emplace({p.kind, p.who.code, p.has_other ? p.other.code + p.other.left : 0, p.region},
                                              problems.size());
-    if (is_new)
+    if (is_new) {
         problems.push_back(std::move(p));
-    else
-        problems[place->second].count++;
+        return problems.back();
+    }
     Problem& noted = problems[place->second];
-    if (suspect) noted.suspect = true, noted.harmless = false;
+    noted.count++;
+    noted.suspect = suspect && (noted.suspect || noted.harmless);  // what is a mistake once stays one
+    noted.harmless = false;
     return noted;
 }
 

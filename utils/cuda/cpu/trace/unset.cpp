@@ -136,7 +136,7 @@ void Trace::look_at_stored(Block& b, TracedThread& t) {
     for (const Problem& p : problems)
         if (p.unset && !p.text.empty()) return;  // it was multiplied, and has been reported there
     Problem p;
-    p.unset = true;
+    p.unset = p.suspect = true;
     p.kind = "uninitialized";
     p.who = party(b, *b.running, stored.code, stored.op);
     p.bytes = stored.bytes;
@@ -172,7 +172,7 @@ void trace_operand(Trace& t, Block& b, const void* operand, size_t bytes, const 
         const uint32_t word = at<uint32_t>(begin + i);
         if (!is_unset_word(word) && word != compilers_pattern) continue;
         Problem p;
-        p.unset = true;
+        p.unset = p.suspect = true;
         p.kind = "uninitialized";
         p.text = function;
         p.who = party(b, *b.running, code);

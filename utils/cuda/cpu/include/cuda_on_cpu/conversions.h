@@ -5,10 +5,10 @@
 
 #define CUDA_ON_CPU_TO_INTEGER(ending, direction, from, F, to, I) \
     inline I __##from##2##to##ending(F x) {                       \
-        return cuda_on_cpu::to_integer<I, cuda_on_cpu::Rounding::direction>(x); \
+        return cuda_on_cpu::to_integer<I>(x, cuda_on_cpu::Rounding::direction); \
     }
 #define CUDA_ON_CPU_FROM_INTEGER(ending, direction, from, F, to, I) \
-    inline F __##to##2##from##ending(I x) { return cuda_on_cpu::round_to<cuda_on_cpu::Rounding::direction, F>(x); }
+    inline F __##to##2##from##ending(I x) { return cuda_on_cpu::round_to<F>(x, cuda_on_cpu::Rounding::direction); }
 #define CUDA_ON_CPU_BOTH_WAYS(F, name, I)                             \
     CUDA_ON_CPU_ROUNDINGS(CUDA_ON_CPU_TO_INTEGER, F, F, name, I)      \
     CUDA_ON_CPU_ROUNDINGS(CUDA_ON_CPU_FROM_INTEGER, F, F, name, I)
@@ -22,7 +22,7 @@ CUDA_ON_CPU_BOTH_WAYS(double, ll, long long)
 CUDA_ON_CPU_BOTH_WAYS(double, ull, unsigned long long)
 #define CUDA_ON_CPU_NARROW(ending, direction, ...) \
     inline float __double2float##ending(double x) {                            \
-        return cuda_on_cpu::round_to<cuda_on_cpu::Rounding::direction, float>(x); \
+        return cuda_on_cpu::round_to<float>(x, cuda_on_cpu::Rounding::direction); \
     }
 CUDA_ON_CPU_ROUNDINGS(CUDA_ON_CPU_NARROW)
 #undef CUDA_ON_CPU_NARROW

@@ -27,7 +27,7 @@ struct alignas(2) HALF {
     __forceinline__ operator bool() const { return __x & 0x7fff; }
     // Not by way of float: a GPU clamps a half to the range of 8 and 16 bits, too.
 #define CONVERTS_TO(T) \
-    operator T() const { return ::cuda_on_cpu::to_integer<T, ::cuda_on_cpu::Rounding::zero>(value()); }
+    operator T() const { return ::cuda_on_cpu::to_integer<T>(value(), ::cuda_on_cpu::Rounding::zero); }
     CONVERTS_TO(char) CONVERTS_TO(signed char) CONVERTS_TO(short) CONVERTS_TO(int) CONVERTS_TO(long)
     CONVERTS_TO(unsigned char) CONVERTS_TO(unsigned short) CONVERTS_TO(unsigned int) CONVERTS_TO(unsigned long)
     CONVERTS_TO(long long) CONVERTS_TO(unsigned long long)
@@ -73,7 +73,7 @@ __forceinline__ HALF HALF_NAME(__double2, )(double x) { return HALF::of(x); }
     }
 #define TO_INTEGER(ending, direction, name, T)                                         \
     inline T HALF_NAME(__, 2##name##ending)(HALF a) {                                  \
-        return ::cuda_on_cpu::to_integer<T, ::cuda_on_cpu::Rounding::direction>(a.value()); \
+        return ::cuda_on_cpu::to_integer<T>(a.value(), ::cuda_on_cpu::Rounding::direction); \
     }
 #define INTEGER(name, T)                               \
     CUDA_ON_CPU_ROUNDINGS(FROM_NUMBER, name, T)        \

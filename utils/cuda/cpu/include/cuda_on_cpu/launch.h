@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -139,33 +138,31 @@ inline constexpr bool is_complete = false;
 template <class T>
 inline constexpr bool is_complete<T, std::enable_if_t<std::is_object_v<T> && sizeof(T) != 0>> = true;
 
-// In host/arrays.cpp: throws std::runtime_error if an argument points to the host's own memory.
-void look_at_pointer(const char* kernel, size_t i, const void* p);
+// What the runtime has to know of a kernel's parameter. The last two are 0 for what is no pointer to objects.
+struct Parameter {
+    size_t bytes, alignment;
+    bool is_pointer;
+    size_t pointee_alignment, pointee_bytes;
+};
 template <class T>
-void look_at_pointer(const char* kernel, size_t i, const T& argument) {
-    if constexpr (std::is_pointer_v<T>) look_at_pointer(kernel, i, (const void*)argument);
+constexpr Parameter parameter() {
+    using Pointee = std::remove_pointer_t<T>;
+    if constexpr (std::is_pointer_v<T> && is_complete<Pointee>)
+        return {sizeof(T), alignof(T), true, alignof(Pointee), sizeof(Pointee)};
+    else
+        return {sizeof(T), alignof(T), std::is_pointer_v<T>, 0, 0};
 }
+template <class... T>
+inline constexpr Parameter parameters[] = {parameter<T>()..., {}};
+
+// `arguments`: the place of each. In host/arrays.cpp: throws std::runtime_error if one points to the host's own memory.
+void look_at_arguments(const char* kernel, const Parameter* parameters, const void* const* arguments, size_t count);
 
 #ifdef CUDA_ON_CPU_TRACE
 void look_at_width(int width, const char* function);  // of a shuffle: one that is not a power of two
 void look_at_ldg(const void* p, size_t bytes);        // is it written in this launch?
 // Says which tensor is which of the kernel's arguments, so that messages can use the kernel's name for it.
-void name_argument(const char* kernel, size_t i, const void* pointer, size_t element, size_t alignment);
-void name_map(const char* kernel, size_t i, const void* bytes);  // if these are a tensor map's: its tensor
-template <class T>
-void look_at_map(const char* kernel, size_t i, const T& argument) {
-    if constexpr (sizeof(T) == 128 && alignof(T) == 128) name_map(kernel, i, &argument);
-}
-template <class T>
-void look_at_argument(const char* kernel, size_t i, const T& argument) {
-    if constexpr (std::is_pointer_v<T>) {
-        using Pointee = std::remove_pointer_t<T>;
-        if constexpr (is_complete<Pointee>)
-            name_argument(kernel, i, (const void*)argument, sizeof(Pointee), alignof(Pointee));
-        else
-            name_argument(kernel, i, (const void*)argument, 0, 0);
-    }
-}
+void name_arguments(const char* kernel, const Parameter* parameters, const void* const* arguments, size_t count);
 #endif
 
 #if defined(CUDA_ON_CPU_TRACE) && defined(__ELF__)

@@ -41,11 +41,12 @@ inline double odd_root(double a) {
     return odd(x, fma(-x, x, a));
 }
 
-// A number of floating type F next to the exact `x`, a double or an integer.
-template <Rounding rounding, class F, class Exact>
-F round_to(Exact x) {
+// A number of floating type F next to the exact `x`, a double or an integer. The direction is no template parameter: a
+// compiler instantiates what inline functions of a header use in every build, whether these are called or not.
+template <class F, class Exact>
+__forceinline__ F round_to(Exact x, Rounding rounding) {
     F nearest = (F)x;
-    if constexpr (rounding == Rounding::nearest) return nearest;
+    if (rounding == Rounding::nearest) return nearest;
     // Sign of nearest minus x. Integers are compared as such: a double may not hold them.
     bool above, below;
     if constexpr (std::is_integral_v<Exact>) {
@@ -65,20 +66,20 @@ F round_to(Exact x) {
 
 // The whole number next to x, and as an integer: too large a number becomes the largest there is, and NaN what the GPU
 // makes of it ("PTX ISA", cvt).
-template <Rounding rounding, class F>
-__forceinline__ F whole_number(F x) {
-    if constexpr (rounding == Rounding::nearest) return __builtin_rint(x);
-    if constexpr (rounding == Rounding::zero) return __builtin_trunc(x);
-    if constexpr (rounding == Rounding::up) return __builtin_ceil(x);
-    if constexpr (rounding == Rounding::down) return __builtin_floor(x);
+template <class F>
+__forceinline__ F whole_number(F x, Rounding rounding) {
+    return rounding == Rounding::nearest ? __builtin_rint(x)
+         : rounding == Rounding::zero    ? __builtin_trunc(x)
+         : rounding == Rounding::up      ? __builtin_ceil(x)
+                                         : __builtin_floor(x);
 }
-template <class Integer, Rounding rounding, class F>
-Integer to_integer(F x) {
+template <class Integer, class F>
+__forceinline__ Integer to_integer(F x, Rounding rounding) {
     constexpr int bits = 8 * sizeof(Integer);
     constexpr bool is_signed = Integer(-1) < Integer(0);
     constexpr Integer low = is_signed ? Integer(1ull << (bits - 1)) : 0, high = ~low;
     if (x != x) return sizeof(F) == 8 || bits == 64 ? Integer(1ull << (bits - 1)) : 0;
-    x = whole_number<rounding>(x);
+    x = whole_number(x, rounding);
     if (x < F(low)) return low;
     if (x >= F(high / 2 + 1) * 2) return high;
     return (Integer)x;

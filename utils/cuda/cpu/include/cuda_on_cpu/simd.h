@@ -8,16 +8,6 @@
 
 namespace cuda_on_cpu {
 
-// What `function` makes of each pair of parts of type T, cut to the part's bits.
-template <class T, class Function>
-__forceinline__ unsigned int each_part(unsigned int a, unsigned int b, Function function) {
-    constexpr int bits = 8 * sizeof(T);
-    unsigned int result = 0;
-    for (int i = 0; i < 32; i += bits)
-        result |= (unsigned)(function((int)(T)(a >> i), (int)(T)(b >> i)) & ((1 << bits) - 1)) << i;
-    return result;
-}
-
 template <class T>
 __forceinline__ int saturated(int x) {
     constexpr int bits = 8 * sizeof(T), low = T(-1) < 0 ? -(1 << (bits - 1)) : 0, high = low + (1 << bits) - 1;
@@ -26,9 +16,16 @@ __forceinline__ int saturated(int x) {
 
 }  // namespace cuda_on_cpu
 
-#define CUDA_ON_CPU_PARTS(name, T, expression)                                                         \
-    inline unsigned int name(unsigned int a, unsigned int b) {                                         \
-        return cuda_on_cpu::each_part<T>(a, b, [](int x, int y) { return expression; });               \
+// What `expression` makes of each pair of parts of type T, cut to the part's bits. Not by a template, as in rounding.h.
+#define CUDA_ON_CPU_PARTS(name, T, expression)                                    \
+    inline unsigned int name(unsigned int a, unsigned int b) {                    \
+        constexpr int bits = 8 * sizeof(T);                                       \
+        unsigned int result = 0;                                                  \
+        for (int i = 0; i < 32; i += bits) {                                      \
+            const int x = (T)(a >> i), y = (T)(b >> i);                           \
+            result |= (unsigned int)((expression) & ((1 << bits) - 1)) << i;      \
+        }                                                                         \
+        return result;                                                            \
     }
 #define CUDA_ON_CPU_ANY_SIGN(name, expression)             \
     CUDA_ON_CPU_PARTS(name##2, unsigned short, expression) \

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -58,18 +57,48 @@ auto with_bytes(Kernel kernel, void (*address)(A...)) {
     else return kernel;
 }
 
-// A kernel with copies of its arguments: what each thread calls.
+// A kernel with copies of its arguments: what each thread calls. Every launch in a source pays for what this takes to
+// compile, which is less than std::tuple does.
+template <size_t i, class A>
+struct Argument {
+    A value;
+};
+template <class Numbers, class... A>
+struct Arguments;
+template <size_t... i, class... A>
+struct Arguments<std::index_sequence<i...>, A...> : Argument<i, A>... {
+    template <class Kernel>
+    __attribute__((always_inline)) void passed_to(Kernel& kernel) { kernel(Argument<i, A>::value...); }
+    CUDA_ON_CPU_OPAQUE void look(const char* name) const {
+        const void* const places[] = {&this->Argument<i, A>::value..., nullptr};
+        look_at_arguments(name, parameters<A...>, places, sizeof...(A));
+#ifdef CUDA_ON_CPU_TRACE
+        name_arguments(name, parameters<A...>, places, sizeof...(A));
+#endif
+    }
+};
 template <class Kernel, class Arguments>
 struct Call {
     Kernel kernel;
     Arguments arguments;
-    CUDA_ON_CPU_OWN_FRAME void operator()() { std::apply(kernel, arguments); }
+    CUDA_ON_CPU_OWN_FRAME void operator()() { arguments.passed_to(kernel); }
 };
 
 // In host/graphs.cpp: while a stream is captured, a launch on it is noted with a copy of its Call, or refused.
 extern int captures_under_way;
-bool captured(const char* name, const Launch& launch, void (*run_threads)(void*), void* (*copy)(const void*),
-              void (*destroy)(void*), const void* thread);
+struct Copies {  // of a Call; without them, its bytes suffice
+    void* (*copy)(const void*) = nullptr;
+    void (*destroy)(void*) = nullptr;
+};
+template <class Call>
+Copies copies_of() {
+    if constexpr (std::is_trivially_copyable_v<Call>)
+        return {};
+    else
+        return {[](const void* call) -> void* { return new Call(*static_cast<const Call*>(call)); },
+                [](void* call) { delete static_cast<Call*>(call); }};
+}
+bool captured(const char* name, const Launch& launch, void (*run_threads)(void*), Copies copies, const void* call);
 
 template <class Bounds, class Kernel>
 struct Start {
@@ -78,24 +107,16 @@ struct Start {
     Kernel kernel;
 
     template <class... Args>
-    void operator()(Args&&... args) const {
+    CUDA_ON_CPU_OPAQUE void operator()(Args&&... args) const {
         Launch launch = configuration;
         if constexpr (std::is_invocable_v<Bounds, std::decay_t<Args>...>)
             std::invoke_result_t<Bounds, std::decay_t<Args>...>::value().limit(launch);
-        using Thread = Call<Kernel, std::tuple<std::decay_t<Args>...>>;
-        Thread thread{kernel, {std::forward<Args>(args)...}};
+        using Thread = Call<Kernel, Arguments<std::index_sequence_for<Args...>, std::decay_t<Args>...>>;
+        Thread thread{kernel, {{std::forward<Args>(args)}...}};
         launch.argument_bytes = sizeof thread;
-        std::apply([&](const auto&... a) { size_t i = 0; (look_at_pointer(name, i++, a), ...); }, thread.arguments);
-#ifdef CUDA_ON_CPU_TRACE
-        std::apply([&](const auto&... a) { size_t i = 0; (look_at_map(name, i++, a), ...); }, thread.arguments);
-        std::apply([&](const auto&... a) { size_t i = 0; (look_at_argument(name, i++, a), ...); }, thread.arguments);
-#endif
+        thread.arguments.look(name);
         CUDA_ON_CPU_CONSTANTS();
-        if (captures_under_way &&
-            captured(name, launch, &run_threads<Thread>,
-                     [](const void* t) -> void* { return new Thread(*static_cast<const Thread*>(t)); },
-                     [](void* t) { delete static_cast<Thread*>(t); }, &thread))
-            return;
+        if (captures_under_way && captured(name, launch, &run_threads<Thread>, copies_of<Thread>(), &thread)) return;
         run_grid(name, launch, &run_threads<Thread>, &thread);
     }
 };

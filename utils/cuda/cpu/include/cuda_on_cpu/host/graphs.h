@@ -125,15 +125,16 @@ template <class... A>
 struct NotedKernel final : NotedLaunch {
     void (*kernel)(A...);
     Launch how;
-    std::tuple<std::decay_t<A>...> arguments;
+    Arguments<std::index_sequence_for<A...>, std::decay_t<A>...> arguments;
     template <size_t... I>
     NotedKernel(void (*kernel)(A...), Launch how, void** given, std::index_sequence<I...>)
-        : kernel(kernel), how(how), arguments(*static_cast<std::decay_t<A>*>(given[I])...) {}
+        : kernel(kernel), how(how), arguments{{*static_cast<std::decay_t<A>*>(given[I])}...} {}
     void run() override {
-        std::apply([&](auto&... a) {
+        auto started = [&](auto&... a) {
             void* pointers[] = {&a..., nullptr};
             launch(kernel, how, pointers, std::index_sequence_for<A...>());
-        }, arguments);
+        };
+        arguments.passed_to(started);
     }
 };
 

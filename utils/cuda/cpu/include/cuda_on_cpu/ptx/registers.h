@@ -104,7 +104,7 @@ __forceinline__ Bits<T> result(X x) {
     if (x != x) return sat ? Bits<T>(0) : nan_of<T>;
     Bits<T> bits;
     if constexpr (is_half<T>) bits = T::template from<r>((double)x);
-    else bits = bit_cast<Bits<T>>(round_to<r, T>(x));
+    else bits = bit_cast<Bits<T>>(round_to<T>(x, r));
     bits = flushed<T, ftz>(bits);
     const bool negative = bits & sign_of<T>;
     if constexpr (sat) {
