@@ -22,15 +22,15 @@ __all__ = ["KERNEL", "TORCH", "binding_headers", "kernel_headers", "missed_by", 
 KERNEL = ("cuda_runtime.h", "cuda_on_cpu/kernel.h")
 #: What an extension's device code includes first, if it uses torch.
 TORCH = ("cuda_runtime.h", "cuda_on_cpu/torch_halves.h", "torch/types.h")
-# C++17's special functions, as std::riemann_zeta, are left out of them, but not what comes with them: they would take 50
-# ms of every build, since g++ instantiates what headers use of their own templates again and again.
+# C++17's special functions, as std::riemann_zeta, are left out of them, but not what comes with them: they would take
+# 50 ms of every build, since g++ instantiates what headers use of their own templates again and again.
 _SMALLER = """#include <limits>
 #include <type_traits>
 #include <bits/stl_algobase.h>
 #undef _GLIBCXX_USE_STD_SPEC_FUNCS
 """
-_SPECIAL = """assoc_laguerre assoc_legendre beta comp_ellint_[123] cyl_bessel_[ijk] cyl_neumann ellint_[123] expint hermite
-laguerre legendre riemann_zeta sph_bessel sph_legendre sph_neumann""".split()
+_SPECIAL = """assoc_laguerre assoc_legendre beta comp_ellint_[123] cyl_bessel_[ijk] cyl_neumann ellint_[123] expint
+hermite laguerre legendre riemann_zeta sph_bessel sph_legendre sph_neumann""".split()
 # In g++'s messages: one of these is missing, or there is no room for a kept header at the one address where it can be.
 _MISSED = re.compile(rf"error: .*'(?:std::)?(?:{'|'.join(_SPECIAL)})[fl]?'|PCH")
 
