@@ -12,8 +12,11 @@ from utils.lesson import figures
 
 
 @pytest.fixture
-def on_the_engine(monkeypatch, tmp_path):
-    """The CPU engine even where there is a GPU, tiny sizes, and a folder of the test's own for what is written."""
+def on_the_engine(monkeypatch, tmp_path, unjudged):
+    """The CPU engine even where there is a GPU, tiny sizes, and a folder of the test's own for what is written.
+
+    The kernels are built as in tests/kernels, without nvcc's verdict.
+    """
     for module in (*ASKING, utils.cuda.compile, utils.cuda.kernel):
         monkeypatch.setattr(module, "device", lambda: torch.device("cpu"))
     monkeypatch.setattr(kernels, "load", kernels.load.__wrapped__)  # it remembers modules of the other device
