@@ -139,8 +139,8 @@ static void name_argument(const char* kernel, size_t i, uintptr_t address, size_
 void name_arguments(const char* kernel, const Parameter* parameters, const void* const* arguments, size_t count) {
     if (!tracing) return;
     for (size_t i = 0; i < count; i++) {
+        if (parameters[i].bytes != sizeof(CUtensorMap) || parameters[i].alignment != alignof(CUtensorMap)) continue;
         TensorMap map;
-        if (parameters[i].bytes != sizeof map || parameters[i].alignment != sizeof map) continue;
         memcpy(&map, arguments[i], sizeof map);
         if (map.is_whole()) name_argument(kernel, i, map.address, map.element(), map.element());
     }

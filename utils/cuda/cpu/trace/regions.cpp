@@ -42,7 +42,7 @@ Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
 
 // Which tensor was meant by an address that is in none: the one that this code has touched before, or the nearest.
 Region* Trace::nearest(uintptr_t a, uintptr_t place) {
-    if (is_unset_address(a)) return nullptr;
+    if (is_unset_address(a) || a < 65536) return nullptr;  // next to a null pointer, no tensor was meant
     Region *near = nullptr, *before = static_cast<Region*>(requests.last(place).memory);
     if (before) return before;
     uintptr_t distance = ~uintptr_t(0);

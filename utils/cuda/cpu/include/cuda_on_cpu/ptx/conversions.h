@@ -19,16 +19,16 @@ __forceinline__ D to_integer_of(Bits<A> bits) {
 template <class D, class A, Rounding r, bool sat>
 __forceinline__ Bits<D> from_integer(Bits<A> bits) {
     if constexpr (is_half<D>) return result<D, r, false, sat>(exact_or_odd((A)bits));
-    else if constexpr (sizeof(D) == 8) return result<D, Rounding::nearest, false, sat>(round_to<r, double>((A)bits));
-    else return result<D, Rounding::nearest, false, sat>(round_to<r, float>((A)bits));
+    else if constexpr (sizeof(D) == 8) return result<D, Rounding::nearest, false, sat>(round_to<double>((A)bits, r));
+    else return result<D, Rounding::nearest, false, sat>(round_to<float>((A)bits, r));
 }
 template <class D, class A, Rounding r, bool ftz>
 __forceinline__ D to_integer_from(Bits<A> bits) {
     bits = flushed<A, ftz>(bits);
     using F = std::conditional_t<std::is_same_v<A, double>, double, float>;
     const F x = (F)value_of<A>(bits);
-    if constexpr (sizeof(D) < 4) return x != x ? D(0) : to_integer<D, r>(x);
-    else return to_integer<D, r>(x);
+    if constexpr (sizeof(D) < 4) return x != x ? D(0) : to_integer<D>(x, r);
+    else return to_integer<D>(x, r);
 }
 template <class D, bool ftz, bool sat>
 __forceinline__ Bits<D> same(Bits<D> bits) {
@@ -37,7 +37,7 @@ __forceinline__ Bits<D> same(Bits<D> bits) {
 }
 template <class D, Rounding r, bool ftz, bool sat>
 __forceinline__ Bits<D> whole(Bits<D> bits) {
-    return result<D, Rounding::nearest, ftz, sat>(whole_number<r>(value_of<D>(flushed<D, ftz>(bits))));
+    return result<D, Rounding::nearest, ftz, sat>(whole_number(value_of<D>(flushed<D, ftz>(bits)), r));
 }
 template <class D, class A, Rounding r, bool ftz, bool sat, bool relu>
 __forceinline__ Bits<D> to_float(Bits<A> bits) {
