@@ -405,3 +405,16 @@ FUNCTION(frees) {
 """
     text = device_code(source).text
     assert "FUNCTION(" not in text.replace("define FUNCTION(", "") and "__global__ void k" in text
+
+
+def test_special_functions_are_there_where_a_text_names_them():
+    host = "float at(float x) { return std::riemann_zeta(x); }"
+    compile_kernel(f"{host}\n__global__ void k(float* x) {{ x[0] = 1; }}", "k")
+    with pytest.raises(CompileError, match="calling a __host__ function"):
+        compile_kernel("__global__ void k(float* x) { x[0] = std::riemann_zeta(x[0]); }", "k")
+
+
+def test_other_texts_do_not_wait_for_special_functions(capfd):
+    for text, read in (("float a = std::numeric_limits<float>::max();", False), ("float beta = 1;", True)):
+        compile_kernel(f"__device__ constexpr {text}\n__global__ void k(float* x) {{ x[0] = 1; }}", "k", verbose=True)
+        assert ("-D_GLIBCXX_BITS_SPECFUN_H" in capfd.readouterr().out) != read

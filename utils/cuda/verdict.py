@@ -25,7 +25,7 @@ from importlib import util
 from pathlib import Path
 from typing import NamedTuple
 
-from utils.cuda.common import cxx, extension, gpus, options, toolchain
+from utils.cuda.common import cxx, extension, gpus, options, special_functions, toolchain
 from utils.cuda.common.cache import hashed
 from utils.cuda.common.compilers import explained_limits, started
 from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError, refused
@@ -121,8 +121,10 @@ class Judge(NamedTuple):
         __tracebackhide__ = True
         if toolchain.nvcc_candidates():
             judged = self._replace(names=tuple(name for name in self.names if "<" in name))
-            key = (judged, self.fingerprint, *included(self.source, options=preprocessor_options(self.flags)))
-            judging = _nvcc(self, place / "nvcc", say, key) if key not in _accepted else _nvcc_again(place, key)
+            own = included(self.source, options=preprocessor_options(self.flags))
+            smaller = [] if own or special_functions.named(self.text) else [f"-D{special_functions.FILE_GUARD}"]
+            key = (judged, self.fingerprint, *own)
+            judging = _nvcc_again(place, key) if key in _accepted else _nvcc(self, place / "nvcc", say, key, smaller)
         else:
             _check_calls(self.source)
             if not _has_nvrtc():
@@ -242,10 +244,10 @@ def _own_texts():
 
 
 @contextlib.contextmanager
-def _nvcc(judge, folder, say, key):
-    """Run nvcc in `folder`, in the background. Yields a function that waits for it and returns its log if it rejects
-    the text, '' if it accepts it, None if there is no verdict. Leaving early, because the learner interrupts for
-    instance, ends nvcc."""
+def _nvcc(judge, folder, say, key, smaller):
+    """Run nvcc in `folder`, in the background, with the judge's flags and `smaller`. Yields a function that waits for
+    it and returns its log if it rejects the text, '' if it accepts it, None if there is no verdict. Leaving early,
+    because the learner interrupts for instance, ends nvcc."""
     folder.mkdir()
     with contextlib.ExitStack() as at_end:
         at_end.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -254,7 +256,7 @@ def _nvcc(judge, folder, say, key):
             source = folder / "judged.cu"
             source.write_text(text, errors="surrogateescape")
             made = made or ["-cuda" if judge.for_host else "-cubin"]  # for the host, it only writes C++
-            process = _started(source, [*made, *judge.flags, "-I."], judge.architecture, folder)
+            process = _started(source, [*made, *judge.flags, *smaller, "-I."], judge.architecture, folder)
             at_end.callback(_end, process)
             return process
 
@@ -270,7 +272,8 @@ def _nvcc_again(place, key):
 
 
 def _for_nvcc(judge, headers=()) -> str:
-    lines = [f"#include <{header}>" for header in (*judge.headers, *headers)]
+    lines = special_functions.ALSO.splitlines()
+    lines += [f"#include <{header}>" for header in (*judge.headers, *headers)]
     lines += ["namespace at { using namespace c10; }"] if judge.headers else []  # as in torch's own headers
     # If something is missing at the end of the source, such as a `;`, nvcc reports it on the line after it.
     lines += ['#line 1 "cuda_src"', judge.text, "namespace {}"]

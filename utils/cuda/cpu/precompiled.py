@@ -9,7 +9,7 @@ import contextlib
 import re
 import shlex
 
-from utils.cuda.common import extension
+from utils.cuda.common import extension, special_functions
 from utils.cuda.common.cache import build_once, hashed, hashed_files
 from utils.cuda.common.diagnostics import CompileError
 from utils.cuda.common.toolchain import cache_folder
@@ -22,17 +22,9 @@ __all__ = ["KERNEL", "TORCH", "binding_headers", "kernel_headers", "missed_by", 
 KERNEL = ("cuda_runtime.h", "cuda_on_cpu/kernel.h")
 #: What an extension's device code includes first, if it uses torch.
 TORCH = ("cuda_runtime.h", "cuda_on_cpu/torch_halves.h", "torch/types.h")
-# C++17's special functions, as std::riemann_zeta, are left out of them, but not what comes with them: they would take
-# 50 ms of every build, since g++ instantiates what headers use of their own templates again and again.
-_SMALLER = """#include <limits>
-#include <type_traits>
-#include <bits/stl_algobase.h>
-#undef _GLIBCXX_USE_STD_SPEC_FUNCS
-"""
-_SPECIAL = """assoc_laguerre assoc_legendre beta comp_ellint_[123] cyl_bessel_[ijk] cyl_neumann ellint_[123] expint
-hermite laguerre legendre riemann_zeta sph_bessel sph_legendre sph_neumann""".split()
-# In g++'s messages: one of these is missing, or there is no room for a kept header at the one address where it can be.
-_MISSED = re.compile(rf"error: .*'(?:std::)?(?:{'|'.join(_SPECIAL)})[fl]?'|PCH")
+# In g++'s messages: one of the special functions, which kept headers lack, is missing, or there is no room for a kept
+# header at the one address where it can be.
+_MISSED = re.compile(rf"error: .*'(?:std::)?{special_functions.NAMES}'|PCH")
 
 
 def missed_by(log) -> bool:
@@ -64,7 +56,8 @@ def _kept(name, headers, compiler, flags, whose, seconds, *more):
 
     def build(place):
         header = place / f"{name}.h"
-        header.write_text(_SMALLER + "".join(f"#include <{each}>\n" for each in headers))
+        texts = [f"#define {special_functions.FILE_GUARD} 1\n", special_functions.ALSO]
+        header.write_text("".join([*texts, *(f"#include <{each}>\n" for each in headers)]))
         command = [compiler, *flags, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
         (place / "commands.txt").write_text(f"{shlex.join(command)}\n")
         return extension.run([command], lambda command: None)
