@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import kernels
 from tests.nvcc.sources import Source, course
-from utils.cuda.common import cxx
+from utils.cuda.common import cxx, special_functions
 from utils.cuda.common.targets import target
 from utils.cuda.common.toolchain import cuda_home, nvcc_hint, nvcc_release
 from utils.cuda.gpu.ptxas import usages
@@ -76,13 +76,14 @@ def compile_all(sources, nvcc=None) -> list[Compiled]:
 def _compile(source: Source, nvcc) -> Compiled:
     """The kernels of one source, without what uses torch, as utils.load_cuda passes them to nvcc."""
     code = split(source.text).device if cxx.uses_torch(source.text) else source.text
-    code = f'#include <cuda_runtime.h>\n#include <cstdint>\n#line 1 "cuda_src"\n{code}\n'
+    code = f'#include <cuda_runtime.h>\n#include <cstdint>\n{special_functions.ALSO}#line 1 "cuda_src"\n{code}\n'
     for i, instance in enumerate(source.instances):
         code += f"extern const void* const asked_for_{i} = (const void*)&{instance};\n"
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "cuda.cu").write_text(code)
         command = [nvcc, "-std=c++17", "-fatbin", "cuda.cu", "-o", "cuda.fatbin"]  # device code alone
         command += ["-Werror=all-warnings", "--resource-usage", "--threads=0", f"-I{kernels.folder}"]
+        command += special_functions.left_out(code)
         command += [
             f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}" for arch in _architectures(source.text)
         ]

@@ -6,7 +6,7 @@ every build: g++ takes 50 ms for these, nvcc 160 ms.
 
 import re
 
-__all__ = ["ALSO", "FILE_GUARD", "NAMES", "named"]
+__all__ = ["ALSO", "FILE_GUARD", "NAMES", "left_out"]
 
 #: The macro that says that libstdc++'s file with them has been read.
 FILE_GUARD = "_GLIBCXX_BITS_SPECFUN_H"
@@ -25,6 +25,6 @@ NAMES = (
 _NAMED = re.compile(rf"\b{NAMES}\b|__STDCPP_MATH_SPEC_FUNCS__|__cpp_lib_math_special_functions")
 
 
-def named(text) -> bool:
-    """Whether a source may use one."""
-    return bool(_NAMED.search(text))
+def left_out(text) -> list[str]:
+    """The compiler's flag that leaves them out, for a source that names none of them; `ALSO` comes first in it."""
+    return [] if _NAMED.search(text) else [f"-D{FILE_GUARD}"]
