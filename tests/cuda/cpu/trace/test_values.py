@@ -9,6 +9,7 @@ import torch
 from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda.common.diagnostics import CompileWarning
 from utils.cuda.cpu.guard import guard_tensors
+from utils.cuda.cpu.trace.problems import KernelProblem
 from utils.cuda.kernel import Tracer
 
 SOURCE = r"""
@@ -174,8 +175,6 @@ torch::Tensor summed(torch::Tensor x, int n);"""
 
 
 def test_the_same_in_an_extension():
-    from utils.cuda.cpu.trace.problems import KernelProblem
-
     module = load_cuda(EXTENSION, DECLARED, ["added", "shifted", "summed"], trace=True)
     x = torch.randn(60)
     assert torch.equal(module.added(x, True), x)
@@ -222,6 +221,23 @@ def test_a_lane_that_has_not_come_is_reported_where_its_value_is_used(dtype):
     assert "what lane 20 holds, which is not in the mask" in problem.message
     for lanes, used in ((20, False), (32, True), (32, False)):
         assert trace(x, y, lanes, used).ok
+
+
+def test_what_is_wrong_in_one_launch_stays_so_if_another_does_not_use_it():
+    both = """
+    at::Tensor both(at::Tensor x, bool first, bool second) {
+        at::Tensor y = torch::zeros({2, 32});
+        absent<float><<<1, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), 20, first);
+        absent<float><<<1, 32>>>(x.data_ptr<float>(), y.data_ptr<float>() + 32, 20, second);
+        return y;
+    }"""
+    source = f"#include <torch/types.h>\n{SHUFFLES}{both}"
+    module = load_cuda(source, "at::Tensor both(at::Tensor x, bool first, bool second);", ["both"], trace=True)
+    x = torch.arange(32.0)
+    assert module.both(x, False, False).shape == (2, 32)
+    for used in ((True, False), (False, True), (True, True)):
+        with pytest.raises(KernelProblem, match="what lane 20 holds, which is not in the mask"):
+            module.both(x, *used)
 
 
 def test_a_lane_that_has_not_come_gives_nan():
