@@ -122,7 +122,7 @@ class Judge(NamedTuple):
         if toolchain.nvcc_candidates():
             judged = self._replace(names=tuple(name for name in self.names if "<" in name))
             own = included(self.source, options=preprocessor_options(self.flags))
-            smaller = [] if own else special_functions.left_out(self.text)
+            smaller = [] if own else special_functions.left_out("\n".join([self.text, *self.flags]))
             key = (judged, self.fingerprint, *own)
             judging = _nvcc_again(place, key) if key in _accepted else _nvcc(self, place / "nvcc", say, key, smaller)
         else:

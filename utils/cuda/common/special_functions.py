@@ -22,7 +22,8 @@ NAMES = (
     "(?:assoc_laguerre|assoc_legendre|beta|comp_ellint_[123]|cyl_bessel_[ijk]|cyl_neumann|ellint_[123]|expint|hermite|"
     "laguerre|legendre|riemann_zeta|sph_bessel|sph_legendre|sph_neumann)[fl]?"
 )
-_NAMED = re.compile(rf"\b{NAMES}\b|__STDCPP_MATH_SPEC_FUNCS__|__cpp_lib_math_special_functions")
+# <tr1/cmath> takes them from <cmath>.
+_NAMED = re.compile(rf"\b{NAMES}\b|\btr1/|__STDCPP_MATH_SPEC_FUNCS__|__cpp_lib_math_special_functions")
 
 
 def left_out(text) -> list[str]:

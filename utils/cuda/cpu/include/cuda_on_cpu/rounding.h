@@ -41,8 +41,8 @@ inline double odd_root(double a) {
     return odd(x, fma(-x, x, a));
 }
 
-// A number of floating type F next to the exact `x`, a double or an integer. The direction is no template parameter: a
-// compiler instantiates what inline functions of a header use in every build, whether these are called or not.
+// A number of floating type F next to the exact `x`, a double or an integer. The direction is no template parameter: in
+// every build, a compiler instantiates the templates that a header's inline functions use, even if nobody calls these.
 template <class F, class Exact>
 __forceinline__ F round_to(Exact x, Rounding rounding) {
     F nearest = (F)x;

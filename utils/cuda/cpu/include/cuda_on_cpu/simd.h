@@ -16,7 +16,7 @@ __forceinline__ int saturated(int x) {
 
 }  // namespace cuda_on_cpu
 
-// What `expression` makes of each pair of parts of type T, cut to the part's bits. Not by a template, as in rounding.h.
+// What `expression` makes of each pair of parts of type T, cut to the part's bits. No template: see rounding.h.
 #define CUDA_ON_CPU_PARTS(name, T, expression)                                    \
     inline unsigned int name(unsigned int a, unsigned int b) {                    \
         constexpr int bits = 8 * sizeof(T);                                       \
