@@ -260,6 +260,7 @@ def test_a_template_alone_is_looked_at_when_the_cell_is_run(shell, on_cpu, capsy
     assert shell.run_cell(alone).success and capsys.readouterr().out == "kernels: k<...>\n"
     error = failing(shell, alone.replace("1; }", "1 }"), CompileError)
     assert error.errors[0][:2] == ("cuda_src", 3)
+    assert capsys.readouterr().out.endswith("\nk is still the kernel that compiled before.\n")
 
 
 def test_what_the_last_line_lacks_is_said_about_that_line(shell, on_cpu):

@@ -40,6 +40,15 @@ RIGHT = {
             "    votes = [(i // 32, bool(side)) for i, side in enumerate(left)]\n"
             "    return float(sum(a if side else b for _, side in set(votes)))\n",
         ),
+        (
+            "",
+            "def slots(left, a, b):\n"
+            "    total = 0\n"
+            "    while left:  # an answer may use up its list\n"
+            "        warp = [left.pop(0) for _ in range(min(32, len(left)))]\n"
+            "        total += a * any(warp) + b * (not all(warp))\n"
+            "    return total\n",
+        ),
     ],
     "13-shuffle": [
         (_SHUFFLES, _SHUFFLES.replace("down", "xor")),
@@ -126,6 +135,13 @@ WRONG = {
         ("crashed", _SHUFFLES, "if (i < n) " + _SHUFFLES),
         ("wrong", "0.0f;  // guard", "1.0f;  // guard"),
         ("does not compile", "0xffffffff, sum, half", "sum, half"),
+        ("not yet", _SHUFFLES, "..."),
+        ("not yet", "", 'sums_src = "__global__ void warp_sums(const float* x, float* out, int n) { ... }"'),
+        (
+            "uninitialized: thread (0,0,0) of block (0,0,0) updates out[0]",
+            _STORE,
+            "if (i < n) atomicAdd(&out[i / 32], x[i]);",
+        ),
         ("wrong: `__activemask()` returns", "(0xffffffff, sum", "(__activemask(), sum"),
     ],
     "13-keep": [
@@ -168,6 +184,7 @@ WRONG = {
             "}\n"
             '"""',
         ),
+        ("crashed", _ADD, "if (t < 64) for (int i = 0; i < n * 1000; ++i) out[t] += x[i % n] == t;"),
         ("uninitialized", _ZERO, ""),
         ("raced", _FIRST_BARRIER, ""),
         ("raced", _SECOND_BARRIER, ""),

@@ -58,6 +58,7 @@ class CudaMagics(Magics):
         except (CourseError, ValueError, KeyboardInterrupt) as error:
             # Between the learner's cell and the compiler are only IPython's frames and ours: the message is what helps.
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            text += self._still_there(cell)
             error._render_traceback_ = text.splitlines
             raise
         self.shell.push(made)
@@ -67,6 +68,15 @@ class CudaMagics(Magics):
             display(table)
         for template in (kernel for kernel in measured if isinstance(kernel, Template)):
             print(f"{template!r}, so its resources are those of an instance: `.of(...).resources()`")
+
+    def _still_there(self, cell):
+        """A sentence about the kernels that a cell has made before, if it fails now."""
+        from utils.cuda.common import cxx
+        from utils.cuda.kernel import Kernel
+
+        kept = [name for name in cxx.kernels(cell) if isinstance(self.shell.user_ns.get(name), (Kernel, Template))]
+        still = "are still the kernels" if len(kept) > 1 else "is still the kernel"
+        return f"\n{' and '.join(kept)} {still} that compiled before." if kept else ""
 
 
 class Template:

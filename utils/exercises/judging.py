@@ -5,6 +5,8 @@ one with fresh random numbers too.
 """
 
 import re
+from copy import deepcopy
+from functools import partial
 from secrets import randbits
 
 import torch
@@ -80,9 +82,9 @@ def judged(exercise, answer) -> Verdict:
 
 
 def _has_blank(answer):
-    """Whether it still has `___`, where something is to be filled in."""
+    """Whether it still has `___`, where something is to be filled in, or in CUDA C++ a body or a line that is `...`."""
     if is_a(answer, str):
-        return re.search(r"(?<!\w)___(?!\w)", answer) is not None
+        return re.search(r"(?<!\w)___(?!\w)|(?m:(?:^|\{)[ \t]*\.\.\.[ \t]*;?[ \t]*(?:\}|$))", answer) is not None
     return uses_name(answer, "___")
 
 
@@ -135,7 +137,8 @@ def _with_fresh(cases):
 
 
 def _copied(arguments):
-    return {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in arguments.items()}
+    """What an answer may change: lists and tensors of its own."""
+    return {name: deepcopy(value) for name, value in arguments.items()}
 
 
 # ---- kernels --------------------------------------------------------------------------------------------------------
@@ -270,7 +273,7 @@ def _in_cuda(exercise, source):
     if why := exercise.why_wrong(source):
         yield Verdict("wrong", why)
     if exercise.traffic:
-        yield from _slow(exercise, traffic_of(trace), sizes, case, lambda: _in_machine_code(exercise, source, trace))
+        yield from _slow(exercise, traffic_of(trace), sizes, case, partial(_in_machine_code, exercise, source, trace))
     if why := exercise.why_slow(source):
         yield Verdict("right, but slow", why)
     yield from _on_gpu(exercise, source)
@@ -283,7 +286,9 @@ def _is_empty(source, name):
 
 def _hint(problem):
     """What to try, on a line of its own. An endless loop gets its own: a learner cannot raise max_steps here."""
-    hint = "Does the condition of the loop ever become false?" if problem.kind == "runaway" else problem.hint
+    hint = problem.hint
+    if problem.kind == "runaway":
+        hint = "Does the condition of the loop ever become false? If it does, share the work among more threads."
     return f"\n    {hint}" if hint else ""
 
 
@@ -313,25 +318,27 @@ def _slow(exercise, traffic, sizes, case, in_machine_code=None):
     """The verdict on more traffic than is needed, if there is any. `in_machine_code` returns the traffic that nvcc
     leaves of it, or None if that is not known, and a sentence about it."""
     needed = exercise.traffic(**sizes)
-
-    def too_much(traffic):
-        return any(traffic[what] > SLOW * least for what, least in needed.items())
-
-    if not too_much(traffic):
+    if not _too_much(traffic, needed):
         return
     yours = counts({what: traffic[what] for what in needed})
     text = f"yours makes {yours}, a good one {counts(needed)} ({case})"
-    left, sentence = in_machine_code() if in_machine_code else (traffic, "")
+    left, sentence = in_machine_code(needed) if in_machine_code else (traffic, "")
     if left is None:
         yield Verdict("right, but slow", f"{text}\n    {sentence}")
-    elif too_much(left):
+    elif _too_much(left, needed):
         yield Verdict("right, but slow", text)
     else:
         yield Verdict("right", f"{text}\n    {sentence}")
 
 
-def _in_machine_code(exercise, source, trace):
+def _too_much(traffic, needed):
+    return any(traffic[what] > SLOW * least for what, least in needed.items())
+
+
+def _in_machine_code(exercise, source, trace, needed):
     kept = kept_loads(source, exercise.cuda)
+    if kept is None and _too_much(traffic_of(trace, {"global": 0, "shared": 0}), needed):
+        return traffic_of(trace), ""
     if kept is None:
         return None, "That is what the source says. Where it reads an element again, nvcc may remove the second read."
     counted = [f"of {written} loads from {space} memory {few} are left" for space, (few, written) in kept.items()]

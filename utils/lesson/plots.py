@@ -60,6 +60,9 @@ def show_img(x, figsize: tuple[float, float] = (4, 3), alt: str | None = None, *
             kwargs.setdefault("vmax", limits[1])
     _, ax = plt.subplots(figsize=figsize)
     ax.axis("off")
+    scales = ax.bbox.width / x.shape[1], ax.bbox.height / x.shape[0]
+    if (max if kwargs.get("aspect") == "auto" else min)(scales) >= 1:
+        kwargs.setdefault("interpolation", "nearest")  # an enlarged element has one colour
     ax.imshow(x.numpy(), **kwargs)
     kind = "grey picture" if x.ndim == 2 else "colour picture"
     describe(alt or f"a {kind} of {_count(x.shape[0], 'row')} and {_count(x.shape[1], 'column')} of pixels")

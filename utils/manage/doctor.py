@@ -121,7 +121,7 @@ def _course():
     """`kernels` and `utils` must be this folder's: the set-up cell makes the same check."""
     start.require_own_packages()
     here = Path.cwd().is_relative_to(install.ROOT)
-    return "kernels and utils are of this folder" if here else f"kernels and utils are of {short_path(install.ROOT)}"
+    return f"kernels and utils come from {'this folder' if here else short_path(install.ROOT)}"
 
 
 def _torch():
@@ -166,7 +166,7 @@ def _of_this_python(command) -> str:
         return command
     if install.python_version(own):
         return f"this is not the course's own Python. Use that one: {short_path(own)} -m utils.manage.doctor"
-    return f"make course, which sets up a Python for the course alone\n    or, for this Python: {command}"
+    return f"make lab, which sets up a Python for the course alone\n    or, for this Python: {command}"
 
 
 def _first_line_of(error) -> str:

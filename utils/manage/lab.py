@@ -129,7 +129,8 @@ def reset(wanted: str, root: Path = ROOT) -> int:
             number += 1
         copy.rename(kept)
         print(f"Your copy is kept as lab/{kept.name}.")
-        print("If it is open in JupyterLab, choose File, Reload Notebook from Disk: saving it there would undo this.")
+        print("If it is open in JupyterLab, choose File, Reload Notebook from Disk. If JupyterLab asks whether to")
+        print("overwrite or revert, choose Revert: Overwrite would undo this.")
     copy_lesson(path, root)
     print(f"lab/{copy.name} is the lesson as it is today.")
     return 0

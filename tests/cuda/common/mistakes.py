@@ -225,6 +225,11 @@ MISTAKES = {
     "atomicAdd value": (in_kernel("    atomicAdd(x[0], y[i]);"), 3, "`atomicAdd` takes an address"),
     "atomicAdd one": (in_kernel("    atomicAdd(&x[0]);"), 3, "`atomicAdd` takes an address and a value."),
     "atomicMax float": (in_kernel("    atomicMax(&x[0], y[i]);"), 3, "`atomicMax` takes whole numbers"),
+    "reduce float": (
+        in_kernel("    x[i] = __reduce_max_sync(0xffffffff, y[i]);"),
+        3,
+        "takes int and unsigned int only",
+    ),
     "unknown type": (in_kernel("    flaot v = y[i];\n    x[i] = v;"), 3, "Did you mean `float`?"),
     "float32": (in_kernel("    float32 v = y[i];\n    x[i] = v;"), 3, "C++ has no `float32`: write `float`."),
     "byte": (in_kernel("    byte v = i;\n    x[v] = 1;"), 3, "C++ has no `byte`: write `unsigned char`."),

@@ -170,6 +170,11 @@ _CUDA = [
         "Its first argument is the mask of the lanes that take part: `0xffffffff` for all 32.",
     ),
     (
+        r'overloaded function "(?P<name>__reduce_\w+)"',
+        "",
+        "`{name}` takes int and unsigned int only. For other types, use rounds of `__shfl_xor_sync`.",
+    ),
+    (
         r"without '\.sync' is not supported",
         r"\b(?P<name>__(?:ballot|any|all|shfl\w*))\s*\(",
         "Write `{name}_sync(0xffffffff, ...)`: its first argument is the mask of the lanes that take part.",

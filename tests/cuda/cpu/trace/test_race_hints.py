@@ -121,6 +121,22 @@ def test_a_counter_needs_an_atomic_in_two_lines_too():
     )
 
 
+def test_lanes_that_add_to_shared_counters_need_an_atomic_too():
+    source = """__global__ void k(const int* x, int* out, int n) {
+    __shared__ int counts[64];
+    if (threadIdx.x < 64) counts[threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += 256) counts[x[i]] += 1;
+    __syncthreads();
+    if (threadIdx.x < 64) out[threadIdx.x] = counts[threadIdx.x];
+}"""
+    for x in (torch.arange(512) // 8 % 64, torch.arange(512) % 64):  # lanes of a warp meet; only warps do
+        problems = Tracer(source, "k")[1, 256](x.int(), torch.zeros(64).int(), 512).problems
+        assert {found.hint for found in problems} == {
+            "Use `atomicAdd`, which reads and adds in one step, and returns what was there before."
+        }
+
+
 def test_a_race_of_blocks_in_a_cooperative_kernel_lacks_a_barrier_of_the_grid():
     source = (
         "#include <cooperative_groups.h>\n__global__ void k(float* x) {\n"

@@ -76,11 +76,13 @@ def about_race(p):
             hint += f" Are these two rounds of the loop of line {p.loop.line}? Then put `__syncthreads();` at its end."
     elif one_line and p.loop and p.space == "shared" and _neighbours(p):
         hint = _of_neighbours(p)
+    elif one_line and _updates(p) and not _neighbours(p):
+        hint = _ADD
     elif one_line or None in (p.line, other.line):
         hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
         hint += f" {p.where_to_wait}" if p.where_to_wait else ""
     elif p.space == "global" and _updates(p):
-        hint = "Use `atomicAdd`, which reads and adds in one step, and returns what was there before."
+        hint = _ADD
     elif p.waits_between and (p.one_warp or p.waits_between != "__syncwarp"):
         hint = _wait_again(p)
     elif p.skipped_wait:
@@ -152,10 +154,14 @@ def _skipped(line, branch):
     return f"The barrier of line {line} is in {name}, which skips it at times: let every thread always reach it."
 
 
+_ADD = "Use `atomicAdd`, which reads and adds in one step, and returns what was there before."
+
+
 def _updates(p):
     """Whether the line that writes adds to what is there: `*count += 1;`"""
-    written = next(side for side in (p, p.other) if side.op != "load")
-    return any(sign in written.source for sign in ("+=", "-=", "++", "--"))
+    written = next(side for side in (p, p.other) if side.op != "load").source or ""
+    name = re.escape(p.region or "")
+    return bool(re.search(rf"\b{name}\b[^;=<>&|]*(?:[+-]=|\+\+|--)|(?:\+\+|--)[(*]*{name}\b", written))
 
 
 def _wait_again(p):
