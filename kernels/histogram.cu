@@ -19,10 +19,10 @@ __global__ void histogram_shared_kernel(const unsigned char* __restrict__ x,
     __shared__ unsigned int counts[256];
     int t = threadIdx.x;
     counts[t] = 0;
-    __syncthreads();  // otherwise a thread sets a bin to 0 in which another has counted already
+    __syncthreads();  // otherwise a thread zeroes a bin that another has already counted in
     for (size_t i = size_t(blockIdx.x) * 256 + t; i < n; i += size_t(gridDim.x) * 256)
         atomicAdd(&counts[x[i]], 1);
-    __syncthreads();  // otherwise a thread adds a bin in which others still count
+    __syncthreads();  // otherwise a thread adds up a bin that others still count in
     if (t < bins) atomicAdd(&out[t], 1ull * counts[t]);  // guard
 }
 
@@ -33,10 +33,10 @@ __global__ void histogram_warps_kernel(const unsigned char* __restrict__ x,
     __shared__ unsigned int counts[8][256];
     int t = threadIdx.x, warp = t / 32;
     for (int k = 0; k < 8; ++k) counts[k][t] = 0;
-    __syncthreads();  // otherwise a thread sets a bin to 0 in which another has counted already
+    __syncthreads();  // otherwise a thread zeroes a bin that another has already counted in
     for (size_t i = size_t(blockIdx.x) * 256 + t; i < n; i += size_t(gridDim.x) * 256)
         atomicAdd(&counts[warp][x[i]], 1);
-    __syncthreads();  // otherwise a thread adds a bin in which others still count
+    __syncthreads();  // otherwise a thread adds up a bin that others still count in
     unsigned int sum = 0;
     for (int k = 0; k < 8; ++k) sum += counts[k][t];
     if (t < bins) atomicAdd(&out[t], 1ull * sum);  // guard
@@ -49,14 +49,14 @@ __global__ void histogram_votes_kernel(const unsigned char* __restrict__ x,
     __shared__ unsigned int counts[256];
     int t = threadIdx.x;
     counts[t] = 0;
-    __syncthreads();  // otherwise a thread sets a bin to 0 in which another has counted already
+    __syncthreads();  // otherwise a thread zeroes a bin that another has already counted in
     for (size_t first = size_t(blockIdx.x) * 256; first < n; first += size_t(gridDim.x) * 256) {
         int bin = first + t < n ? x[first + t] : 256;  // guard: all lanes vote, some for no bin
         unsigned int same = __match_any_sync(0xffffffff, bin);
         bool lowest = t % 32 == __ffs(same) - 1;  // __ffs: the place of the lowest 1, from 1
         if (bin < 256 && lowest) atomicAdd(&counts[bin], __popc(same));
     }
-    __syncthreads();  // otherwise a thread adds a bin in which others still count
+    __syncthreads();  // otherwise a thread adds up a bin that others still count in
     if (t < bins) atomicAdd(&out[t], 1ull * counts[t]);  // guard
 }
 
@@ -68,10 +68,10 @@ __global__ void histogram_lanes_kernel(const unsigned char* __restrict__ x,
     __shared__ unsigned int counts[256 * 32];
     int t = threadIdx.x, lane = t % 32;
     for (int k = t; k < 256 * 32; k += 256) counts[k] = 0;
-    __syncthreads();  // otherwise a thread sets a bin to 0 in which another has counted already
+    __syncthreads();  // otherwise a thread zeroes a bin that another has already counted in
     for (size_t i = size_t(blockIdx.x) * 256 + t; i < n; i += size_t(gridDim.x) * 256)
         atomicAdd(&counts[32 * x[i] + lane], 1);
-    __syncthreads();  // otherwise a thread adds a bin in which others still count
+    __syncthreads();  // otherwise a thread adds up a bin that others still count in
     unsigned int sum = 0;
     for (int k = 0; k < 32; ++k) sum += counts[32 * t + (k + lane) % 32];  // 32 banks at a time
     if (t < bins) atomicAdd(&out[t], 1ull * sum);                          // guard

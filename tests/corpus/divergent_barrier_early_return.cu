@@ -1,4 +1,4 @@
-// In the last block, threads behind the end leave before the barrier that the others wait at.
+// In the last block, threads past the end leave before the barrier that the others wait at.
 #define THREADS 128
 
 __global__ void smooth(const float* x, float* out, int n) {

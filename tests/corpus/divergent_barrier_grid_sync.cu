@@ -1,4 +1,4 @@
-// Two steps with a grid-wide barrier between them. The threads behind the end leave before it.
+// Two steps with a grid-wide barrier between them. The threads past the end leave before it.
 #include <cooperative_groups.h>
 
 __global__ void two_steps(const float* x, float* middle, float* out, int n) {

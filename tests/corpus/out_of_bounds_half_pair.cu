@@ -1,4 +1,4 @@
-// Two half values a thread. With an odd number of them the last pair reaches behind the end.
+// Two half values a thread. With an odd number of them the last pair reaches past the end.
 #include <cuda_fp16.h>
 
 __global__ void halve(const half* x, half* out, int n) {

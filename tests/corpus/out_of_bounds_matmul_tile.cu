@@ -1,4 +1,4 @@
-// Tiled matmul, out (h, w) = m (h, k) @ n (k, w). Where TILE does not divide k, the last tiles reach behind the end.
+// Tiled matmul, out (h, w) = m (h, k) @ n (k, w). Where TILE does not divide k, the last tiles reach past the end.
 template <int TILE>
 __global__ void matmul(const float* m, const float* n, float* out, int h, int w, int k) {
     __shared__ float m_tile[TILE][TILE], n_tile[TILE][TILE];

@@ -312,8 +312,8 @@ def test_what_is_said_of_a_kernel_in_python(body):
 def test_how_many_elements_are_wrong():
     for wrong, said in (
         ("n > 16", ", all 17 differ (n = 17)"),
-        ("n > 16 and i < 3", ", the first of 3 that differ of 17 (n = 17)"),
-        ("n > 16 and i < 1", ", the only one of 17 that differs (n = 17)"),
+        ("n > 16 and i < 3", ", the first of 3 wrong values out of 17 (n = 17)"),
+        ("n > 16 and i < 1", ", the only wrong one out of 17 (n = 17)"),
     ):
         assert verdict_on(IN_PYTHON, kernel(f"if i < n: out[i] = 2 * x[i] + ({wrong})")).endswith(said)
 

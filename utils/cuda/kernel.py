@@ -92,7 +92,7 @@ class Kernel:
                     failures.launched(self.name, args, (blocks, threads, shared_bytes), self.parameters)
                 self._module.launch(blocks, threads, shared_bytes, self.cooperative, p.pointers, p.device)
 
-        run.__qualname__ = f"{self.name}[...]"
+        run.__name__ = run.__qualname__ = f"{self.name}[...]"
         return run
 
     @property
@@ -190,7 +190,7 @@ class Tracer:
             with behaving_like(gpu):
                 return trace(self, blocks, threads, shared_bytes, args, outputs, order, max_problems, max_steps)
 
-        trace_of_kernel.__qualname__ = f"{self.name}.trace[...]"
+        trace_of_kernel.__name__ = trace_of_kernel.__qualname__ = f"{self.name}.trace[...]"
         return trace_of_kernel
 
 

@@ -170,7 +170,10 @@ def _source(answer):
 
 def _no_source(exercise, text):
     """That a text has no kernel at all, or ""."""
-    return "" if cxx.kernels(text) else not_taken(f"CUDA source with the kernel `{exercise.cuda}`", text)
+    if cxx.kernels(text):
+        return ""
+    quotes = ": leave out the quotes" if text.strip() == exercise.cuda else ""
+    return not_taken(f"CUDA source with the kernel `{exercise.cuda}`", text) + quotes
 
 
 def _python_arguments(exercise):
@@ -261,7 +264,12 @@ def _in_cuda(exercise, source):
         yield Verdict("does not compile", error.wrong + (f"\n    {error.hint}" if error.hint else ""))
         return
     except (TypeError, ValueError) as error:  # a kernel of another name, or with other parameters
-        yield Verdict("wrong", f"{error} (the launch of this exercise passes {', '.join(arguments)})")
+        passes = (
+            f" (the launch of this exercise passes {', '.join(arguments)})"
+            if exercise.cuda in cxx.kernels(source)
+            else ""
+        )
+        yield Verdict("wrong", f"{error}{passes}")
         return
     except RuntimeError as error:
         yield Verdict("crashed", str(error))
