@@ -12,6 +12,7 @@ from utils.cuda import verdict
 from utils.cuda.common import diagnostics, extension, toolchain
 from utils.cuda.common.diagnostics import CompileWarning
 from utils.cuda.cpu import module
+from utils.cuda.gpu import judging
 from utils.cuda.gpu.split import NotSplit, device_code
 from utils.cuda.kernel import Tracer
 
@@ -33,7 +34,7 @@ def new_cache(monkeypatch, tmp_path):
     (tmp_path / "runtime").symlink_to(runtime)
     monkeypatch.setenv("CUDA_COURSE_CACHE", str(tmp_path))
     monkeypatch.setattr(module, "_loaded", {})
-    monkeypatch.setattr(verdict, "_accepted", {})
+    monkeypatch.setattr(judging, "_accepted", {})
     monkeypatch.setattr("utils.cuda.kernel.device", lambda: torch.device("cpu"))
     return tmp_path
 
@@ -192,8 +193,8 @@ def test_an_interrupted_build_leaves_no_compiler_and_no_files(new_cache, monkeyp
 
 
 def test_nvcc_is_asked_once_about_two_kernels_of_a_text(monkeypatch):
-    asked, nvcc = [], verdict._nvcc
-    monkeypatch.setattr(verdict, "_nvcc", lambda *given: (asked.append(given[0]), nvcc(*given))[1])
+    asked, nvcc = [], judging._nvcc
+    monkeypatch.setattr(judging, "_nvcc", lambda *given: (asked.append(given[0]), nvcc(*given))[1])
     source = RIGHT + "\n__global__ void other(float* x) { x[1] == 2; x[0] = 1; }"
     for name in ("k", "other"):
         monkeypatch.setattr("utils.cuda.common.diagnostics._told", {})  # of a text, the first build shows its warnings
@@ -300,7 +301,7 @@ def test_torch_s_headers_bring_the_types_of_16_bits_as_for_nvcc(header, halves):
 
 
 def test_kernels_that_use_torch_are_not_judged():
-    source = "#include <ATen/ATen.h>\n__global__ void k(c10::complex<float>* x) { x[0] = x[1]; }\n"
+    source = "#include <ATen/ATen.h>\n__global__ void k(at::PhiloxCudaState x) {}\n"
     with pytest.raises(NotSplit):
         device_code(source)
     assert verdict.on_extension(source) is None

@@ -14,38 +14,29 @@ first makes sure that these are device functions. Without NVRTC, that rule alone
 
 import contextlib
 import functools
-import os
 import re
 import shlex
 import shutil
-import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import util
 from pathlib import Path
 from typing import NamedTuple
 
-from utils.cuda.common import cxx, extension, gpus, options, special_functions, toolchain
+from utils.cuda.common import calls, cxx, extension, gpus, options, toolchain
 from utils.cuda.common.cache import hashed
-from utils.cuda.common.compilers import explained_limits, started
-from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError, refused
-from utils.cuda.common.preprocessor import included, preprocessor_options
+from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError
+from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
 from utils.cuda.common.targets import target, target_of_text
+from utils.cuda.cpu.instances import instances
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
-from utils.cuda.gpu.ptxas import with_source_lines
+from utils.cuda.gpu.judging import missing, nvcc_as_judge
 from utils.cuda.gpu.split import NotSplit, device_code
 from utils.ground.errors import ToolchainError
 
 __all__ = ["Judge", "Judged", "on_extension", "on_kernels", "on_program"]
 
-# What torch's headers bring along besides torch, for a text that relies on it.
-_WITH_TORCH = """algorithm array atomic cassert cfloat climits cmath cstdint cstdio cstdlib cstring functional iostream
-limits map memory mutex numeric optional sstream stdexcept string tuple type_traits unordered_map utility vector
-""".split()
-
-# For a text whose kernels use torch's types of 16 bits (gpu/split.py).
-_TORCH_NUMBERS = ("c10/util/BFloat16.h", "c10/util/Half.h")
 
 # CUDA's built-in names that the host lacks, or has only with a header.
 _OF_DEVICE = re.compile(r"__\w+|atomic[A-Z]\w*|threadIdx|blockIdx|blockDim|gridDim|warpSize|printf|assert")
@@ -53,18 +44,15 @@ _OF_DEVICE = re.compile(r"__\w+|atomic[A-Z]\w*|threadIdx|blockIdx|blockDim|gridD
 _DEVICE = {"__device__", "__global__"}
 _ONLY_DEVICE = {"__device__", "__constant__"}
 
-# What NVIDIA's compilers say of a name that is not there.
-_MISSING = re.compile(
-    r'identifier "(?:\w+::)*(\w+)" is undefined|namespace "(\w+)" has no member'
-    r'|"(\w+)" is not a (?:template|class)|name followed by "(::)" must be'
-)
-
 
 _OF_HOST = re.compile(r"^cpp_src[:(]", re.MULTILINE)  # a message about the text that nvcc does not see
 _OF_LINKER = re.compile(r"ld returned \d|undefined (?:reference|symbol)|multiple definition|duplicate symbol")
 
-# What nvcc printed about texts that it has accepted in this process: it is asked once about all kernels of a text.
-_accepted = {}
+# What nvcc says of a launch that passes a lambda, or an object of another type which a function of the host declares.
+_OF_HOST_FUNCTION = (
+    'A type defined inside a __host__ function ("{}") cannot be used in the template argument type of a __global__ '
+    "function template instantiation"
+)
 
 
 class Judge(NamedTuple):
@@ -78,6 +66,8 @@ class Judge(NamedTuple):
     architecture: str
     cut: frozenset[str] = frozenset()  # names that the text lacks because they are the host's or torch's
     headers: tuple[str, ...] = ()  # that the text needs besides those it includes
+    unread: frozenset[str] = frozenset()  # template kernels whose instances only a build shows
+    lines: tuple[str, ...] = ()  # C++ that needs the instances which a build has shown
 
     @property
     def fingerprint(self) -> str:
@@ -120,13 +110,9 @@ class Judge(NamedTuple):
         """
         __tracebackhide__ = True
         if toolchain.nvcc_candidates():
-            judged = self._replace(names=tuple(name for name in self.names if "<" in name))
-            own = included(self.source, options=preprocessor_options(self.flags))
-            smaller = [] if own else special_functions.left_out("\n".join([self.text, *self.flags]))
-            key = (judged, self.fingerprint, *own)
-            judging = _nvcc_again(place, key) if key in _accepted else _nvcc(self, place / "nvcc", say, key, smaller)
+            judging = nvcc_as_judge(self, place, say)
         else:
-            _check_calls(self.source)
+            calls.check_device(self.source)
             if not _has_nvrtc():
                 return build()
             judging = _nvrtc(self, place / "nvrtc", say)
@@ -143,13 +129,26 @@ class Judge(NamedTuple):
         saw_all = not self.cut and not _OF_HOST.search(log) and not _OF_LINKER.search(log)
         return rejected or (f"{log}\n{ACCEPTED}\n" if log and saw_all else log)
 
+    def again(self, library: Path, place: Path, say) -> str:
+        """The log of nvcc if it rejects an instance of a kernel in `unread` that a built library has, otherwise ""."""
+        found = instances(library, self.unread) if self.unread and toolchain.nvcc_candidates() else []
+        for each in found:
+            if each.local:
+                line = next((at.line for at in cxx.launches(self.source) if at.kernel == each.kernel), 1)
+                return f"cuda_src({line}): error: {_OF_HOST_FUNCTION.format(each.local)}\n"
+        if not found:
+            return ""
+        shown = self._replace(names=(), lines=tuple(each.line for each in found))
+        with nvcc_as_judge(shown, place, say) as rejection:
+            return rejection() or ""
+
     def by_rule(self, build: Callable[[], str]) -> str:
         """The log of `build()`, which asks NVRTC itself: only the rule that NVRTC leaves out is checked first.
 
         Raises CompileError as `beside` does.
         """
         __tracebackhide__ = True
-        _check_calls(self.source)
+        calls.check_device(self.source)
         return build()
 
 
@@ -165,18 +164,32 @@ def on_kernels(source, names, given=()) -> Judge:
 
 
 def on_extension(cuda_src) -> Judge | None:
-    """The judge of load_cuda's `cuda_src`: without the host's code, if it uses torch. None if the kernels do."""
+    """The judge of load_cuda's `cuda_src`: without the host's code, if it uses torch. None if the kernels do.
+
+    Raises CompileError for what nvcc would refuse in the host's code, as far as `calls.check_host` notices it.
+    """
+    __tracebackhide__ = True
     flags, architecture = tuple(extension.NVCC_FLAGS), target_of_text(_capability(), cuda_src)
     if not (cxx.includes_torch(cuda_src) or cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src)):
         return Judge(cuda_src, cuda_src, (), "instances", flags, architecture)
+    calls.check_host(cuda_src)
     try:
         code = device_code(cuda_src)
     except NotSplit:
         return None
-    headers = _TORCH_NUMBERS if code.numbers else ()
-    if code.numbers:
+    if code.headers:
         flags += tuple(f"-isystem={folder}" for folder in extension.torch_includes())
-    return Judge(cuda_src, code.text, tuple(code.instances), "instances", flags, architecture, code.cut, headers)
+    return Judge(
+        cuda_src,
+        code.text,
+        tuple(code.instances),
+        "instances",
+        flags,
+        architecture,
+        code.cut,
+        code.headers,
+        code.unread,
+    )
 
 
 def on_program(program) -> list[Judge]:
@@ -219,7 +232,9 @@ class Judged:
             return self._builder(name, cuda_src, cpp_src, funcs, folder, opt, say)
 
         judge = on_extension(cuda_src)
-        return judge.beside(build, folder, say) if judge else build()
+        if not judge:
+            return build()
+        return judge.beside(build, folder, say) or judge.again(folder / f"{name}.so", folder, say)
 
 
 def _capability() -> int:
@@ -236,111 +251,8 @@ def _fingerprint(flags, architecture) -> str:
 
 @functools.cache
 def _own_texts():
-    own = [Path(__file__), Path(device_code.__code__.co_filename), *cxx.FILES]
-    return [path.read_text() for path in own]
-
-
-# ---- nvcc -----------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _nvcc(judge, folder, say, key, smaller):
-    """Run nvcc in `folder`, in the background, with the judge's flags and `smaller`. Yields a function that waits for
-    it and returns its log if it rejects the text, '' if it accepts it, None if there is no verdict. Leaving early,
-    because the learner interrupts for instance, ends nvcc."""
-    folder.mkdir()
-    with contextlib.ExitStack() as at_end:
-        at_end.callback(shutil.rmtree, folder, ignore_errors=True)
-
-        def start(text, made=()):
-            source = folder / "judged.cu"
-            source.write_text(text, errors="surrogateescape")
-            made = made or ["-cuda" if judge.for_host else "-cubin"]  # for the host, it only writes C++
-            process = _started(source, [*made, *judge.flags, *smaller, "-I."], judge.architecture, folder)
-            at_end.callback(_end, process)
-            return process
-
-        process = start(_for_nvcc(judge))
-        say(shlex.join(process.args))
-        yield lambda: _nvcc_rejection(process, judge, folder, start, key)
-
-
-@contextlib.contextmanager
-def _nvcc_again(place, key):
-    """The same for a text that nvcc has accepted before."""
-    yield lambda: _noted(place, _accepted[key])
-
-
-def _for_nvcc(judge, headers=()) -> str:
-    lines = special_functions.ALSO.splitlines()
-    lines += [f"#include <{header}>" for header in (*judge.headers, *headers)]
-    lines += ["namespace at { using namespace c10; }"] if judge.headers else []  # as in torch's own headers
-    # If something is missing at the end of the source, such as a `;`, nvcc reports it on the line after it.
-    lines += ['#line 1 "cuda_src"', judge.text, "namespace {}"]
-    for number, name in enumerate(judge.names, 1):
-        if "<" in name:  # nvcc compiles an instance of a template only if something needs it
-            lines.append(f'#line {number} "{judge.where}"')
-            lines.append(f"static void* const cuda_course_{number} __attribute__((used)) = (void*)&{name};")
-    return "\n".join(lines) + "\n"
-
-
-def _started(source, flags, architecture, folder):
-    compiler, home = toolchain.chosen_compiler(), toolchain.cuda_home()
-    # With `-cuda`, `-arch=sm_90a` would mean sm_90.
-    command = [str(home / "bin" / "nvcc"), f"-gencode=arch=compute_{architecture},code=sm_{architecture}", *flags]
-    command += [*(["-ccbin", compiler] if compiler else []), "-allow-unsupported-compiler"]
-    command += ["-Xptxas", "-O0"]  # the machine code is not used
-    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
-    with open(folder / "log", "w") as log:
-        # Its own session: nvcc starts further programs, and all of them must end with it.
-        return started(
-            [*command, str(source), "-o", str(folder / "judged.out")],
-            stdout=log,
-            stderr=log,
-            env=environment,
-            start_new_session=True,
-        )
-
-
-def _end(process):
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _noted(place, log) -> str:
-    """Keep what nvcc prints although it accepts a text, where `cache.build_once` looks for warnings."""
-    with open(place / "warnings.log", "a") as kept:
-        kept.write(log)
-    return ""
-
-
-def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
-    """Wait for nvcc; see `_nvcc`."""
-
-    def answer(process):
-        status = process.wait()
-        log = (folder / "log").read_text(errors="replace")
-        return status == 0, explained_limits(log, status) if status else log
-
-    accepted, log = answer(process)
-    if not accepted and judge.cut and _missing(log):
-        accepted, log = answer(start(_for_nvcc(judge, _WITH_TORCH)))
-    if accepted:
-        return _noted(folder.parent, _accepted.setdefault(key, log))
-    if NO_HEADER.search(log) or judge.cut & _missing(log) or re.search(r"^instances[(]", log, re.MULTILINE):
-        return None
-    if PTXAS.search(log):
-        again = answer(start(_for_nvcc(judge), ["-cubin", "-lineinfo", "-keep", "-keep-dir", str(folder)]))[1]
-        log = with_source_lines(again, judge.text.splitlines())
-    if not re.search(r"^(?:cuda_src|name)[(:]", log, re.MULTILINE) and not answer(start(""))[0]:
-        return None  # a compiler that rejects an empty text, too, is no judge
-    return log
-
-
-def _missing(log) -> set[str]:
-    return {name for names in _MISSING.findall(log) for name in names if name}
+    ours = [__file__, calls.__file__, device_code.__code__.co_filename, nvcc_as_judge.__code__.co_filename]
+    return [Path(file).read_text() for file in (*ours, instances.__code__.co_filename, *cxx.FILES)]
 
 
 # ---- without nvcc ---------------------------------------------------------------------------------------------------
@@ -355,7 +267,7 @@ def _has_nvrtc() -> bool:
 
 @contextlib.contextmanager
 def _nvrtc(judge, folder, say):
-    """The same as `_nvcc` with NVRTC, which is a library: leaving early waits for it."""
+    """The same as `nvcc_as_judge` with NVRTC, which is a library: leaving early waits for it."""
     with ThreadPoolExecutor(1) as pool:
         judged = pool.submit(_nvrtc_rejection, judge, folder, say)
         yield judged.result
@@ -367,7 +279,7 @@ def _nvrtc_rejection(judge, folder, say) -> str | None:
         from utils.cuda.gpu.nvrtc import build, include_folders
 
         code = device_code(judge.source)
-        if code.numbers:
+        if code.headers:
             return None
         given = ["-default-device", f"--gpu-architecture=compute_{judge.architecture}"]
         given += [flag for flag in judge.flags if not flag.startswith("--expt")]
@@ -380,20 +292,4 @@ def _nvrtc_rejection(judge, folder, say) -> str | None:
         say(f"nvrtc {shlex.join(given)}")
     except (NotSplit, ToolchainError, RuntimeError):  # there is no such library
         return None
-    return None if NO_HEADER.search(log) or (code.cut | {"std"}) & _missing(log) else log
-
-
-def _check_calls(source):
-    """Device code calls device functions only. Raises CompileError for a call of another one of the source."""
-    __tracebackhide__ = True
-    functions = cxx.functions(source)
-    marked = [f for f in functions if {"__device__", "__global__"} & set(f.words)]
-    unmarked = {f.name for f in functions if "constexpr" not in f.words} - {f.name for f in marked}
-    for function in marked:
-        if "__host__" in function.words:  # nvcc only warns
-            continue
-        body = function.tokens[function.head :]
-        for before, token, after in zip(body, body[1:], body[2:], strict=False):
-            if token.text in unmarked and after.text in ("(", "<") and before.text not in (".", "->"):
-                what = f"`{function.name}` runs on the GPU and calls `{token.text}`, a function of the host: mark it "
-                raise refused("cuda_src", source, token.line, f"{what}__device__")
+    return None if NO_HEADER.search(log) or (code.cut | {"std"}) & missing(log) else log

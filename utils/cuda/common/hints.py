@@ -95,6 +95,11 @@ _CUDA = [
         "The stream comes fourth, after the bytes of shared memory: `<<<blocks, threads, 0, stream>>>`.",
     ),
     (
+        "annotation on lambda requires --extended-lambda|cannot be used in the template argument type of a __global__",
+        "",
+        "Outside the function, write a struct whose `operator()` is marked `__device__`, and pass an object of it.",
+    ),
+    (
         r'calling a __device__ function\("(?P<name>[^("]+).*from a __host__ function\("(?P<host>\w+)',
         "",
         advice.device_function,

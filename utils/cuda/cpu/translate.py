@@ -15,6 +15,7 @@ from utils.cuda.cpu import (
     cases,
     constants,
     designators,
+    instances,
     launch_bounds,
     long_doubles,
     own_names,
@@ -70,7 +71,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     edits = []  # (start, end, replacement), none inside another
     shared = []  # the declarations of shared variables
     plain, kernel_names = _non_kernel_functions(source, marked), {kernel.name for kernel in marked}
-    bounded = launch_bounds.bounded(marked)
+    bounded, templates = launch_bounds.bounded(marked), {kernel.name for kernel in marked if kernel.template}
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -79,7 +80,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
         if token.text == "<<<":
             if _is_inside(token, in_kernels):
                 raise _needs_gpu(token, "a kernel that launches a kernel (dynamic parallelism) needs a GPU")
-            i = _launch(source, tokens, i, edits, plain, bounded)
+            i = _launch(source, tokens, i, edits, plain, bounded, templates)
         elif token.text == "__shared__":
             inside = token.directive or _is_inside(token, in_bodies)
             jumped = _may_be_jumped(tokens, i, in_bodies)
@@ -262,7 +263,7 @@ def _cast_to_void(tokens, i):
     return None
 
 
-def _launch(source, tokens, i, edits, plain, bounded):
+def _launch(source, tokens, i, edits, plain, bounded, templates):
     """Rewrite the launch whose `<<<` is token i; returns the index of the first token of its arguments."""
     launch = cxx.launch(tokens, i)
     if launch.problem:
@@ -277,7 +278,8 @@ def _launch(source, tokens, i, edits, plain, bounded):
     if launch.named:
         bounds = launch_bounds.argument(launch.kernel.strip("(&)"), bounded)
         call = f"CUDA_ON_CPU_CALL({kernel}{lines})" + (f", {bounds}" if bounds else "")
-        start = f'::cuda_on_cpu::start_kernel("{name}", {config}, {call})'
+        mark = f"<struct {instances.MARK}{launch.kernel}>" if launch.kernel in templates else ""
+        start = f'::cuda_on_cpu::start_kernel{mark}("{name}", {config}, {call})'
     else:
         start = f'::cuda_on_cpu::ThroughPointer{{"{name}", {config}, {translate(kernel, host=False)}{lines}}}'
     # A name in the kernel's template arguments was already processed as a word; the launch replaces all of it.

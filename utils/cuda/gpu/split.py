@@ -6,7 +6,6 @@ gets those that run on the GPU, the C++ compiler gets the others, in which a lau
 cut: then `split` says why, and stock load_inline builds the whole.
 """
 
-import contextlib
 import functools
 import re
 from collections import deque
@@ -43,8 +42,23 @@ _DISPATCHED = {
     "AT_DISPATCH_INTEGRAL_TYPES": ["uint8_t", "int8_t", "int64_t", "int", "int16_t"],
     "AT_DISPATCH_ALL_TYPES": ["uint8_t", "int8_t", "int64_t", "int", "int16_t", "double", "float"],
 }
-# What device code may use of torch and still be judged: its numbers, whose headers nvcc reads in half a second.
-_NUMBER = re.compile(r"\b(?:at|c10)\s*::\s*(?:Half|BFloat16)\b")
+# What device code may use of torch and still be judged, by the header that has it: nvcc reads one in 0.3 to 1.5 s.
+_FOR_KERNELS = {
+    "c10/macros/Macros.h": re.compile(r"\bC10_(?:LAUNCH_BOUNDS_\d|WARP_SIZE|RESTRICT|UNLIKELY|LIKELY)\b"),
+    "c10/util/BFloat16.h": re.compile(r"\b(?:at|c10|torch)\s*::\s*BFloat16\b"),
+    "c10/util/Half.h": re.compile(r"\b(?:at|c10|torch)\s*::\s*Half\b"),
+    "c10/util/complex.h": re.compile(r"\b(?:at|c10|torch)\s*::\s*complex\b"),
+    "ATen/OpMathType.h": re.compile(r"\b(?:at|torch)\s*::\s*opmath_type\b"),
+    "ATen/AccumulateType.h": re.compile(r"\b(?:at|torch)\s*::\s*acc_type\b"),
+    "ATen/core/TensorAccessor.h": re.compile(
+        r"\b(?:at|torch)\s*::\s*(?:(?:Generic)?PackedTensorAccessor(?:32|64)?|TensorAccessor|\w+PtrTraits)\b"
+    ),
+}
+# The same for names without a prefix, which a source may well define itself.
+_UNPREFIXED = {
+    "ATen/cuda/Atomic.cuh": re.compile(r"\bgpuAtomic\w+"),
+    "ATen/cuda/detail/KernelUtils.h": re.compile(r"\bCUDA_KERNEL_LOOP(?:_TYPE)?\b"),
+}
 _ONLY_ON_GPU = {"threadIdx", "blockIdx", "blockDim", "gridDim", "__shared__", "__syncthreads", "__ldg"}
 
 
@@ -100,46 +114,64 @@ def split(source) -> Split:
 
 class DeviceCode(NamedTuple):
     """What a GPU's compiler has to judge of a source, line for line: `text`, the `instances` of its template kernels
-    that the host launches, the names that were `cut` with the host's code, and whether it uses torch's `numbers`."""
+    that the host launches, the names that were `cut` with the host's code, and the `headers` of torch that it needs.
+    Of the template kernels in `unread`, it does not show which instances there are. With "using" among the cut names,
+    any name that is missing may be torch's."""
 
     text: str
     instances: list[str]
     cut: frozenset[str]
-    numbers: bool = False
+    headers: tuple[str, ...] = ()
+    unread: frozenset[str] = frozenset()
 
 
 def device_code(source) -> DeviceCode:
     """The source without the host's code and torch: a text to judge, which nothing is linked with.
 
     So nearly every source can be cut this way. Raises NotSplit for one whose kernels use torch themselves, other than
-    its types `at::Half` and `at::BFloat16`.
+    what a small header has: `at::Half`, say, or an accessor.
     """
     items, directives = cxx.declarations(source), cxx.directives(source)
     kernels = {item.name: bool(item.template) for item in items if "__global__" in item.words}
     used = {token.text for item in items if _runs_on_gpu(item) for token in item.tokens}
     used |= {token.text for line in directives for token in line}
-    edits, instances, cut = [], [], {"torch", "at", "c10", "std", "::"} if cxx.includes_torch(source) else set()
+    edits, instances, unread = [], [], set()
+    cut = {"torch", "at", "c10", "std", "::"} if cxx.includes_torch(source) else set()
     macros = _macros_of_torch(source, directives)
     for item in items:
         words = [token.text for token in item.tokens]
         torch = _uses_torch(source[item.tokens[0].start : item.tokens[-1].end]) or macros & set(words)
-        torch = torch or words[:2] == ["using", "namespace"] and words[2] in ("torch", "at", "c10")
+        if words[:2] == ["using", "namespace"] and words[2] in ("torch", "at", "c10"):
+            torch = True
+            cut.add("using")
         if _runs_on_gpu(item):
             if torch:
                 raise NotSplit("a kernel uses torch", line=item.line)
-        elif torch or "<<<" in words or item.names and "enum" not in words[:2] and not used & set(item.names):
+        elif torch or "<<<" in words or item.names and not _is_type(item) and not used & set(item.names):
             edits += _without_code(item, directives)
             cut |= set(item.names)
-            with contextlib.suppress(NotSplit):
+            try:
                 instances += _instances(item, kernels)
+            except NotSplit:
+                unread |= {word for word in words if kernels.get(word)}
     edits += _without_torch(source, directives)
     text, instances = _replaced(source, edits), list(dict.fromkeys(instances))
-    return DeviceCode(text, instances, frozenset(cut), any(map(_NUMBER.search, (text, *instances))))
+    whole = "\n".join([text, *instances])
+    headers = [header for header, names in _FOR_KERNELS.items() if names.search(whole)]
+    if cxx.includes_torch(source):
+        own = {*cxx.macros(source), *(function.name for function in cxx.functions(source))}
+        headers += [h for h, names in _UNPREFIXED.items() if {*names.findall(whole)} - own]
+    return DeviceCode(text, instances, frozenset(cut), tuple(headers), frozenset(unread))
+
+
+def _is_type(item):
+    return bool({"enum", "struct", "class", "union"} & set(item.words[:1]))
 
 
 def _uses_torch(text):
-    """Whether it uses torch or Python, other than torch's numbers."""
-    text = _NUMBER.sub("float", text)
+    """Whether it uses torch or Python, other than what a kernel may have of torch."""
+    for names in _FOR_KERNELS.values():
+        text = names.sub("float", text)
     return cxx.uses_torch(text) or cxx.uses_python(text)
 
 
@@ -269,6 +301,8 @@ def _instances(item, kernels):
         if end is None:
             raise NotSplit(f"the template arguments of {token.text} cannot be read", line=token.line)
         name = item.tokens[i : end + 1]
+        if _own_names(item) & {part.text for part in name[1:]}:
+            raise NotSplit("a template kernel's arguments mean something only where it is launched", line=token.line)
         if not any(part.text == "scalar_t" for part in name):
             found.append(cxx.written(name))
         elif len(dispatch) == 1 and _DISPATCHED.keys() >= dispatch:
@@ -278,6 +312,17 @@ def _instances(item, kernels):
             macros = ", ".join(sorted(dispatch)) or "what defines scalar_t"
             raise NotSplit(f"{macros} repeats the code for types that are not listed", line=token.line)
     return found
+
+
+def _own_names(item):
+    """The names that a function declares for itself, its template's parameters included: `using F = float;`."""
+    places = zip(item.tokens, item.tokens[1:], item.tokens[2:], strict=False)
+    own = {t.text for before, t, after in places if _declares(before) and after.text in ("=", "{", ";")}
+    return own | {token.text for token in cxx.tokens(item.template) if token.text not in ("class", "typename", "int")}
+
+
+def _declares(before):
+    return before.text.isidentifier() and before.text not in ("return", "case", "else", "new")
 
 
 def _lines(text):

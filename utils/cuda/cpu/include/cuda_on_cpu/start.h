@@ -163,7 +163,11 @@ struct ThroughPointer {
 template <class... A>
 ThroughPointer(const char*, Launch, void (*)(A...)) -> ThroughPointer<A...>;
 
-template <class Kernel, class AddressOf, class Bounds = std::nullptr_t>
+// A kernel whose template arguments the launch leaves to the compiler. The mark has its name, for instances.py.
+template <class Mark, class Kernel>
+struct Marked : Kernel {};
+
+template <class Mark = void, class Kernel, class AddressOf, class Bounds = std::nullptr_t>
 auto start_kernel(const char* name, Launch launch, Kernel kernel, AddressOf address_of, Bounds = {}) {
 #ifdef CUDA_ON_CPU_IN_STEP
     launch.in_step = true;
@@ -178,7 +182,7 @@ auto start_kernel(const char* name, Launch launch, Kernel kernel, AddressOf addr
             return ThroughPointer{name, launch, address};
         }
     } else {
-        return Start<Bounds, Kernel>{name, launch, kernel};
+        return Start<Bounds, Marked<Mark, Kernel>>{name, launch, {kernel}};
     }
 }
 

@@ -1,0 +1,68 @@
+"""Calls between the host and the device that only NVIDIA's compiler refuses, for code that it does not get to see."""
+
+import re
+from itertools import pairwise
+
+from utils.cuda.common import cxx
+from utils.cuda.common.diagnostics import refused
+
+__all__ = ["check_device", "check_host"]
+
+# CUDA's own functions for the device alone (CUDA C++ Programming Guide, "C++ Language Extensions").
+_OF_DEVICE = re.compile(
+    r"__sync(?:threads|warp)\w*|__(?:shfl|match|reduce|ballot|any|all)\w*_sync|__activemask|__threadfence\w*|__ldg|__nanosleep"
+    r"|atomic(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)(?:_block|_system)?"
+)
+
+
+def check_device(source) -> None:
+    """Device code calls device functions only. Raises CompileError for a call of another one of the source."""
+    __tracebackhide__ = True
+    functions = cxx.functions(source)
+    marked = [f for f in functions if {"__device__", "__global__"} & set(f.words)]
+    unmarked = {f.name for f in functions if "constexpr" not in f.words} - {f.name for f in marked}
+    for function in marked:
+        if "__host__" in function.words:  # nvcc only warns
+            continue
+        body = function.tokens[function.head :]
+        for before, token, after in zip(body, body[1:], body[2:], strict=False):
+            if token.text in unmarked and after.text in ("(", "<") and before.text not in (".", "->"):
+                what = f"`{function.name}` runs on the GPU and calls `{token.text}`, a function of the host: mark it "
+                raise refused("cuda_src", source, token.line, f"{what}__device__")
+
+
+def check_host(source) -> None:
+    """Host code calls host functions only, and its lambdas are not marked: load_cuda passes no `--extended-lambda`.
+
+    Raises CompileError for a call of one of the source's device functions, or of CUDA's own, in nvcc's words.
+    """
+    __tracebackhide__ = True
+    functions, directives = cxx.functions(source), cxx.directives(source)
+    of_device = {f.name for f in functions if "__device__" in f.words and "__host__" not in f.words}
+    of_host = {f.name for f in functions if not {"__device__", "__global__"} & set(f.words) or "__host__" in f.words}
+    for function in functions:
+        if not function.defined or {"__device__", "__global__"} & set(function.words):
+            continue
+        first, last, body = function.tokens[0], function.tokens[-1], function.tokens[function.head :]
+        if any(first.start < line[0].start < last.end for line in directives):
+            continue  # an #if may hide the call from the host
+        for token, after in pairwise(body):
+            if token.text == "]" and after.text in ("__device__", "__host__"):
+                what = "__host__ or __device__ annotation on lambda requires --extended-lambda nvcc flag"
+                raise refused("cuda_src", source, after.line, what)
+        for before, token, after in zip(body, body[1:], body[2:], strict=False):
+            name = token.text
+            if after.text != "(" or before.text in (".", "->", "::") or _declares(before, name, function):
+                continue
+            if name in of_device - of_host or name not in of_host and _OF_DEVICE.fullmatch(name):
+                what = f'calling a __device__ function("{name}") from a __host__ function("{function.name}")'
+                raise refused("cuda_src", source, token.line, f"{what} is not allowed")
+
+
+def _declares(before, name, function):
+    """Whether the function has something of its own with this name: a lambda, or a variable that is made here."""
+    if before.text.isidentifier() and before.text not in ("return", "else", "do"):
+        return True
+    return any(
+        token.text == name and after.text in ("=", ",", ")", ";", "{") for token, after in pairwise(function.tokens)
+    )
