@@ -95,6 +95,19 @@ def test_arguments_input_and_output_are_passed_on(folder):
     assert done.stdout.splitlines() == ["[a b][x.cu][--trace] 3 5", "> one", "> two"]
 
 
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_python_ends_the_program(folder, sent):
+    command = [sys.executable, "-m", "utils.cuda.run", *words(folder, "echo")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as running:
+        running.stdin.write("one\n")
+        running.stdin.flush()
+        assert [running.stdout.readline() for _ in range(2)] == [" 3 5\n", "> one\n"]
+        running.send_signal(sent)
+        assert running.stdout.read() == ""  # that is, nobody holds the pipe any more
+    assert running.returncode == 128 + sent
+
+
 @pytest.mark.parametrize(
     ("what", "code", "message"),
     [

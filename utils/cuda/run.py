@@ -175,12 +175,16 @@ def _finished(command, folder, environment):
     """The exit code of the program, which is run with this environment."""
     sys.stdout.flush()
     running = subprocess.Popen([str(folder / "program"), *command.arguments], env=environment)
+    ends = (signal.SIGTERM, signal.SIGHUP)  # by `kill` or a closed terminal: the program is to end with us
+    before = [signal.signal(each, lambda number, _: running.send_signal(number)) for each in ends]
     while True:
         try:
             code = running.wait()
             break
         except KeyboardInterrupt:  # the terminal sends it to the program, too
             continue
+    for each, handler in zip(ends, before, strict=True):
+        signal.signal(each, handler)
     if code >= 0:
         return code
     print(f"{command.files[0]} was ended by {signal.Signals(-code).name}", file=sys.stderr)

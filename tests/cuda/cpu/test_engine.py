@@ -135,12 +135,19 @@ def test_a_sources_own_names_of_built_in_variables(source, own):
         "#define ON(...) <<<__VA_ARGS__>>>\nvoid f() { k<int> ON(1, 2)(x); }",
         "#define ON(grid, block) <<<grid, block>>>\nvoid f() { k<int> ON(1,\n 2)(x); }",
         "#define ON <<<1, 2>>>\nvoid f() { k<int> ON (x); }",
+        "#define ON(kernel) kernel<<<1, 2>>>\nvoid f() { ON(k<int>)(x); }",
+        "#define BEGIN <<<\n#define END >>>\nvoid f() { k<int> BEGIN 1, 2 END (x); }",
     ],
 )
 def test_a_launch_may_have_its_configuration_from_a_macro(source):
     translated = translate(source)
     assert '::cuda_on_cpu::start_kernel("k<int>", ::cuda_on_cpu::Configuration(' in translated
     assert translated.count("\n") == source.count("\n")
+
+
+def test_what_an_editor_needs_keeps_its_lines():
+    source = "#ifdef __INTELLISENSE__\n#define __shared__\n#undef __shared__\n#define N 1\n#endif\nint x;"
+    assert translate(source) == source
 
 
 def test_dynamic_shared_declarations():
@@ -171,6 +178,7 @@ def test_what_cannot_be_read_is_refused_with_its_line(source, line, message):
 
 
 def test_cpu_tensors_pass_for_cuda_tensors():
+    assert translate("TORCH_LIBRARY_IMPL(mine, CUDA, m) {}") == "TORCH_LIBRARY_IMPL(mine, CPU, m) {}"
     source = 'x.is_cuda(); torch::kCUDA; c10::DeviceType::CUDA; x.cuda(); at::cuda::f(); "kCUDA"'
     assert translate(source) == 'x.is_cpu(); torch::kCPU; c10::DeviceType::CPU; x.cpu(); at::cuda::f(); "kCUDA"'
 

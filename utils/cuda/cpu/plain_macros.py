@@ -39,7 +39,14 @@ def with_plain_macros(source):
 def _is_plain(macro):
     """Whether this is a macro for a launch's sizes, an array's, or for the beginning of a declaration."""
     texts = [token.text for token in macro.body]
-    if texts[:1] == ["<<<"] or texts[:1] == ["["] and texts[-1] == "]" and macro.parameters is None:
+    if (
+        texts[:1] == ["<<<"]
+        or texts[-1:] == [">>>"]
+        and "##" not in texts
+        or texts[:1] == ["["]
+        and texts[-1] == "]"
+        and macro.parameters is None
+    ):
         return True
     parts = set(texts)
     return (

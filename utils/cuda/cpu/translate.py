@@ -238,10 +238,19 @@ def _word(tokens, i, edits):
         edits.append((token.start, token.end, "__attribute__((noinline))"))
     elif token.text in _ON_CPU:
         edits.append((token.start, token.end, _ON_CPU[token.text]))
-    elif token.text == "CUDA" and before == "::" and tokens[i - 2].text == "DeviceType":
+    elif token.text == "CUDA" and (_words(tokens, i - 2, 2) == ["DeviceType", "::"] or _is_dispatch_key(tokens, i)):
         edits.append((token.start, token.end, "CPU"))
     elif token.text == "cuda" and before in (".", "->") and after == "(":
         edits.append((token.start, token.end, "cpu"))
+
+
+def _words(tokens, first, count):
+    return [token.text for token in tokens[max(0, first) : max(0, first + count)]]
+
+
+def _is_dispatch_key(tokens, i):
+    """Whether token i is the key in `TORCH_LIBRARY_IMPL(name, CUDA, m)`."""
+    return _words(tokens, i - 4, 2) == ["TORCH_LIBRARY_IMPL", "("]
 
 
 def _untyped(tokens, i, edits, kernel_names):
@@ -300,6 +309,8 @@ def _may_be_jumped(tokens, i, in_bodies):
 
 def _shared(source, tokens, i, edits, inside_function, jumped, shared):
     """Rewrite the declaration with `__shared__` as token i; returns the index of the first token after it."""
+    if _words(tokens, i - 2, 2) in (["#", "define"], ["#", "undef"]):  # for an editor, which reads another branch
+        return i + 1
     if shared_variables.is_parameter(tokens, i) or shared_variables.is_member(tokens, i):
         edits.append((tokens[i].start, tokens[i].end, ""))
         return i + 1

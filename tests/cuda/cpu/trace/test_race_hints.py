@@ -521,3 +521,9 @@ def test_where_all_threads_write_the_same_number(line, same):
     found["other"]["op"] = "store"
     found = hint(found, source)
     assert found.startswith("All write the same, so a GPU stores it") == same
+
+
+def test_blocks_that_write_the_same_number():
+    source = "__global__ void k(int* changed) {\n    *changed = 1;\n}"
+    (found,) = Tracer(source, "k")[2, 64](torch.zeros(1).int()).problems
+    assert found.hint.startswith("All write the same, so a GPU stores it")

@@ -53,6 +53,11 @@ def about_race(p):
             hint = "Use an atomic such as `atomicAdd`, or put `cluster.sync();` between the two."
     elif missing := _missing_coordinate(p):
         hint = missing
+    elif ops == ["store", "store"] and one_line and _CONSTANT.search(p.source or ""):
+        hint = "All write the same, so a GPU stores it, but C++ promises nothing: let one thread write it, or use "
+        hint += "`atomicOr` or `atomicExch`."
+        if p.coordinates and other.coordinates:
+            hint = f"Are both meant to have the same index? {hint}"
     elif not p.one_block and p.space == "global":
         hint = "Are both meant to touch this element? If not, check the index; otherwise use an atomic such as "
         hint += "`atomicAdd`, give each block its own elements, or make two launches."
@@ -67,9 +72,6 @@ def about_race(p):
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
     elif ops == ["store", "store"]:
         hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
-        if one_line and _CONSTANT.search(p.source or ""):
-            hint = "All write the same, so a GPU stores it, but C++ promises nothing: let one thread write it, or use "
-            hint += "`atomicOr` or `atomicExch`."
         if p.coordinates and other.coordinates:
             hint = f"Are both meant to have the same index? {hint}"
         if p.space == "shared" and p.loop:
