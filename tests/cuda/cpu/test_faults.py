@@ -9,6 +9,7 @@ import torch
 from tests.cuda.cpu.limits import HANGS, ROOT
 from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda.cpu import guard
+from utils.cuda.cpu.translate import TranslationError, translate
 from utils.cuda.kernel import compile_kernels
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -375,6 +376,20 @@ def test_a_kernel_cannot_be_called_like_a_function():
     ) as caught:
         compile_kernel("__global__ void f(float* x) {}\n__global__ void k(float* x) { f(x); }", "k")
     assert caught.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("void other(int f) {}\nvoid go() {\n    { int f = 3; }\n    f<int>(nullptr);\n}", 5),
+        ("struct A { void f(int); };\nvoid go() {\n    auto g = [](int* x) { f(x); };\n}", 4),
+        ("void go(int* x) {\n    if (x)\n        f(x);\n    int f = 2;\n}", 4),
+    ],
+)
+def test_a_kernel_s_name_means_the_kernel_where_nothing_hides_it(text, line):
+    with pytest.raises(TranslationError, match="f is a kernel and not a function: launch it") as caught:
+        translate(f"template <class T> __global__ void f(T* x) {{}}\n{text}")
+    assert caught.value.line == line
 
 
 def test_a_kernel_that_copies_by_the_runtime_is_told_what_that_needs():

@@ -16,6 +16,7 @@ from utils.cuda.cpu import (
     constants,
     designators,
     instances,
+    kernel_calls,
     launch_bounds,
     long_doubles,
     own_names,
@@ -65,7 +66,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     _check_kernels(marked)
     declared = cxx.declarations(source)
     in_kernels, in_bodies = _bodies(marked), _bodies(declared)
-    _check_calls(tokens, marked, declared)
+    _check_calls(source, marked, declared)
     if host:
         _check_host(source, declared)
     edits = []  # (start, end, replacement), none inside another
@@ -146,24 +147,14 @@ def _check_kernels(marked):
             )
 
 
-def _check_calls(tokens, marked, declared):
+def _check_calls(source, marked, declared):
     """A kernel that is called like a function would run on the host, as no thread of any block."""
-    names = {kernel.name for kernel in marked} - {d.name for d in declared if "__global__" not in d.words}
-    heads = {token.start for kernel in marked for token in kernel.tokens[: kernel.head]}
     device = [d for d in declared if {"__global__", "__device__"} & {*d.words}]
-    for i, token in enumerate(tokens):
-        if token.text not in names or token.directive or token.start in heads or not i:
-            continue
-        before, after = tokens[i - 1].text, i + 1
-        if before in (".", "->", "::") or before.isidentifier() and before not in ("return", "else", "do"):
-            continue  # a member, or a variable of that name
-        if after < len(tokens) and tokens[after].text == "<":
-            after = (cxx.matching(tokens, after) or after) + 1
-        if after < len(tokens) and tokens[after].text == "(":
-            do = "mark it with __device__ in place of __global__, then kernels can call it"
-            if not any(d.tokens[0].start < token.start < d.tokens[-1].end for d in device):
-                do = f"launch it, {token.text}<<<blocks, threads>>>(...)"
-            raise _error(token, f"{token.text} is a kernel and not a function: {do}")
+    for token in kernel_calls.calls(source, marked, declared):
+        do = "mark it with __device__ in place of __global__, then kernels can call it"
+        if not any(d.tokens[0].start < token.start < d.tokens[-1].end for d in device):
+            do = f"launch it, {token.text}<<<blocks, threads>>>(...)"
+        raise _error(token, f"{token.text} is a kernel and not a function: {do}")
 
 
 def _check_host(source, declared):

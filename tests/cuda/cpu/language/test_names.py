@@ -10,6 +10,7 @@ from utils import compile_kernel
 from utils.cuda.common import cxx
 from utils.cuda.common.toolchain import cuda_home
 from utils.cuda.cpu.placed import INCLUDE
+from utils.cuda.kernel import compile_kernels
 from utils.ground.system import cxx_compiler
 
 HEADERS = """crt/math_functions.h crt/device_functions.h crt/device_double_functions.h crt/sm_70_rt.h crt/sm_80_rt.h
@@ -110,3 +111,44 @@ def test_headers_and_constants_of_nvidias():
     compile_kernel("".join(f"#include <{header}>\n" for header in HEADERS_ALONE) + USES, "k")[1, 1](x)
     inf, most = float("inf"), torch.finfo(torch.bfloat16).max
     assert x.tolist() == [1, 8, 80, 3, 65505, inf, 2**-24, 1, most, inf, 2, -inf]
+
+
+# Every name that a kernel has is here something else's, too.
+HIDDEN = r"""
+#include <functional>
+template <class F> __device__ void each(F f, int n) { for (int i = 0; i < n; i++) f(i); }
+__global__ void f(float* x) { each([&](int i) { x[i] = i; }, 4); }
+
+struct Base { __device__ float hidden(float v) { return v + 1; } };
+struct Factor : Base {
+    float k;
+    __device__ float twice(float v) { return scale(v) * 2 + hidden(v); }
+    __device__ float half(float v);
+    __device__ float scale(float v) { return k * v; }
+};
+__device__ float Factor::half(float v) { return scale(v) / 2; }
+__global__ void scale(float* x) { Factor a{{}, 3}; x[0] = a.twice(2) + a.half(4); }
+__global__ void hidden(float* x) {
+    auto hidden = [](float v) { return v - 1; };
+    x[0] = hidden(x[1]);
+}
+__device__ float third(float v) { return v / 3; }
+__global__ void pointer(float* x) {
+    float (*pointer)(float) = third;
+    x[0] = pointer(6);
+}
+template <class F> struct Work { F f; Work(F given) : f(given) {} int go(); };
+template <class F> int Work<F>::go() { return f(1); }
+int run(std::function<int(int)> scale) { auto g = [f = scale](int i) { return f(i); }; return scale(1) + g(2); }
+"""
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_a_variable_or_a_member_may_be_named_like_a_kernel():
+    kernels = compile_kernels(HIDDEN, ["f", "scale", "hidden", "pointer"])
+    results = []
+    for kernel in kernels:
+        x = torch.full((4,), 5.0)
+        kernel[1, 1](x)
+        results.append(x.tolist())
+    assert results == [[0, 1, 2, 3], [21, 5, 5, 5], [4, 5, 5, 5], [2, 5, 5, 5]]
