@@ -148,6 +148,10 @@ def test_an_earlier_build_is_used_until_a_file_changes(folder, tmp_path, capfd):
         ('#include "wrong.cuh"\nint main() { k<<<1, 1>>>(0); }', r"wrong\.cuh, line 2: .*missing"),
         ("int main() {\n    return missing;\n}", r"one\.cu, line 2: .*missing.*\n.*\n-->    2 \| +return missing;"),
         ("void f();\nint main() { f(); }", r"`f\(\)` is declared and called, but no source defines it"),
+        (
+            "extern __device__ int c;\n__device__ int c = 3;\nint main() {}",
+            r"^(?!.*NVIDIA).*one\.cu, line 2: redefinition of .int c.",
+        ),
         ("__global__ void k() {}", r"^(?!.*NVIDIA).*there is no `main`, where a program begins"),
     ],
 )
@@ -156,6 +160,28 @@ def test_errors_name_the_file_and_the_line(tmp_path, capfd, text, message):
     (tmp_path / "wrong.cuh").write_text("#pragma once\n__global__ void k(int* x) { *x = missing; }\n")
     assert run.main([str(tmp_path / "one.cu")]) == 2
     assert re.search(message, capfd.readouterr().err, re.DOTALL)
+
+
+EXTERN = r"""#include <cstdio>
+extern __device__ int counter;
+namespace n { extern __constant__ float c[4]; }
+__global__ void k() { printf("%d %g\n", ++counter, n::c[1]); }
+int main() {
+    float host[4] = {0, 2.5f};
+    cudaMemcpyToSymbol(n::c, host, sizeof host);
+    k<<<1, 1>>>();
+    return cudaDeviceSynchronize();
+}
+"""
+
+
+def test_an_extern_variable_of_the_device_is_defined_by_the_only_source_or_by_another(tmp_path):
+    (tmp_path / "alone.cu").write_text(EXTERN)
+    (tmp_path / "other.cu").write_text("__device__ int counter = 7;\nnamespace n { __constant__ float c[4]; }\n")
+    done = started(tmp_path / "alone.cu")
+    assert (done.stdout, done.returncode) == ("1 2.5\n", 0), done.stderr
+    done = started(tmp_path / "alone.cu", tmp_path / "other.cu")
+    assert (done.stdout, done.returncode) == ("8 2.5\n", 0), done.stderr
 
 
 def test_options_for_the_compiler_and_the_linker(tmp_path, capfd):

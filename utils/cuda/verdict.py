@@ -46,7 +46,8 @@ _ONLY_DEVICE = {"__device__", "__constant__"}
 
 
 _OF_HOST = re.compile(r"^cpp_src[:(]", re.MULTILINE)  # a message about the text that nvcc does not see
-_OF_LINKER = re.compile(r"ld returned \d|undefined (?:reference|symbol)|multiple definition|duplicate symbol")
+# What nvcc leaves to the linker, and to the host's compiler, to which `extern __device__` is a definition.
+_OF_OTHERS = re.compile(r"ld returned \d|undefined (?:reference|symbol)|(?:multiple |re)definition|duplicate symbol")
 
 # What nvcc says of a launch that passes a lambda, or an object of another type which a function of the host declares.
 _OF_HOST_FUNCTION = (
@@ -126,7 +127,7 @@ class Judge(NamedTuple):
             rejected = rejection()
         if rejected is None:
             return log
-        saw_all = not self.cut and not _OF_HOST.search(log) and not _OF_LINKER.search(log)
+        saw_all = not self.cut and not _OF_HOST.search(log) and not _OF_OTHERS.search(log)
         return rejected or (f"{log}\n{ACCEPTED}\n" if log and saw_all else log)
 
     def again(self, library: Path, place: Path, say) -> str:

@@ -297,7 +297,8 @@ def build_program(program, folder, traced=False, say=print) -> str:
     (folder / "start.cpp").write_text(_START % extension.torch_library())
     texts = program.headers | program.sources
     for path, text in texts.items():
-        place(root, path, text, path.suffix in CUDA or is_device_code(text), traced)
+        is_cuda = path.suffix in CUDA or is_device_code(text)
+        place(root, path, text, is_cuda, traced, whole=len(program.sources) == 1)
     standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
     macros, others = preprocessor.own_macros(program.macros)
     (folder / "macros.h").write_text("\n".join([*_architecture(), *macros]) + "\n")

@@ -47,7 +47,7 @@ def placed_headers(sources, folder, options=(), traced=False, host=True):
     headers = headers_of(*sources, options=options, provided=INCLUDE)
     root = folder / "source"
     for path, text in headers.items():
-        place(root, path, text, is_device_code(text), traced, host=host)
+        place(root, path, text, is_device_code(text), traced, host=host, whole=host)
     if not headers:
         return [], []
     folders = [inside(root, os.path.abspath(place)) for place in preprocessor.include_folders(options)]

@@ -15,6 +15,7 @@ from utils.cuda.cpu import (
     cases,
     constants,
     designators,
+    extern_variables,
     instances,
     kernel_calls,
     launch_bounds,
@@ -53,9 +54,10 @@ _NEEDS_GPU = {
 _TAKES_KERNEL = {"cudaLaunchKernel", "cudaLaunchCooperativeKernel"}
 
 
-def translate(source: str, kernels: bool = True, host: bool = True) -> str:
+def translate(source: str, kernels: bool = True, host: bool = True, whole: bool = True) -> str:
     """C++ for the CPU from CUDA C++ text, line for line. Without `kernels`, it is text that nvcc never sees;
-    without `host`, it is device code alone, as for NVRTC: the build defines `__CUDA_ARCH__` for all of it.
+    without `host`, it is device code alone, as for NVRTC: the build defines `__CUDA_ARCH__` for all of it. Unless it is
+    the `whole` device code, a variable may be defined in another file.
 
     Raises TranslationError for a launch or a `__shared__` declaration that cannot be read, for what needs a GPU, and
     for what nvcc would refuse and a C++ compiler would not notice.
@@ -94,6 +96,7 @@ def translate(source: str, kernels: bool = True, host: bool = True) -> str:
     edits += long_doubles.edits(tokens, declared)
     edits += constants.edits(tokens, lambda token: _is_inside(token, in_bodies))
     edits += designators.edits(tokens)
+    edits += extern_variables.edits(declared, host) if whole else []
     edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
     translated = edited(source, edits)
     return with_architecture(translated) if kernels and host else translated

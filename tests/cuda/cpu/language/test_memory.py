@@ -221,3 +221,19 @@ def test_what_has_no_atomic_is_refused(call, c_type, monkeypatch):
     said = rf"CUDA has {call[:9]} only for pointers to|no instance of overloaded function|argument of type"  # or nvcc's
     with pytest.raises(CompileError, match=said):
         compile_kernel(f"__global__ void count({c_type}* p) {{ {call}; }}", "count")
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        ("extern __device__ int v;", 0),
+        ('extern "C" __constant__ int v;', 0),
+        ("extern __device__ int v;\nextern __device__ int v;", 0),
+        ("extern __device__ int v;\n__device__ int v = 3;", 3),  # a host's compiler would refuse it
+        ("extern __constant__ int v = 4;", 4),
+    ],
+)
+def test_an_extern_variable_is_defined_where_nothing_else_defines_it(declared, value):
+    x = torch.full((1,), 9, dtype=torch.int32)
+    compile_kernel(f"{declared}\n__global__ void k(int* x) {{ *x = v; }}", "k")[1, 1](x)
+    assert x.item() == value
