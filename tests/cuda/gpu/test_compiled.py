@@ -147,8 +147,12 @@ def test_sass_beside_its_lines(tiled, monkeypatch, gpu):
 
 def test_code_without_a_loop(bounded):
     assert bounded.sass.loops == []
-    with pytest.raises(ValueError, match="bounded has no loop"):
+    with pytest.raises(ValueError, match="bounded has no loop: its source has none"):
         _ = bounded.sass.loop
+    source = """__device__ int twice(int v) { for (int i = 0; i < 1; i++) v *= 2; return v; }
+    __global__ void unrolled(int* x) { *x = twice(*x); }"""
+    with pytest.raises(ValueError, match="unrolled has no loop: the compiler has unrolled every loop of its source"):
+        _ = compile_kernel(source, "unrolled").sass.loop
 
 
 def test_without_a_disassembler(bounded, monkeypatch):

@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from utils.cuda.common import cxx
 from utils.cuda.common.lexer import lines_of
 from utils.cuda.common.toolchain import disassembler
 from utils.ground.errors import ToolchainError
@@ -80,7 +81,9 @@ class Sass(Sequence):
         """
         loops = self.loops
         if not loops:
-            raise ValueError(f"the code of {self.name} has no loop: the compiler has unrolled every loop of its source")
+            unrolled = _has_loop(self.source, self.name)
+            why = "the compiler has unrolled every loop of its source" if unrolled else "its source has none"
+            raise ValueError(f"the code of {self.name} has no loop: {why}")
         inside = {loop: sum(o[0] <= loop[0] and loop[1] <= o[1] for o in loops) for loop in loops}
         start, end = max(loops, key=lambda loop: (inside[loop], loop[1] - loop[0], -loop[0]))
         chosen = [each for each in self._instructions if start <= each.address <= end]
@@ -226,3 +229,17 @@ def _without_padding(instructions):
     while instructions and (instructions[-1].opcode == "NOP" or instructions[-1].target == instructions[-1].address):
         instructions.pop()
     return instructions
+
+
+def _has_loop(source, name) -> bool:
+    """Whether there is a loop in the source of the kernel `name`, or in the functions, types and macros it uses."""
+    parts = {name: [*macro.body] for name, macro in cxx.macros(source).items()}
+    for declaration in [*cxx.declarations(source), *cxx.declared_kernels(source)]:
+        for each in declaration.names:
+            parts.setdefault(each, []).extend(declaration.tokens)
+    ahead, words = [cxx.instance(name)[0]], set()
+    while ahead:
+        new = {token.text for token in parts.pop(ahead.pop(), ())} - words
+        words |= new
+        ahead += new & parts.keys()
+    return bool(words & {"for", "while", "goto"})
