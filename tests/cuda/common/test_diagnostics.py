@@ -188,11 +188,27 @@ def test_what_a_kernel_may_be_is_let_through(head):
 def test_a_linker_that_misses_a_function_names_it(tmp_path):
     """nvcc's linker of device code, and the C++ one."""
     for log in (
+        "ptxas fatal   : Unresolved extern function '_Z5otherf'",
         "nvlink error   : Undefined reference to '_Z5otherf' in 'cuda.o'",
         "/usr/bin/ld: cuda.o: in function `go()':\ncuda.cpp:(.text+0x5): undefined reference to `other(float)'",
     ):
-        error = explained(log, {"cuda_src": "void go(float a) { other(a); }"}, tmp_path)
+        error = explained(log, {"cuda_src": "void other(float);\nvoid go(float a) { other(a); }"}, tmp_path)
         assert "`other(float)` is declared and called, but no source defines it. They define: go" in str(error)
+        assert error.line == 2
+
+
+def test_a_variable_that_is_defined_nowhere_is_used_and_not_called(on_cpu):
+    with pytest.raises(CompileError, match="`c` is declared and used, but no source defines it\n") as raised:
+        compile_kernel("extern __device__ int c[];\n" + in_kernel("x[i] = c[i];"), "k")
+    assert raised.value.line == 4
+
+
+def test_too_much_constant_memory_is_reported_at_its_largest_variable(on_cpu):
+    source = "__constant__ float s[9], t[17000];\n__constant__ int few;\n" + in_kernel("x[i] = t[i] + s[few];")
+    with pytest.raises(CompileError, match="variables have 68,040 bytes, but there are 65,536") as raised:
+        compile_kernel(source, "k")
+    assert raised.value.line == 1
+    assert compile_kernel(source.replace("17000", "16000"), "k")
 
 
 def test_assembly_that_ptxas_refuses(refused):

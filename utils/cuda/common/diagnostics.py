@@ -3,14 +3,12 @@
 import hashlib
 import json
 import re
-import shutil
-import subprocess
 import sys
 import sysconfig
 import warnings
 from pathlib import Path
 
-from utils.cuda.common import cxx
+from utils.cuda.common import cxx, lineless
 from utils.cuda.common.lexer import lines_of
 from utils.ground.errors import CourseError
 from utils.ground.system import short_path
@@ -111,12 +109,6 @@ _LACKS = re.compile(r"^call to \S*cuda_on_cpu_lacks\S* declared with (?:attribut
 _NOT_CONSTANT = re.compile(r"variably modified|variable length array|constant value|constant expression")
 #: An error of ptxas; it names no line of the source.
 PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
-_TOO_MUCH_SHARED = re.compile(r"Entry function '(\w+)' uses too much shared data \((\w+) bytes, (\w+) max\)")
-_BOUND_TWICE = re.compile(r"(?:multiple definition of|duplicate symbol:?) ?\W?PyInit_")
-_DEVICE_RUNTIME = re.compile(r"Unresolved extern function '?__cudaCDP2(\w+)")
-_UNDEFINED = re.compile(
-    r"undefined reference to [`'](.*)'|(?:undefined symbol:|Undefined reference to|Unresolved extern function) '?(\w+)"
-)
 
 
 def explained(log, sources, folder):
@@ -125,29 +117,14 @@ def explained(log, sources, folder):
     kept.write_text(log)
     errors = _errors(log, sources)
     own = [e for e in errors if e[0] in sources and e[0] != "name"]
-    own = own or _misnamed(errors, sources) or _too_large(log, sources) or _bound_twice(log, sources)
-    own = own or _of_device_runtime(log, sources)
-    parts, advice = [], ""
+    own = own or _misnamed(errors, sources) or lineless.errors(log, sources)
+    parts = []
     for which, line, text in _first(own):
         short = _LONG_NAME.sub(r'\1..."', text)  # of the C++ library's templates
         parts.append(f"{which}, line {line}: {short}\n{excerpt(sources[which], line)}")
     if more := len(own) - len(parts):
         parts.append(f"... and {more} more error{'s' * (more > 1)}.")
-    if not own:
-        undefined = dict.fromkeys(name or _demangled(symbol) for name, symbol in _UNDEFINED.findall(log))
-        found = [function for text in sources.values() for function in cxx.functions(text)]
-        defined = dict.fromkeys(function.name for function in found if function.exported and function.defined)
-        have = f". They define: {', '.join(defined)}" if defined else ""
-        parts = [
-            "there is no `main`, where a program begins"
-            if name == "main"
-            else f"`{name}` is declared and called, but no source defines it{have}"
-            for name in undefined
-        ]
-        near = [f for f in found if f.defined and any(re.match(rf"(?:\w+::)*{f.name}\(", name) for name in undefined)]
-        if near:
-            defines = f"Line {near[0].line} defines `{' '.join(near[0].signature.split())}`"
-            advice = f"{defines}: the types of the parameters must be the same in both places."
+    parts = parts or lineless.sentences(log)
     if not parts:
         parts = [f"{file}, line {line}: {text}" for file, line, text in errors[:3]]
     if not parts:
@@ -155,7 +132,7 @@ def explained(log, sources, folder):
         parts = [f"ptxas, which makes machine code of what nvcc compiled: {said}" for said in dict.fromkeys(refusals)]
     parts = parts or log.replace(ACCEPTED, "").strip().splitlines()[-5:]
     parts += [ACCEPTED] if ACCEPTED in log else []
-    return CompileError("\n".join(parts), own, log, kept, _hint(own, sources) or advice)
+    return CompileError("\n".join(parts), own, log, kept, lineless.advice(log, sources) or _hint(own, sources))
 
 
 def _first(errors):
@@ -240,38 +217,6 @@ def _misnamed(errors, sources):
     return list(found.values())
 
 
-def _too_large(log, sources):
-    """The kernels that need more static shared memory than a block may have. ptxas names them but gives no line."""
-    found = {}
-    for symbol, needed, most in _TOO_MUCH_SHARED.findall(log):
-        name = _demangled(symbol)
-        base = re.match(r"(?:void )?([\w:]*)", name)[1].split("::")[-1]
-        for which, text in sources.items():
-            if kernel := cxx.kernels(text).get(base):
-                message = (
-                    f"`{name}` has {int(needed, 16):,} bytes of __shared__ variables, but a block has "
-                    f"{int(most, 16):,}: make them smaller, or ask for more at the launch, with `extern __shared__`"
-                )
-                found[name] = (which, kernel.line, message)
-    return list(found.values())
-
-
-def _bound_twice(log, sources):
-    """The text that binds functions to Python, as load_cuda does, too. The linker finds both, and gives no line."""
-    texts = ((which, token) for which in sources.keys() - {"name"} for token in cxx.tokens(sources[which]))
-    message = "load_cuda makes the bindings of `funcs` itself: leave out PYBIND11_MODULE"
-    found = [(which, token.line, message) for which, token in texts if token.text == "PYBIND11_MODULE"]
-    return found if _BOUND_TWICE.search(log) else []
-
-
-def _of_device_runtime(log, sources):
-    """The calls of the runtime that kernels can make only in a program that is linked with CUDA's device runtime."""
-    calls = {f"cuda{name}" for name in _DEVICE_RUNTIME.findall(log)}
-    message = "a kernel can call `{}` only where the source is built with -rdc=true and linked with cudadevrt"
-    texts = ((which, token) for which in sources.keys() - {"name"} for token in cxx.tokens(sources[which]))
-    return [(which, token.line, message.format(token.text)) for which, token in texts if token.text in calls]
-
-
 # ---- warnings -------------------------------------------------------------------------------------------------------
 
 
@@ -342,11 +287,6 @@ def refused(which, source, line, message, needs_gpu=False):
     error = CompileError(wrong, [(which, line, message)], hint=_hint([(which, line, message)], {which: source}))
     error.needs_gpu = needs_gpu
     return error
-
-
-def _demangled(symbol):
-    tool = shutil.which("c++filt")
-    return subprocess.run([tool, symbol], capture_output=True, text=True).stdout.strip() if tool else symbol
 
 
 def excerpt(source, line, around=2):
