@@ -462,7 +462,14 @@ MISTAKES = {
     "atomicInc of int": (
         in_kernel("    atomicInc(m, 10);", parameters="int* m"),
         3,
-        "The elements are of type `int`: make them `unsigned int`",
+        "`atomicInc` counts in `unsigned int` only: make the elements `unsigned int`, or cast",
+    ),
+    "function of the host as a pointer": (
+        in_kernel(
+            "    float (*f)(float) = half_of;\n    x[i] = f(2);", before="float half_of(float v) { return v / 2; }\n"
+        ),
+        4,
+        "Mark `half_of` (line 1) with `__device__`",
     ),
     "atomicCAS of long long": (
         in_kernel("    atomicCAS(m, 1LL, 2LL);", parameters="long long* m"),

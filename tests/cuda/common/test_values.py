@@ -13,6 +13,7 @@ POINT = "struct Point { float a; };\n"
 ROUND = "struct Round { float r; Round(float r) : r(r) {} float twice() { return 2 * r; } };\n"
 SUM = POINT + "Point operator+(Point p, Point q) { return {p.a + q.a}; }\n"
 
+FP16 = "#include <cuda_fp16.h>\n"
 MISTAKES = {
     "float index": ("", "float* x, float r", "x[2 * r] = 1;", "An index is a whole number, but `r` is not"),
     "dot": (POINT, "Point* p", "p.a = 1;", "`p` is a pointer to a `Point`: write `p->a`, or `p[i].a`."),
@@ -51,6 +52,11 @@ MISTAKES = {
     "arrays": ("", "float* x", "float a[3], b[3]; a = b; x[i] = a[0];", "`a` is an array, which cannot be assig"),
     "brackets": ("", "float* x", "float[3] a; x[i] = a[0];", "The brackets come after the name: `float a[3]`."),
     "semicolon": ("", "int* x", "x[i] = min(x[i] + 60; 255);", "A `;` ends a statement: within the brackets of line 3"),
+    "ldg of three": ("", "float3* x", "float3 v = __ldg(x); x[i] = v;", "`__ldg` reads no `float3`: read it member"),
+    "shuffle of four": ("", "float4* x", "x[i] = __shfl_xor_sync(~0u, x[i], 1);", "`__shfl_xor_sync` takes no `flo"),
+    "half2 to float2": (FP16, "half2* x, float2* y", "float2 v = x[i];", "Both numbers are converted by `__half22flo"),
+    "float2 to half2": (FP16, "half2* x, float2* y", "x[i] = y[i];", "Both numbers are converted by `__float22half2_r"),
+    "host variable": ("int base = 3;\n", "int* x", "x[i] = base;", "`base` is in the host's memory: mark it with `"),
     "twice": ("__device__ int one() { return 1; }\n" * 2, "int* x", "x[i] = one();", "Line 1 has a `one` already"),
 }  # fmt: skip
 

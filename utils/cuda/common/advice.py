@@ -216,6 +216,13 @@ def host_function(place, name):
     return "A kernel can call CUDA's own functions and those that are marked `__device__`."
 
 
+def host_name(place, name):
+    """A variable of the host that device code uses, or a function whose address it takes."""
+    if any(function.name == name for function in cxx.functions(place.source)):
+        return host_function(place, name)
+    return f"`{name}` is in the host's memory: mark it with `__constant__` or `__device__`, or pass a pointer to it."
+
+
 def device_function(place, name, host):
     """A function of the device that host code calls."""
     if "::" in name or any(function.name == name for function in cxx.functions(place.source)):

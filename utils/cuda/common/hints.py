@@ -151,11 +151,7 @@ _CUDA = [
         "",
         "The host does it: before or after this kernel, on the same stream.",
     ),
-    (
-        r'identifier "(?P<name>\w+)" is undefined in device code',
-        "",
-        "`{name}` is in the host's memory: mark it with `__constant__` or `__device__`, or pass a pointer to it.",
-    ),
+    (r'identifier "(?P<name>\w+)" is undefined in device code', "", advice.host_name),
     (
         "instance|matching function|cannot convert|no match",
         r"\b(?P<name>atomic\w+)\s*\(\s*(?!&)\w+\s*\[",
@@ -169,6 +165,12 @@ _CUDA = [
         "`{array}` is a pointer, the address of an array: write `{name}({array}[i], ...)`.",
     ),
     (r'no instance of overloaded function "(?P<name>atomic\w+)"', "", values.atomic),
+    (
+        r"unsigned int ?\*",
+        r"\b(?P<name>atomic(?:Inc|Dec))\s*\(",
+        "`{name}` counts in `unsigned int` only: make the elements `unsigned int`, or cast, `(unsigned int*)&x[i]`.",
+    ),
+    (r'overloaded function "(?P<name>__(?:ldg|shfl_\w+|shfl))" .*\b(?P<kind>[a-z]+[1-4])\b', "", values.members_of),
     (
         r'overloaded function "__(?:shfl|match|reduce)\w*_sync" matches',
         r"_sync\s*\(\s*(?!0x|mask|FULL|~0|-1|__activemask)\w",
@@ -184,6 +186,7 @@ _CUDA = [
         r"\b(?P<name>__(?:ballot|any|all|shfl\w*))\s*\(",
         "Write `{name}_sync(0xffffffff, ...)`: its first argument is the mask of the lanes that take part.",
     ),
+    (r'no suitable .*conversion|no operator "="', "", values.pairs),
     (r"more than one operator|no operator", "", values.halves),
     (
         r'overloaded function "(?P<name>sqrt|exp|log|sin|cos|floor|ceil)" .*\(.*half',

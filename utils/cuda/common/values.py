@@ -239,6 +239,25 @@ def vectors(place):
     return "`make_float4(a, b, c, d)` makes a vector; `reinterpret_cast<const float4*>(x)[i]` reads four numbers."
 
 
+def members_of(place, name, kind):
+    """A vector for a function that takes numbers and perhaps other vectors."""
+    if name == "__ldg":
+        return f"`__ldg` reads no `{kind}`: read it member by member, `__ldg(&p->x)`, `__ldg(&p->y)` and so on."
+    if re.search(rf"types are: \({kind}\b", place.message):
+        return ""  # the mask is missing, too
+    return f"`{name}` takes no `{kind}`: pass it on member by member, `{name}(mask, v.x, ...)` and so on."
+
+
+def pairs(place):
+    """Two halves where two floats are needed, or the other way round."""
+    message = re.sub(r"\(aka [^)]*\)", "", place.message)
+    kinds = re.findall(r"\b(?:__)?(?:nv_)?(half2|bfloat162|float2)\b", message)
+    if len(kinds) != 2 or kinds.count("float2") != 1:
+        return ""
+    given, wanted = kinds if " to " in message else reversed(kinds)
+    return f"Both numbers are converted by `__{given}2{wanted}{'_rn' * (given == 'float2')}(v)`."
+
+
 def halves(place):
     """Arithmetic of a half with another type, or where torch's flags leave out half's operators."""
     kinds = place.message.partition("operand types are: ")[2]
