@@ -84,6 +84,22 @@ def test_a_memset_beyond_a_variable_of_the_source(on_cpu, bytes):
     assert traced(y, 3).ok and [p.kind for p in traced(y, 4).problems] == ["out_of_bounds"]
 
 
+COUNTS = """__device__ int {0}[16];
+__global__ void count(int* out, int n) {{ atomicAdd(&{0}[threadIdx.x % n], 1); out[threadIdx.x] = 0; }}
+"""
+
+
+@pytest.mark.parametrize("name", ["hist", "b"])  # as the name of a type, `b` is bool
+def test_a_variable_of_the_source_is_named_and_those_of_the_engine_behind_it_are_not(on_cpu, name):
+    traced, out = compile_kernel(COUNTS.format(name), "count").trace[1, 32], torch.zeros(32, dtype=torch.int32)
+    assert traced(out, 16).ok
+    (problem,) = traced(out, 17).problems
+    assert problem.kind == "out_of_bounds"
+    assert problem.message.startswith(
+        f"thread (16,0,0) of block (0,0,0) updates {name}[16] atomically, but {name} has 16 elements"
+    )
+
+
 TABLES = """
 __global__ void gather(const long long* rows, float* out, int n) {
     out[threadIdx.x] = ((const float*)rows[threadIdx.x])[n - 1];

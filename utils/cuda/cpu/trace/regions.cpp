@@ -133,7 +133,10 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     ElfW(Sym)* symbol = nullptr;
     if (dladdr1(reinterpret_cast<void*>(a), &info, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) &&
         info.dli_sname && symbol && strncmp(info.dli_sname, "__start_", 8) != 0) {  // the linker's: where constants begin
-        region->name = demangled(info.dli_sname);
+        region->name = strncmp(info.dli_sname, "_Z", 2) ? info.dli_sname : demangled(info.dli_sname);  // `b` is no bool
+        // The engine's own: what is in front of it was meant.
+        if (region->name.starts_with("cuda_on_cpu::"))
+            return variable_at(reinterpret_cast<uintptr_t>(info.dli_saddr) - 1, bytes);
         region->begin = reinterpret_cast<uintptr_t>(info.dli_saddr);
         region->end = region->begin + (symbol->st_size ? symbol->st_size : element);
     }
