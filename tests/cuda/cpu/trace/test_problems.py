@@ -100,6 +100,43 @@ def test_a_variable_of_the_source_is_named_and_those_of_the_engine_behind_it_are
     )
 
 
+# ---- warp functions --------------------------------------------------------------------------------------------------
+
+WARP_FUNCTIONS = {
+    "shuffle": "__shfl_sync(~0u, v, 0)",
+    "down": "__shfl_down_sync(~0u, v, 1)",
+    "any": "__any_sync(~0u, v > 3)",
+    "all": "__all_sync(~0u, v > 3)",
+    "uni": "__uni_sync(~0u, v > 3)",
+    "ballot": "__ballot_sync(~0u, v > 3)",
+    "match": "__match_any_sync(~0u, v)",
+    "sum": "__reduce_add_sync(~0u, v)",
+    "most": "__reduce_max_sync(~0u, v)",
+}
+PAIRS = [("shuffle", "down"), ("shuffle", "any"), ("any", "all"), ("uni", "all"), ("any", "ballot")]
+PAIRS += [("match", "ballot"), ("match", "shuffle"), ("sum", "any"), ("sum", "most")]
+MEETING = "__global__ void meet_{0}_{1}(int* x) {{ int v = threadIdx.x; x[v] = v % 2 ? {2} : {3}; }}\n"
+
+
+@pytest.fixture(scope="module")
+def meetings():
+    pairs = PAIRS + [(name, name) for name in WARP_FUNCTIONS]
+    source = "".join(MEETING.format(*pair, *map(WARP_FUNCTIONS.get, pair)) for pair in pairs)
+    return dict(zip(pairs, compile_kernels(source, [f"meet_{a}_{b}" for a, b in pairs]), strict=True))
+
+
+def test_lanes_that_meet_at_two_functions_of_one_line(on_cpu, meetings):
+    for (one, other), kernel in meetings.items():
+        problems = kernel.trace[1, 32](torch.zeros(32, dtype=torch.int32)).problems
+        told = [p.message for p in problems]
+        names = [WARP_FUNCTIONS[name].partition("(")[0] for name in (one, other)]
+        if one == other:  # one call, which a compiler has duplicated, looks the same
+            assert not told, told
+        else:
+            assert problems[0].kind == "divergent_barrier" and f"waits at {names[0]}()" in told[0], told
+            assert f"waits at {names[1]}()" in told[0], told
+
+
 TABLES = """
 __global__ void gather(const long long* rows, float* out, int n) {
     out[threadIdx.x] = ((const float*)rows[threadIdx.x])[n - 1];

@@ -129,7 +129,7 @@ void trace_barrier_opens(Trace& t, Block& b) {
     if (left >= 0) divergence(t, b, *first, gone(b, left));
     for (Fiber* other = first->next; other; other = other->next)
         if (other->code != first->code) {
-            divergence(t, b, *first, party(b, *other, other->code));
+            divergence(t, b, *first, waiting(b, *other));
             break;
         }
     for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
@@ -142,7 +142,7 @@ static void look_for_two_places(Trace& t, const Block& b, const Warp& w, unsigne
     const Fiber& first = *w.lanes[__builtin_ctz(came)];
     for (unsigned int rest = came; rest; rest &= rest - 1) {
         const Fiber& other = *w.lanes[__builtin_ctz(rest)];
-        if (other.code != first.code) return divergence(t, b, first, party(b, other, other.code));
+        if (other.code != first.code) return divergence(t, b, first, waiting(b, other));
     }
 }
 
@@ -267,7 +267,7 @@ void trace_stuck(Trace& t, Block& b) {
     if (!waits || b.traced->stopped) return;
     int64_t left = one_that_left(b, 0, b.threads);
     if (elsewhere)
-        divergence(t, b, *waits, party(*where, *elsewhere, elsewhere->code), true);
+        divergence(t, b, *waits, waiting(*where, *elsewhere), true);
     else if (left >= 0)
         divergence(t, b, *waits, gone(b, left));
     else

@@ -62,6 +62,7 @@ class Side(Place):
     block: tuple | None = None  # (x, y, z)
     thread: tuple | None = None
     left: bool = False  # the thread has left the kernel
+    text: str = ""  # the function at which it waits; of a refused launch, the whole sentence
     by: str = ""  # what acts for it asynchronously: 'bulk copy', 'wgmma'
     coordinates: tuple = ()  # what its index is computed from, ('blockIdx.x', 'threadIdx.x'); empty if not known
 
@@ -73,7 +74,6 @@ class Record(Side):
     kind: str
     count: int = 1
     other: Side = Side()  # the second side of a race or of a barrier
-    text: str = ""  # the function at which a thread waits; the whole sentence about a refused launch
     ended: str = ""  # what the thread did that ended the launch, as in "divides a whole number by zero"
     bytes: int = 0  # of the access
     needs: int = 0  # the alignment it needs, in bytes

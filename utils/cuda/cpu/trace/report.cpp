@@ -97,7 +97,8 @@ std::string Trace::json() const {
         if (p.has_other)
             out += ",\"other\":{\"pc\":" + hex(p.other.code) + ",\"op\":\"" + op_names[int(p.other.op)] +
                    "\",\"block\":" + triple(p.other.block) + ",\"thread\":" + triple(p.other.thread) +
-                   ",\"left\":" + (p.other.left ? "true" : "false") + acted(p.other) + "}";
+                   ",\"left\":" + (p.other.left ? "true" : "false") +
+                   (p.other.at ? ",\"text\":" + quoted(p.other.at) : "") + acted(p.other) + "}";
         if (p.stuck) out += ",\"stuck\":true";
         if (p.under_way) out += ",\"under_way\":true";
         if (p.copied) out += ",\"copied\":true";

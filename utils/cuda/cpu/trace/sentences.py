@@ -153,9 +153,16 @@ def _outside_a_dimension(p):
     return f"{thread_of(p)} {does_to(p.op, name)}, but {limit}{at(p)}", hint
 
 
+def _is_instruction(barrier):
+    return barrier in _PTX or (barrier or "").startswith(("bar.", "barrier.", "wmma."))
+
+
+def _called(barrier):
+    return barrier if _is_instruction(barrier) else f"{barrier or '__syncthreads'}()"
+
+
 def _divergent_barrier(p):
-    plain = p.text in _PTX or (p.text or "").startswith(("bar.", "barrier.", "wmma."))
-    other, barrier = p.other, p.text if plain else f"{p.text or '__syncthreads'}()"
+    other, barrier, plain = p.other, _called(p.text), _is_instruction(p.text)
     of_cluster = "cluster" in barrier
     of_warp = p.text in _PTX or (p.text or "").startswith(("wmma::", "wmma."))
     if of_warp and p.index is not None:
@@ -168,7 +175,9 @@ def _divergent_barrier(p):
     if other.left:
         does = f"{someone} has left the kernel{in_line(other)}"
     elif other.thread and thread_of(other) != thread_of(p):
-        does = f"{someone} waits" + (in_line(other) if other.line and other.line != p.line else " elsewhere")
+        at_another = f" at {_called(other.text)}" if other.text != p.text else ""
+        line = in_line(other) if other.line and other.line != p.line else ""
+        does = f"{someone} waits{at_another}{line}" if at_another or line else f"{someone} waits elsewhere"
     else:
         does = "not every thread reaches it"
     everyone = "All 32 lanes of a warp" if of_warp else "Every thread"

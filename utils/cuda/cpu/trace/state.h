@@ -83,6 +83,7 @@ struct Party {
     uint3 block{}, thread{};
     bool left = false;  // it has ended
     const char* by = nullptr;  // what acts for it asynchronously: "bulk copy"
+    const char* at = nullptr;  // the function at which it waits, of the other party
 };
 
 struct Problem {
@@ -331,6 +332,11 @@ inline uint3 thread_place(const Block& b, unsigned int i) {
 
 inline Party party(const Block& b, const Fiber& f, const void* code, Op op = Op::load) {
     return {reinterpret_cast<uintptr_t>(code), op, b.block, f.thread, false};
+}
+inline Party waiting(const Block& b, const Fiber& f) {
+    Party p = party(b, f, f.code);
+    p.at = f.function;
+    return p;
 }
 inline Party gone(const Block& b, unsigned int thread) {
     return {0, Op::load, b.block, thread_place(b, thread), true};
