@@ -521,3 +521,33 @@ def test_what_host_code_does_to_its_arrays_ends_a_program(on_cpu, tmp_path, capf
         "the host copies 400 bytes of an array of only 100 bytes from malloc\nRun it with --trace, which shows the line"
     )
     assert said in capfd.readouterr().err
+
+
+NULL = r"""
+#include <cstdio>
+struct Pair { int a, *b; };
+__global__ void store(int* p) { *(int*)nullptr = 1; p[0] = 2; }
+__global__ void load(int* p) { p[0] = *(int*)nullptr; }
+__global__ void member(int* p) { Pair* s = nullptr; s->a = p[0]; s->b = p; }
+__global__ void checked(int* p) { int* q = p[0] ? nullptr : p; if (q) *q = 2; }
+int main(int argc, char** argv) {
+    int* p;
+    cudaMalloc(&p, 32);
+    cudaMemset(p, 0, 32);
+    if (argv[1][0] == 's') store<<<1, 32>>>(p);
+    if (argv[1][0] == 'l') load<<<1, 32>>>(p);
+    if (argv[1][0] == 'm') member<<<1, 32>>>(p);
+    if (argv[1][0] == 'c') checked<<<1, 32>>>(p);
+    printf("%d\n", cudaDeviceSynchronize());
+}
+"""
+
+
+@pytest.mark.parametrize("kernel", ["store", "load", "member"])
+def test_a_kernel_that_does_nothing_but_touch_a_null_pointer_ends_a_program(on_cpu, tmp_path, capfd, kernel):
+    program = tmp_path / "null.cu"
+    program.write_text(NULL)
+    assert run.main([str(program), kernel]) == 128 + signal.SIGABRT
+    assert f"thread (0, 0, 0) of block (0, 0, 0) of {kernel} touches memory" in capfd.readouterr().err
+    assert run.main([str(program), "checked"]) == 0
+    assert capfd.readouterr().out == "0\n"

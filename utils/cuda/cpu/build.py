@@ -40,6 +40,8 @@ _HEADERS_OF = [Path(preprocessor.__file__), Path(headers_of.__code__.co_filename
 _AS_NVCC = ["-Wno-narrowing"]
 _AS_NVCC_GCC = ["-fpermissive", "-fsanitize=unreachable"]  # of the two, nothing but a `return` that is missing
 _AS_NVCC_GCC += ["-fno-builtin-malloc", "-fno-allocation-dce"]  # unused memory counts too, until there is none left
+# Otherwise a kernel of which nothing is left but an access through a null pointer would not be called at all.
+_AS_NVCC_GCC += ["-fno-ipa-modref"]
 _AS_NVCC_CLANG = ["-fno-strict-return", "-Wno-c++11-narrowing"]
 # An overrun of a local array ends the kernel: where its function returns, or in the pages around the stack. With
 # _FORTIFY_SOURCE, which Ubuntu's compilers define by themselves, an overrun by `memcpy` would end Python.
