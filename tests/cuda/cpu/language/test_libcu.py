@@ -200,3 +200,52 @@ def test_what_only_libcu_has_is_named(on_cpu):
     source = "#include <cuda/semaphore>\n__global__ void k() { cuda::binary_semaphore<cuda::thread_scope_block>* s; }"
     with pytest.raises(CompileError, match=r"libcu\+\+ beyond cuda/atomic, cuda/barrier"):
         compile_kernel(source, "k")
+
+
+BUILT_IN = r"""
+__global__ void all_of_them(int* x, unsigned long long* z, double* d) {
+    int v = __nv_atomic_fetch_add(x, 3, __NV_ATOMIC_RELAXED), old = 0;
+    v += __nv_atomic_fetch_sub(x, 1, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_BLOCK);
+    __nv_atomic_add(x, 3, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
+    __nv_atomic_sub(x, 3, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_CLUSTER);
+    __nv_atomic_min(x, 30, __NV_ATOMIC_RELAXED);
+    __nv_atomic_max(x, -30, __NV_ATOMIC_RELAXED);
+    __nv_atomic_and(z, 255, __NV_ATOMIC_RELAXED);
+    __nv_atomic_or(z, 1, __NV_ATOMIC_RELAXED);
+    __nv_atomic_xor(z, 2, __NV_ATOMIC_SEQ_CST);
+    *d += __nv_atomic_fetch_add(d, 2.5, __NV_ATOMIC_RELAXED);
+    __nv_atomic_store_n(x + 1, v, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE);  // 23
+    __nv_atomic_load(x, &v, __NV_ATOMIC_ACQUIRE);  // 12
+    __nv_atomic_exchange(x + 2, &v, &old, __NV_ATOMIC_ACQUIRE);
+    x[3] = old;
+    __nv_atomic_thread_fence(__NV_ATOMIC_SEQ_CST, __NV_THREAD_SCOPE_DEVICE);
+    bool done = __nv_atomic_compare_exchange_n(x + 2, &old, 5, false, __NV_ATOMIC_ACQUIRE, __NV_ATOMIC_RELAXED);
+    x[4] = old + done;  // 12 was there, and not 10
+    x[5] = __nv_atomic_compare_exchange(x + 2, &old, &v, true, __NV_ATOMIC_ACQUIRE, __NV_ATOMIC_RELAXED);
+}
+__global__ void handed(int* x, int* flag) {
+    if (blockIdx.x == 0) {
+        x[0] = 42;
+        __nv_atomic_store_n(flag, 1, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE);
+    } else {
+        while (__nv_atomic_load_n(flag, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE) == 0) {}
+        x[1] = x[0];
+    }
+}
+"""
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_the_atomics_that_are_built_into_nvcc():
+    x, z = torch.full((6,), 10, dtype=torch.int32), torch.tensor([0x1FF])
+    d = torch.ones(1, dtype=torch.float64)
+    compile_kernel(BUILT_IN, "all_of_them")[1, 1](x, z, d)
+    assert (x.tolist(), z.item(), d.item()) == ([12, 23, 12, 10, 12, 1], 0xFD, 4.5)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_the_order_of_a_built_in_atomic_hands_over_what_was_written():
+    x, flag = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    assert compile_kernel(BUILT_IN, "handed").trace[2, 1](x, flag).ok
+    relaxed = BUILT_IN.replace("1, __NV_ATOMIC_RELEASE", "1, __NV_ATOMIC_RELAXED")
+    assert {each.kind for each in compile_kernel(relaxed, "handed").trace[2, 1](x, flag).problems} == {"race"}

@@ -14,7 +14,8 @@ def has_statements(source) -> bool:
 
 
 def last_headers(texts) -> list[str]:
-    """The headers that come behind all others before these texts; two of them only if a text needs them, as they take
-    long to compile: for the functions of DPX, and for inline PTX."""
-    dpx = ["cuda_on_cpu/dpx.h"] if any("__vi" in text for text in texts) else []
-    return [*dpx, "cuda_on_cpu/as_nvcc.h", *(["cuda_on_cpu/ptx.h"] if any(map(has_statements, texts)) else [])]
+    """The headers that come behind all others before these texts; most of them only if a text needs them, as they take
+    long to compile: for the functions of DPX, for nvcc's built-in atomics, and for inline PTX."""
+    needed = {"dpx.h": "__vi", "nv_atomics.h": "__nv_atomic_"}
+    found = [f"cuda_on_cpu/{header}" for header, word in needed.items() if any(word in text for text in texts)]
+    return [*found, "cuda_on_cpu/as_nvcc.h", *(["cuda_on_cpu/ptx.h"] if any(map(has_statements, texts)) else [])]
