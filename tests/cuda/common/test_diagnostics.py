@@ -73,7 +73,7 @@ MISTAKES = {
     "launch with too few": (LAUNCH.replace("int*", "float*").replace("WHAT", "x"), 6, "few|2 arguments"),
     "undefined": (
         "__device__ float other(float);\n" + in_kernel("x[i] = other(x[i]);"),
-        None,
+        4,
         r"`other\(float\)` is declared",
     ),
 }
@@ -136,13 +136,10 @@ def test_a_mistake_is_shown_on_the_learners_line(refused, mistake):
     text = str(error)
     assert re.search(said, text), text
     assert not re.search("cuda_on_cpu|cuda_course|__invoke", text.split("\nThe whole log")[0]), text
-    if lines is None:
-        assert not error.errors
-    else:
-        which, line, _ = error.errors[0]
-        assert which == "cuda_src" and line in ((lines,) if isinstance(lines, int) else lines), text
-        shown = source.splitlines()[line - 1]
-        assert re.search(rf"^-->\s+{line} \| {re.escape(shown)}$", text, re.MULTILINE), text
+    which, line, _ = error.errors[0]
+    assert which == "cuda_src" and line in ((lines,) if isinstance(lines, int) else lines), text
+    shown = source.splitlines()[line - 1]
+    assert re.search(rf"^-->\s+{line} \| {re.escape(shown)}$", text, re.MULTILINE), text
     if error.log:  # else no compiler was asked
         assert log_of(text).read_text() == error.log
     assert len(text.splitlines()) < 25
