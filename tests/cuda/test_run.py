@@ -551,3 +551,38 @@ def test_a_kernel_that_does_nothing_but_touch_a_null_pointer_ends_a_program(on_c
     assert f"thread (0, 0, 0) of block (0, 0, 0) of {kernel} touches memory" in capfd.readouterr().err
     assert run.main([str(program), "checked"]) == 0
     assert capfd.readouterr().out == "0\n"
+
+
+SHARED = r"""
+#include <cstdio>
+extern __shared__ char s[];
+__global__ void k(int* x) {
+    __shared__ char t[16384];
+    s[threadIdx.x] = t[threadIdx.x] = 1;
+    x[0] = s[threadIdx.x] + t[threadIdx.x];
+}
+int main() {
+    int *x, h = 0;
+    cudaMalloc(&x, 4);
+    for (int bytes : {32768, 40000, 0, 40000, 40001}) {
+        if (!bytes) printf("%d\n", cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, 40000));
+        if (!bytes) continue;
+        cudaMemset(x, 0, 4);
+        k<<<1, 1, bytes>>>(x);
+        int said = cudaGetLastError(), after = cudaDeviceSynchronize();
+        cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost);
+        printf("%d %d %d\n", said, after, h);
+    }
+}
+"""
+
+
+def test_a_program_goes_on_after_a_launch_with_too_much_static_and_dynamic_shared_memory(tmp_path, capfd):
+    program = tmp_path / "shared.cu"
+    program.write_text(SHARED)
+    assert run.main([str(program)]) == 0
+    assert capfd.readouterr().out == "0 0 2\n1 0 0\n0\n0 0 2\n1 0 0\n"
+    if not torch.cuda.is_available():
+        run.main([str(program), "--trace"])
+        said = "the launch of k is refused (CUDA error: invalid argument): 40000 bytes of dynamic shared memory"
+        assert said in capfd.readouterr().err

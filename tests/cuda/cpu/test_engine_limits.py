@@ -14,6 +14,7 @@ import utils
 import utils.cuda.compile
 from tests.cuda.cpu.limits import CORES, HANGS, SOURCE, cases, kilobytes, needs_proc
 from utils import compile_kernel
+from utils.cuda.common import gpus
 from utils.cuda.cpu.trace.run import MAX_STEPS
 from utils.cuda.kernel import Tracer
 
@@ -192,6 +193,8 @@ def test_a_trace_of_a_loop_without_end_ends_by_itself():
 
 # ---- refused launches ------------------------------------------------------------------------------------------------
 
+MOST_SHARED = gpus.chosen().limits.block_shared_bytes  # bytes of a block that has opted in
+
 
 @pytest.mark.parametrize(
     ("name", "launch", "values"),
@@ -202,7 +205,7 @@ def test_a_trace_of_a_loop_without_end_ends_by_itself():
         ("dynamic", ((1, 65536), 1), ["65536", "65535"]),
         ("dynamic", ((1, 1, 65536), 1), ["65536", "65535"]),
         ("dynamic", (1, 32, 10**6), ["1000000"]),
-        ("static_and_dynamic", (1, 32, 8 * 1024 + 1), ["49152"]),
+        ("static_and_dynamic", (1, 32, MOST_SHARED - 40 * 1024 + 1), [str(MOST_SHARED), str(40 * 1024)]),
     ],
 )
 def test_refused_launches_name_the_values(name, launch, values):
@@ -212,9 +215,11 @@ def test_refused_launches_name_the_values(name, launch, values):
         kernel[launch](x)
     assert all(value in str(raised.value).replace(",", "") for value in values), raised.value
     assert (x == 0).all()
-    if name == "static_and_dynamic":
-        kernel[1, 32, 8 * 1024](x)
-        assert (x == 2).all()
+    if name == "static_and_dynamic":  # a launch from Python opts in by itself to more than 48 KB, as on a GPU
+        for room in (8 * 1024, 8 * 1024 + 1, 48 * 1024, 48 * 1024 + 1, MOST_SHARED - 40 * 1024):
+            kernel[1, 32, room](x.zero_())
+            assert (x == 2).all()
+        assert kernel.trace[1, 32, 48 * 1024](x).ok
     else:
         kernel[1, 32, 128](x)
         assert (x == 1).all()
@@ -239,10 +244,13 @@ void launch_both(at::Tensor x, int64_t bytes) {
     both<<<1, 32, bytes>>>(x.data_ptr<int>());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
+int64_t allow_both(int64_t bytes) {
+    return cudaFuncSetAttribute(both, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
 """,
     "void launch(at::Tensor x, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz, int64_t bytes);"
-    "void launch_both(at::Tensor x, int64_t bytes);",
-    ["launch", "launch_both"],
+    "void launch_both(at::Tensor x, int64_t bytes); int64_t allow_both(int64_t bytes);",
+    ["launch", "launch_both", "allow_both"],
 )
 
 
@@ -262,10 +270,22 @@ def test_an_extension_refuses_in_cuda_s_words(monkeypatch):
         assert all(value in str(raised.value) for value in values), raised.value
     module.launch(x, 1, 1, 1, 32, 1, 1, 0)
     assert (x == 1).all()
-    with pytest.raises(RuntimeError, match="49152"):
+    with pytest.raises(RuntimeError, match="CUDA error: invalid argument: 8193 bytes .* and 40960 .* than the 49152"):
         module.launch_both(x, 8 * 1024 + 1)
     module.launch_both(x, 8 * 1024)
     assert (x == 2).all()
+    for allowed, limit in {
+        20_000: "20001 bytes of dynamic .* 20000",
+        MOST_SHARED - 40 * 1024: str(MOST_SHARED),
+    }.items():
+        assert module.allow_both(allowed) == 0
+        module.launch_both(x.zero_(), allowed)
+        assert (x == 2).all()
+        with pytest.raises(RuntimeError, match=limit):
+            module.launch_both(x, allowed + 1)
+    assert module.allow_both(MOST_SHARED) == 0  # a GPU, which knows what is static, refuses that already
+    with pytest.raises(RuntimeError, match=f"and 40960 of static are more than the {MOST_SHARED} that"):
+        module.launch_both(x, MOST_SHARED)
 
 
 # ---- endless loops, and functions that only the host has ------------------------------------------------------------

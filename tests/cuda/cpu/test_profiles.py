@@ -47,6 +47,16 @@ def test_a_kernel_under_each_profile(monkeypatch):
         compile_kernel(SHARED, "fill")
 
 
+def test_static_and_dynamic_shared_memory_under_a_profile(monkeypatch):
+    monkeypatch.setenv("CUDA_COURSE_GPU", "T4")
+    source = SHARED.replace("s[threadIdx.x] =", "__shared__ float t[1024]; s[threadIdx.x] = t[threadIdx.x] =")
+    kernel, x = compile_kernel(source, "fill"), torch.zeros(32)
+    kernel[1, 32, 65536 - 4096](x)
+    assert x.tolist() == [750] * 32
+    with pytest.raises(RuntimeError, match="62000 bytes of .* and 4096 of static are more than the 65536 that"):
+        kernel[1, 32, 62000](x)
+
+
 def test_a_trace_for_another_gpu():
     kernel, x = compile_kernel(SHARED, "fill"), torch.zeros(32)
     assert kernel.trace[1, 32, 128](x, gpu="T4").args[0].tolist() == [750] * 32

@@ -284,7 +284,7 @@ def test_what_ended_the_launch():
         ("if (n) __trap();", "calls __trap (line 3: `if (n) __trap();`)"),
         (
             "__shared__ float a[8000], b[8000]; a[n] = b[n] = 1;",
-            "needs more shared memory than the 49152 bytes that a block has, static and dynamic together "
+            "needs more static shared memory than the 49152 bytes that a block has "
             "(line 3: `__shared__ float a[8000], b[8000]; a[n] = b[n] = 1;`)",
         ),
     ],

@@ -19,16 +19,20 @@ static std::map<const void*, size_t> shared_limits;  // of the kernels for which
 static std::set<const void*> with_large_clusters;     // likewise
 static std::map<const void*, KernelBounds> all_bounds;
 
-size_t dynamic_shared_limit(const void* kernel) {
+std::optional<size_t> allowed_shared(const void* kernel) {
     std::lock_guard lock(kernels_mutex);
+    if (shared_limits.empty()) return {};
     if (kernel) {
         auto found = shared_limits.find(kernel);
-        return found == shared_limits.end() ? profile.shared_bytes : found->second;
+        return found == shared_limits.end() ? std::nullopt : std::optional(found->second);
     }
     size_t limit = profile.shared_bytes;
     for (const auto& [_, bytes] : shared_limits) limit = std::max(limit, bytes);
     return limit;
 }
+
+// Bytes of dynamic shared memory with which a kernel without any static may be launched.
+static size_t dynamic_shared_limit(const void* kernel) { return allowed_shared(kernel).value_or(profile.shared_bytes); }
 
 bool large_clusters(const void* kernel) {
     std::lock_guard lock(kernels_mutex);

@@ -292,8 +292,8 @@ std::string what_ended_it(const Worker& w) {
     char what[256];
     switch (w.fault) {
         case too_much_shared:
-            return "needs more shared memory than the " + std::to_string(profile.shared_bytes) +
-                   " bytes that a block has, static and dynamic together";
+            return "needs more static shared memory than the " + std::to_string(profile.shared_bytes) +
+                   " bytes that a block has";
         case no_grid:
             return "calls grid.sync, but the launch is not cooperative: use cudaLaunchCooperativeKernel, which makes "
                    "sure that all blocks run side by side";

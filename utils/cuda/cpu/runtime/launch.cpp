@@ -20,8 +20,6 @@
 
 namespace cuda_on_cpu {
 
-static thread_local std::string refusal;
-
 std::string demangled(const char* type) {
     char* text = abi::__cxa_demangle(type, nullptr, nullptr, nullptr);
     std::string result = text ? text : type;
@@ -47,12 +45,6 @@ const char* parameters_text(const Parameter* parameters, size_t count) {
         text += std::to_string(parameters[i].bytes) + ":" + std::to_string(parameters[i].pointee_alignment) + ":" +
                 std::to_string(parameters[i].pointee_bytes) + ";";
     return kept(text);
-}
-
-const char* refusal_text() {
-    static thread_local std::string text;
-    text = refusal.empty() ? "" : ": " + refusal;
-    return text.c_str();
 }
 
 const char* guarded(void (*run)(const PythonLaunch&), const char* name, const unsigned grid[3], const unsigned block[3],
@@ -93,6 +85,7 @@ struct Grid {
     std::string fault;                                      // the message about the first
     std::optional<Difference> difference;                   // of the block with the lowest number
     dim3 wanted_cluster{0, 0, 0};                           // of a kernel whose blocks find that they need clusters
+    std::string refusal;                                    // of a launch whose blocks find that CUDA refuses it
     std::atomic<unsigned int> at_grid{0}, ended{0};         // blocks, at a barrier of the grid
 
     void run();
@@ -123,10 +116,11 @@ void Grid::collect(Worker& w, Block& b) {
         std::lock_guard lock(output_mutex);
         fault = damage;
     }
-    if (w.fault || w.wanted_cluster.x) over = true;
-    if (w.wanted_cluster.x) {
+    if (w.fault || w.wanted_cluster.x || !w.refusal.empty()) over = true;
+    if (w.wanted_cluster.x || !w.refusal.empty()) {
         std::lock_guard lock(output_mutex);
         wanted_cluster = std::exchange(w.wanted_cluster, {0, 0, 0});
+        refusal = std::exchange(w.refusal, "");
     }
     if (w.printed.empty() && !w.fault && !w.left_out) return;
     std::lock_guard lock(output_mutex);
@@ -350,14 +344,9 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (!launch.cluster.x && !launch.cluster.y && !launch.cluster.z) launch.cluster = launch.cluster_of_kernel;
     if (launch.cluster.x) launch.large_clusters = large_clusters(launch.kernel);
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
-    refusal = why_refused(launch);
-    if (!refusal.empty()) {
-        last_error() = is_stream(launch.stream) ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle;
-        if (tracing) trace_refused(*tracing, name, refusal);
-        return;
-    }
-    if (launch.cooperative && !(refusal = why_not_together(launch)).empty())
-        return void(last_error() = cudaErrorCooperativeLaunchTooLarge);
+    const cudaError_t error_of_call = is_stream(launch.stream) ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle;
+    if (refuse(name, why_refused(launch), error_of_call)) return;
+    if (launch.cooperative && refuse(name, why_not_together(launch), cudaErrorCooperativeLaunchTooLarge)) return;
     if (!tracing) note_untraced(name);
     DeviceAccess access;
     const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
@@ -367,7 +356,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     Grid grid{name, launch, run_threads, kernel, blocks, clusters, tracing, taken->count};
     grid.run();
     const std::string printed = grid.output();
-    if (beginning && !grid.stopped && !grid.wanted_cluster.x)
+    if (beginning && !grid.stopped && !grid.wanted_cluster.x && grid.refusal.empty())
         trace_again(*tracing, *beginning, launch, printed, [&](uint64_t first) {
             Grid again{name, launch, run_threads, kernel, blocks, clusters, tracing, taken->count};
             if (!launch.cooperative) again.clusters_to_run = (first + together - 1) / together;
@@ -386,6 +375,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         launch.cluster_of_kernel = grid.wanted_cluster;
         return run_grid(name, launch, run_threads, kernel);
     }
+    if (refuse(name, grid.refusal, cudaErrorInvalidValue)) return;
     fwrite(printed.data(), 1, printed.size(), stdout);
     if (grid.left_out) printf("(%s has printed %zu bytes more, which are left out)\n", name, grid.left_out);
     if (!printed.empty() || grid.left_out) fflush(stdout);

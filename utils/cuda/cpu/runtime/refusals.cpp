@@ -4,8 +4,25 @@
 #include "cuda_on_cpu/host.h"
 #include "profile.h"
 #include "runtime.h"
+#include "../trace/trace.h"
 
 namespace cuda_on_cpu {
+
+static thread_local std::string refusal;
+
+const char* refusal_text() {
+    static thread_local std::string text;
+    text = refusal.empty() ? "" : ": " + refusal;
+    return text.c_str();
+}
+
+bool refuse(const char* kernel, const std::string& why, cudaError_t error) {
+    refusal = why;
+    if (why.empty()) return false;
+    last_error() = error;
+    if (tracing) trace_refused(*tracing, kernel, why);
+    return true;
+}
 
 static std::string text(dim3 d) {
     return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
@@ -35,6 +52,20 @@ static std::string why_no_clusters(const Launch& l) {
     return "";
 }
 
+// Static and dynamic memory together are at most 48 KB, or all that the GPU has if the kernel has opted in to more.
+std::string why_too_much_shared(const Launch& l, size_t static_bytes) {
+    const size_t opt_in = profile.shared_bytes_opt_in;
+    const auto allowed = l.any_shared_bytes ? opt_in : allowed_shared(l.kernel);
+    const size_t together = allowed ? opt_in : profile.shared_bytes, dynamic = allowed.value_or(together);
+    const bool dynamic_fits = l.shared_bytes <= dynamic;
+    if (dynamic_fits && static_bytes + l.shared_bytes <= together) return "";
+    const size_t limit = dynamic_fits ? together : dynamic;
+    return std::to_string(l.shared_bytes) + " bytes of dynamic shared memory" +
+           (dynamic_fits ? " and " + std::to_string(static_bytes) + " of static" : "") + " are more than the " +
+           std::to_string(limit) + " that this kernel may have" +
+           (limit < opt_in ? ": cudaFuncSetAttribute allows up to " + std::to_string(opt_in) : "");
+}
+
 // Why CUDA refuses a launch, empty if it does not. CUDA 13 calls every reason an invalid argument (measured on an
 // H200, driver 580); CUDA 12 calls those that concern numbers of blocks and threads an invalid configuration argument.
 std::string why_refused(const Launch& l) {
@@ -55,13 +86,7 @@ std::string why_refused(const Launch& l) {
     if (l.grid.x > p.grid_dim[0] || l.grid.y > p.grid_dim[1] || l.grid.z > p.grid_dim[2])
         return "a grid has at most " + std::to_string(p.grid_dim[0]) + " blocks along x and " +
                std::to_string(p.grid_dim[1]) + " along y and z, not " + text(l.grid);
-    size_t limit = l.any_shared_bytes ? p.shared_bytes_opt_in : dynamic_shared_limit(l.kernel);
-    if (l.shared_bytes > limit)
-        return std::to_string(l.shared_bytes) + " bytes of dynamic shared memory are more than the " +
-               std::to_string(limit) + " that this kernel may have" +
-               (limit < p.shared_bytes_opt_in ? ": cudaFuncSetAttribute allows up to " +
-                                                    std::to_string(p.shared_bytes_opt_in)
-                                              : "");
+    if (const std::string why = why_too_much_shared(l, 0); !why.empty()) return why;
     return l.cluster.x || l.cluster.y || l.cluster.z ? why_no_clusters(l) : "";
 }
 

@@ -142,6 +142,7 @@ struct Worker {
     int fault = no_fault;
     std::string fault_text;  // what the reason needs beside its number
     dim3 wanted_cluster{0, 0, 0};  // of a kernel that finds that it needs clusters
+    std::string refusal;           // of a launch that CUDA would refuse, as a thread finds
     const char* fault_file = nullptr;  // of a failed assertion, with its line
     int fault_line = 0;
     const char* fault_address = nullptr;
@@ -232,6 +233,9 @@ void wait_in_step(const void* address, const void* code, bool reads);  // or is 
 // ---- refusals.cpp
 std::string why_refused(const Launch& launch);  // empty if it is not
 std::string why_not_together(const Launch& launch);  // its blocks, of a cooperative launch; empty if they fit
+// Why its blocks cannot have so much shared memory; empty if they can. What is static shows only while a kernel runs.
+std::string why_too_much_shared(const Launch& launch, size_t static_bytes);
+bool refuse(const char* kernel, const std::string& why, cudaError_t error);  // a launch; false if there is no reason to
 
 // ---- launch.cpp
 constexpr size_t most_printed = 16 << 20;  // bytes of a launch's output; CUDA keeps 1 MB of it
@@ -377,5 +381,8 @@ int resident_blocks(long long block_threads, size_t shared_bytes);  // that a mu
 void forget_allocations();
 void forget_streams();  // and events
 void forget_shared_limits();
+// Bytes of dynamic shared memory that cudaFuncSetAttribute allows a kernel, if it was asked; of nullptr, for a kernel that
+// is not known, the most that any was allowed: host/kernels.cpp.
+std::optional<size_t> allowed_shared(const void* kernel);
 
 }  // namespace cuda_on_cpu

@@ -137,9 +137,9 @@ void* static_shared(const SharedVariable* variable) {
     w.in_kernel = 0;
     size_t alignment = std::max<size_t>(variable->alignment, 16);
     b.static_bytes = (b.static_bytes + alignment - 1) / alignment * alignment + variable->bytes;
-    if (b.static_bytes > profile.shared_bytes || b.static_bytes + b.dynamic_bytes > profile.shared_bytes_opt_in ||
-        (b.dynamic_bytes <= profile.shared_bytes && b.static_bytes + b.dynamic_bytes > profile.shared_bytes))
-        fail(too_much_shared);
+    if (b.static_bytes > profile.shared_bytes) fail(too_much_shared);
+    if (b.static_bytes + b.dynamic_bytes > profile.shared_bytes)
+        if (w.refusal = why_too_much_shared(*w.launch, b.static_bytes); !w.refusal.empty()) leave_block(w);
     if (w.trace) alignment = std::max<size_t>(alignment, 1024);
     const size_t offset = (b.static_end + (w.trace ? traced_gap : 0) + alignment - 1) / alignment * alignment;
     // At the same place in all blocks of a cluster, so that an address in one of them leads to that in another.

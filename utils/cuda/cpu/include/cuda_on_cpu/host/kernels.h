@@ -9,9 +9,6 @@
 
 namespace cuda_on_cpu {
 
-// Bytes of dynamic shared memory with which a kernel may be launched: 48 KB, unless cudaFuncSetAttribute said more.
-// `kernel` is the address of the function; of nullptr, where it is not known, the most that any kernel was allowed.
-size_t dynamic_shared_limit(const void* kernel);
 bool large_clusters(const void* kernel);      // whether cudaFuncSetAttribute allows it clusters of more than 8 blocks
 
 // A kernel's address alone does not lead to its bounds. So where a source names a kernel that has some, as an argument of
