@@ -59,10 +59,10 @@ def unset_variable(source, number) -> tuple[int, str]:
     line, which = divmod(number, _IN_LINE)
     lines = with_unset_locals(with_marks_around_structs(with_marks(source))).splitlines()
     text = lines[line - 1] if line <= len(lines) else ""
-    if which == _IN_LINE - 1:
-        names = re.findall(r"UnsetLocal<.*?> \w+_room_of_(\w+)", text)
-    else:
-        names = re.findall(rf"CUDA_ON_CPU_UNSET(?:_VALUE)?\((\w+){f', {which}' if which else ''}\)", text)
+    names = re.findall(rf"CUDA_ON_CPU_UNSET(?:_VALUE)?\((\w+){f', {which}' if which else ''}\)", text)
+    if not names:
+        other = f", {which}" if which != _IN_LINE - 1 else ""
+        names = re.findall(rf'UnsetLocal<[^;]*> \w+_room_of_(\w+){{"\w+"{other}}}', text)
     return (line, names[0]) if len(names) == 1 else (0, "")
 
 

@@ -78,7 +78,7 @@ def _out_of_bounds(p):
         return message, f"Let the caller declare {region} and pass it on, or return a struct that holds the array."
     has, below = p.region_bytes // (p.element or 1), p.offset < 0
     limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
-    if below and has:
+    if below and has and (p.element or p.space != "local"):
         limit = f"the first element of {region} is {region}[0]"
     if p.space == "local" and len(p.shape) > 1:
         limit = f"the first index of {region} {'begins at 0' if below else f'ends at {p.shape[0] - 1}'}"
@@ -93,7 +93,9 @@ def _out_of_bounds(p):
     elif p.element and wrapped(p.offset // p.element):
         hint = wrapped(p.offset // p.element)
     elif p.space == "local" and not p.element:
-        hint = f"{region} is a local variable, and its last byte is number {has - 1}: is one of its arrays too small?"
+        hint = (
+            f"{region} is a local variable, and its last byte is number {has - 1}: is it too small, or an array in it?"
+        )
     elif p.space == "local":
         runs = f"indexes run from 0 to {has - 1}"
         runs = f"first index runs from 0 to {p.shape[0] - 1}" if len(p.shape) > 1 else runs
