@@ -111,7 +111,7 @@ WRONG = {
         ("wrong", "c * p - s * q", "c * p + s * q"),  # the other way round, in one coordinate
         ("wrong", "cosf(angle), s = sinf(angle)", "sinf(angle), s = cosf(angle)"),
         ("wrong", "q = x[2 * i + 1]", "q = x[i]"),
-        ("wrong", "s * p + c * q", "s * out[2 * i + 1] + c * q"),
+        ("uninitialized", "s * p + c * q", "s * out[2 * i + 1] + c * q"),
         ("does not compile", "cosf(angle), s", "cosf(angle) s"),
         (
             "right, but slow",  # neighbours in a block are far from each other in memory

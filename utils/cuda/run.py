@@ -175,7 +175,8 @@ def _finished(command, folder, environment):
     """The exit code of the program, which is run with this environment."""
     sys.stdout.flush()
     running = subprocess.Popen([str(folder / "program"), *command.arguments], env=environment)
-    ends = (signal.SIGTERM, signal.SIGHUP)  # by `kill` or a closed terminal: the program is to end with us
+    # By `kill` or a closed terminal: the program is to end with us, unless both ignore it (`nohup`).
+    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
     before = [signal.signal(each, lambda number, _: running.send_signal(number)) for each in ends]
     while True:
         try:
