@@ -36,6 +36,7 @@ def about_race(p):
         one, another = f"one {does_to(p.op, 'it')}{in_line(p)}", f"the other {does_to(other.op, 'it')}{in_line(other)}"
         what = f"both touch {name}: {one}, {another}"
     also = "; in a loop, also one at its end" if p.may_come_again else ""
+    same_number = ops == ["store", "store"] and one_line and _CONSTANT.search(p.source or "")
     if (p.under_way or copied) and same_block:
         does = "uses what they copy" if p.space == "shared" else "writes what they read"
         hint = f"Let every thread wait for its copies, then `__syncthreads();`, before any thread {does}."
@@ -53,11 +54,6 @@ def about_race(p):
             hint = "Use an atomic such as `atomicAdd`, or put `cluster.sync();` between the two."
     elif missing := _missing_coordinate(p):
         hint = missing
-    elif ops == ["store", "store"] and one_line and _CONSTANT.search(p.source or ""):
-        hint = "All write the same, so a GPU stores it, but C++ promises nothing: let one thread write it, or use "
-        hint += "`atomicOr` or `atomicExch`."
-        if p.coordinates and other.coordinates:
-            hint = f"Are both meant to have the same index? {hint}"
     elif not p.one_block and p.space == "global":
         hint = "Are both meant to touch this element? If not, check the index; otherwise use an atomic such as "
         hint += "`atomicAdd`, give each block its own elements, or make two launches."
@@ -70,8 +66,13 @@ def about_race(p):
             hint += "reads, put `__threadfence();`."
         elif "load" in ops and not one_line:
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
+        elif same_number:
+            hint = f"All write the same, so a GPU stores it, but C++ promises nothing. {hint}"
     elif ops == ["store", "store"]:
         hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
+        if same_number:
+            hint = "All write the same, so a GPU stores it, but C++ promises nothing: let one thread write it, or use "
+            hint += "`atomicOr` or `atomicExch`."
         if p.coordinates and other.coordinates:
             hint = f"Are both meant to have the same index? {hint}"
         if p.space == "shared" and p.loop:
