@@ -179,7 +179,7 @@ void run(float* h) { float* d; cudaStream_t s; cudaStreamCreate(&s); cudaEvent_t
 
 // device vars
 namespace n30 {
-__device__ float acc; __device__ int arr[10]; __managed__ int man; __device__ __constant__ float both; static __constant__ float st[2]; __device__ static int ds;
+__device__ float acc; __device__ int arr[10]; __managed__ int man; __device__ __constant__ float both; static __constant__ float st[2]; __device__ static int ds; extern __device__ int later;
 __global__ void k() { acc += 1; arr[1] = man + later + both + st[0] + ds; } void run() { float f; cudaMemcpyFromSymbol(&f, acc, 4); cudaMemcpyToSymbol(st, &f, 4, 4); void* p; cudaGetSymbolAddress(&p, arr); man = 3; }
 }
 
