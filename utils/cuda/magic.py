@@ -76,7 +76,7 @@ class CudaMagics(Magics):
 
         kept = [name for name in cxx.kernels(cell) if isinstance(self.shell.user_ns.get(name), (Kernel, Template))]
         still = "are still the kernels" if len(kept) > 1 else "is still the kernel"
-        return f"\n{' and '.join(kept)} {still} that compiled before." if kept else ""
+        return f"\n{', '.join(kept)} {still} that compiled before." if kept else ""
 
 
 class Template:

@@ -15,7 +15,7 @@ import kernels
 from utils import CompileError
 from utils.cuda import compile
 from utils.cuda.common import toolchain
-from utils.cuda.gpu.split import NotSplit, split
+from utils.cuda.gpu.split import NotSplit, device_code, split
 from utils.cuda.gpu.stock import tools_for_load_inline
 from utils.ground import system
 
@@ -244,3 +244,14 @@ def test_load_inline_finds_its_tools_and_nothing_stays_behind(builder, tmp_path)
         listed = subprocess.run(["objdump", "-p", "empty"], cwd=tmp_path, capture_output=True, text=True).stdout
         assert "NEEDED" in listed and "libcudart.so" in listed
     assert {**os.environ, "PATH": ""} == {**before, "PATH": ""}
+
+
+@pytest.mark.parametrize(("argument", "reads"), [("float", True), ("T", False), ("F", False), ("N", False)])
+def test_a_template_of_the_host_may_launch_an_instance_that_does_not_depend_on_it(argument, reads):
+    source = (
+        "#include <torch/extension.h>\ntemplate <class A> __global__ void k(A* x) { x[0] = 1; }\n"
+        "template <typename T, int N = 4> void launch(torch::Tensor x) {\n    using F = float;\n"
+        f"    k<{argument}><<<1, 1>>>(x.data_ptr<float>());\n}}\n"
+    )
+    code = device_code(source)
+    assert code.instances == (["k<float>"] if reads else []) and code.unread == (set() if reads else {"k"})

@@ -50,19 +50,11 @@ def check_host(source) -> None:
             if token.text == "]" and after.text in ("__device__", "__host__"):
                 what = "__host__ or __device__ annotation on lambda requires --extended-lambda nvcc flag"
                 raise refused("cuda_src", source, after.line, what)
+        hidden = of_host | cxx.own_names(function)
         for before, token, after in zip(body, body[1:], body[2:], strict=False):
             name = token.text
-            if after.text != "(" or before.text in (".", "->", "::") or _declares(before, name, function):
+            if after.text != "(" or before.text in (".", "->", "::") or name in hidden:
                 continue
-            if name in of_device - of_host or name not in of_host and _OF_DEVICE.fullmatch(name):
+            if name in of_device or _OF_DEVICE.fullmatch(name):
                 what = f'calling a __device__ function("{name}") from a __host__ function("{function.name}")'
                 raise refused("cuda_src", source, token.line, f"{what} is not allowed")
-
-
-def _declares(before, name, function):
-    """Whether the function has something of its own with this name: a lambda, or a variable that is made here."""
-    if before.text.isidentifier() and before.text not in ("return", "else", "do"):
-        return True
-    return any(
-        token.text == name and after.text in ("=", ",", ")", ";", "{") for token, after in pairwise(function.tokens)
-    )

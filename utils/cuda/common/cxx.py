@@ -7,7 +7,7 @@ Offsets are those of the source; lines count from 1.
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +47,7 @@ __all__ += [
     "FILES",
     "TORCH_HEADERS",
     "includes_torch",
+    "own_names",
     "step_over",
     "text_at",
     "uses_python",
@@ -260,6 +261,10 @@ _OF_TYPES = {"const", "volatile", "unsigned", "signed", "bool", "char", "short",
 _OF_TYPES |= {"void", "auto", "struct", "typename", "__restrict__", "__restrict"}
 
 
+_NO_TYPES = {"return", "case", "else", "do", "new", "delete", "throw", "goto", "sizeof"}
+_AFTER_NAME = {"=", ",", ";", "{", "(", ")"}
+
+
 def parameter_name(parameter: Sequence[Token]) -> str:
     """'x' of `const float* __restrict__ x = nullptr`; empty if the parameter has no name."""
     for k, token in enumerate(parameter[:-1]):
@@ -270,6 +275,18 @@ def parameter_name(parameter: Sequence[Token]) -> str:
     if at is None or {token.text for token in parameter[:at]} <= {"const", "volatile", "struct", "typename"}:
         return ""
     return "" if parameter[at].text in _OF_TYPES else parameter[at].text
+
+
+def own_names(function) -> set[str]:
+    """The names that a function declares for itself: what its template takes, parameters, variables, types."""
+    names = set()
+    for parameter in at_commas(tokens(function.template)[2:-1]):  # template <class T, int N = 4>
+        names |= {t.text for t in list(takewhile(lambda t: t.text != "=", parameter))[-1:]}
+    for before, token, after in zip(function.tokens, function.tokens[1:], function.tokens[2:], strict=False):
+        typed = before.text.isidentifier() and before.text not in _NO_TYPES
+        if typed and after.text in _AFTER_NAME or before.text in (">", "*", "&") and after.text in ("=", ";", "{"):
+            names.add(token.text)
+    return {name for name in names if name.isidentifier()} - {function.name}
 
 
 def address(source, name) -> str:

@@ -20,8 +20,8 @@ _ANONYMOUS = "(anonymous namespace)::"
 
 
 class Instance(NamedTuple):
-    """`line` is C++ that makes nvcc compile the instance of `kernel`; `local` is the type that nvcc refuses among what
-    is passed, since a function of the host declares it, or its lambda has it, otherwise ""."""
+    """`line` is C++ that makes nvcc compile the instance of `kernel`. `local` is an argument's type, if a function of
+    the host declares it, as it does a lambda's: nvcc refuses that. Otherwise it is ""."""
 
     kernel: str
     line: str

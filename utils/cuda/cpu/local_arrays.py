@@ -97,7 +97,7 @@ def _brackets(part, k, count):
 
 
 def _unmarked(variable):
-    return f"{variable.kind} {variable.name}{variable.dims} {variable.value};".replace(" ;", ";")
+    return f"{variable.kind} {variable.name}{variable.dims} {variable.value}".rstrip() + ";"
 
 
 def _marked(variable, before):

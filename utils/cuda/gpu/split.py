@@ -301,7 +301,7 @@ def _instances(item, kernels):
         if end is None:
             raise NotSplit(f"the template arguments of {token.text} cannot be read", line=token.line)
         name = item.tokens[i : end + 1]
-        if _own_names(item) & {part.text for part in name[1:]}:
+        if cxx.own_names(item) & {part.text for part in name[1:]}:
             raise NotSplit("a template kernel's arguments mean something only where it is launched", line=token.line)
         if not any(part.text == "scalar_t" for part in name):
             found.append(cxx.written(name))
@@ -312,17 +312,6 @@ def _instances(item, kernels):
             macros = ", ".join(sorted(dispatch)) or "what defines scalar_t"
             raise NotSplit(f"{macros} repeats the code for types that are not listed", line=token.line)
     return found
-
-
-def _own_names(item):
-    """The names that a function declares for itself, its template's parameters included: `using F = float;`."""
-    places = zip(item.tokens, item.tokens[1:], item.tokens[2:], strict=False)
-    own = {t.text for before, t, after in places if _declares(before) and after.text in ("=", "{", ";")}
-    return own | {token.text for token in cxx.tokens(item.template) if token.text not in ("class", "typename", "int")}
-
-
-def _declares(before):
-    return before.text.isidentifier() and before.text not in ("return", "case", "else", "new")
 
 
 def _lines(text):

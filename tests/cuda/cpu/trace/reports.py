@@ -7,6 +7,17 @@ import numpy as np
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.trace import Trace
 
+
+def in_device_code(rewrite, before, text):
+    """What `rewrite` makes of a kernel with this text, and of the same text in a function of the host; None if nothing.
+    It keeps the lines, and `before`, which comes first."""
+    source = f"{before}__global__ void k(float* x, int n) {{\n{text}\n}}\nvoid host() {{ {text} }}\n"
+    changed, first = rewrite(source), rewrite(before)
+    assert changed.count("\n") == source.count("\n") and changed.startswith(first)
+    own = changed.removeprefix(first)
+    return own if own != source.removeprefix(before) else None
+
+
 SOURCE = """\
 __global__ void kernel(const float* x, float* y, int n) {
     __shared__ float s[256];

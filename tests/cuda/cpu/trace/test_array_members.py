@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests.cuda.cpu.trace.reports import in_device_code
 from utils import compile_kernel
 from utils.cuda.cpu import build
 from utils.cuda.cpu.array_members import may_be_longer, with_marks_around_structs
@@ -211,10 +212,8 @@ DECLARED = {
 
 @pytest.mark.parametrize("text", DECLARED)
 def test_which_variables_get_marks(text):
-    source = f"{TYPES}__global__ void k(float* x, int i) {{\n{text}\n}}\nvoid host() {{ {text} }}\n"
-    changed = with_marks_around_structs(source)
-    assert changed.count("\n") == source.count("\n")
+    found = in_device_code(with_marks_around_structs, TYPES, text)
     if DECLARED[text] is None:
-        assert changed == source
+        assert found is None
     else:
-        assert DECLARED[text] in changed and changed.count("cuda_on_cpu_room_of") == 2
+        assert DECLARED[text] in found and found.count("cuda_on_cpu_room_of") == 2
