@@ -5,7 +5,7 @@ from typing import NamedTuple
 from utils.cuda.common import cxx
 from utils.cuda.cpu.scopes import NOT_DECLARATIONS
 
-__all__ = ["Function", "may_be_referred_to", "own_functions", "passes_address"]
+__all__ = ["may_be_referred_to", "own_functions", "passes_address"]
 
 _AFTER_PARAMETERS = {"{", "const", "noexcept", "mutable", "->"}
 _BEFORE_WHOLE, _AFTER_WHOLE = {"(", ",", "{", "?", ":", "return"}, {")", ",", "}", ":", ";"}

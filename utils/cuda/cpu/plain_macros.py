@@ -37,16 +37,10 @@ def with_plain_macros(source):
 
 
 def _is_plain(macro):
-    """Whether this is a macro for a launch's sizes, an array's, or for the beginning of a declaration."""
+    """Whether this is a macro for the beginning of a launch or of a declaration, for a launch's sizes or an array's."""
     texts = [token.text for token in macro.body]
-    if (
-        texts[:1] == ["<<<"]
-        or texts[-1:] == [">>>"]
-        and "##" not in texts
-        or texts[:1] == ["["]
-        and texts[-1] == "]"
-        and macro.parameters is None
-    ):
+    sizes_of_array = texts[:1] == ["["] and texts[-1] == "]" and macro.parameters is None
+    if texts[:1] == ["<<<"] or (texts[-1:] == [">>>"] and "##" not in texts) or sizes_of_array:
         return True
     parts = set(texts)
     return (

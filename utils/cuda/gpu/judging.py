@@ -120,7 +120,7 @@ def _noted(place, log) -> str:
 
 
 def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
-    """Wait for nvcc; see `_nvcc`."""
+    """Wait for nvcc; see `nvcc_as_judge`."""
 
     def answer(process):
         status = process.wait()
