@@ -18,8 +18,9 @@ them is passed to the program, except these options, which may be anywhere:
   --          what follows belongs to the program, even if it looks like an option
 
 With a GPU nvcc builds the program for it. Without one the CPU engine does. What the program prints and reads, and its
-exit code, are passed on. A kernel's fault and every problem that a trace finds are reported on stderr, and the exit
-code is not 0. A program that was built before starts at once.
+exit code, are passed on. The engine reports a kernel's fault, and every problem that a trace finds, on stderr, and the
+exit code is not 0. After a fault CUDA's functions return the error that they return on a GPU. A program that was built
+before starts at once.
 """
 
 import os

@@ -273,9 +273,9 @@ void look_at_arguments(const char* kernel, const Parameter* parameters, const vo
         const void* p = *static_cast<const void* const*>(arguments[i]);
         const std::string memory = host_memory(p);
         if (memory.empty() || (tracing && !is_on_stack(p))) continue;
-        throw std::runtime_error("CUDA error: an illegal memory access was encountered: argument " +
-                                 std::to_string(i + 1) + " of " + kernel + " points to " + memory +
-                                 ". A kernel needs a pointer from cudaMalloc.");
+        return fault(cudaErrorIllegalAddress, "CUDA error: an illegal memory access was encountered: argument " +
+                                                  std::to_string(i + 1) + " of " + kernel + " points to " + memory +
+                                                  ". A kernel needs a pointer from cudaMalloc.");
     }
 }
 

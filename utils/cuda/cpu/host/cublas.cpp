@@ -53,17 +53,27 @@ template void multiply(cublasOperation_t, cublasOperation_t, int, int, int, floa
 template void multiply(cublasOperation_t, cublasOperation_t, int, int, int, double, const double*, int, const double*,
                        int, double, double*, int);
 
+namespace {
+struct Outside : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+}  // namespace
+
 void stay_inside(const char* function, const char* matrix, const void* p, size_t step, size_t bytes, size_t columns) {
     if (bytes && columns && reaches_out(p, step, bytes, columns))
-        throw std::runtime_error("CUDA error: an illegal memory access was encountered: " + std::string(function) +
-                                 " needs " + std::to_string((columns - 1) * step + bytes) + " bytes for " + matrix +
-                                 ", which is more than there are: compare its sizes and its leading dimension");
+        throw Outside("CUDA error: an illegal memory access was encountered: " + std::string(function) + " needs " +
+                      std::to_string((columns - 1) * step + bytes) + " bytes for " + matrix +
+                      ", which is more than there are: compare its sizes and its leading dimension");
 }
 
 cublasStatus_t on_stream(cudaStream_t stream, std::function<void()> work) {
     cudaError_t error = enqueue(stream, cudaGraphNodeTypeKernel, [work = std::move(work)] {
         DeviceAccess access;
-        work();
+        try {
+            work();
+        } catch (const Outside& error) {
+            fault(cudaErrorIllegalAddress, error.what());
+        }
         return cudaSuccess;
     });
     return error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;

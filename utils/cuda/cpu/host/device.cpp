@@ -126,6 +126,7 @@ cudaError_t cudaDeviceReset() {
     forget_streams();
     forget_shared_limits();
     forget_heap();
+    find_device_again();
     last_error() = cudaSuccess;
     return cudaSuccess;
 }

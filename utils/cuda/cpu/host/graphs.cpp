@@ -54,6 +54,8 @@ cudaError_t outside_captures(cudaError_t error) {
 }
 
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
+    if (cudaError_t error = device_error()) return error;
+    if (device_is_lost() && type != cudaGraphNodeTypeMemcpy) return cudaSuccess;  // it comes after the kernel's fault
     if (!captures_under_way) return is_stream(stream) ? work() : answer(cudaErrorInvalidResourceHandle);
     if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
     CUstream_st* s = stream_of(stream);

@@ -106,6 +106,7 @@ using namespace cuda_on_cpu;
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    if (cudaError_t error = device_error()) return error;
     if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
         return answer(value >= -1 && value <= 100 ? cudaSuccess : cudaErrorInvalidValue);
     if (attribute == cudaFuncAttributeClusterSchedulingPolicyPreference)
@@ -128,6 +129,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
     if (here) return cudaErrorUnknown;  // as CUDA's device runtime without -rdc=true
     if (!attributes) return answer(cudaErrorInvalidValue);
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    if (cudaError_t error = device_error()) return error;
     *attributes = {};
     attributes->maxThreadsPerBlock = int(profile.block_threads);
     attributes->ptxVersion = attributes->binaryVersion = profile.capability;
@@ -180,6 +182,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
     if (here) return cudaErrorUnknown;  // as CUDA's device runtime without -rdc=true
     if (!blocks || block_threads <= 0) return answer(cudaErrorInvalidValue);
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
+    if (cudaError_t error = device_error()) return error;
     bool allowed = unsigned(block_threads) <= profile.block_threads && dynamic_bytes <= dynamic_shared_limit(kernel);
     *blocks = allowed ? resident_blocks(block_threads, dynamic_bytes) : 0;
     return cudaSuccess;

@@ -134,6 +134,7 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     const bool on_device = find_allocation(p, around) && around.kind == Allocation::device;
     if (on_device || !set_to_null(p)) refuse_to_set(p, kind, on_device);
     if (!bytes) return cudaSuccess;
+    if (cudaError_t error = device_error()) return error;
     if (cudaError_t error = outside_captures(cudaErrorStreamCaptureUnsupported)) return error;
     if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);
     *p = allocated().take(bytes, name_of(kind));
@@ -163,8 +164,8 @@ static void release_pages(void* p) {
 }
 
 static cudaError_t release(void* p, bool of_host) {
-    if (!p) return cudaSuccess;
-    trace_finished();
+    if (!p) return device_error();
+    if (cudaError_t error = wait_for_device()) return error;
     DeviceAccess access;
     {
         std::lock_guard lock(memory_mutex);
@@ -217,6 +218,7 @@ cudaError_t cudaMallocPitch(void** p, size_t* pitch, size_t width, size_t height
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
     if (!free || !total) return answer(cudaErrorInvalidValue);
+    if (cudaError_t error = device_error()) return error;
     *total = *free = machine_bytes();
 #ifdef _SC_AVPHYS_PAGES
     *free = size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
@@ -246,6 +248,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
                       cudaMemcpyKind kind) {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return answer(cudaErrorInvalidMemcpyDirection);
     if (!width || !height) return cudaSuccess;
+    if (device_is_lost()) return wait_for_device();
     bool too_wide = width > std::min(to_pitch, from_pitch);
     if (height > 1 && (too_wide || std::max(to_pitch, from_pitch) > profile.max_pitch_bytes))
         return answer(cudaErrorInvalidPitchValue);
@@ -266,6 +269,7 @@ cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t heig
     if (!width || !height) return cudaSuccess;
     if (!p || only_host(p) || (height > 1 && width > pitch) || reaches_out(p, pitch, width, height))
         return answer(cudaErrorInvalidValue);
+    if (device_is_lost()) return device_error();
     Moving moving;
     DeviceAccess access;
     for (size_t row = 0; row < height; row++) memset((char*)p + row * pitch, value, width);
@@ -298,9 +302,9 @@ static cudaError_t legacy() { return outside_captures(cudaErrorStreamCaptureImpl
 
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                          cudaMemcpyKind kind) {
+    if (cudaError_t error = legacy()) return error;
     trace_finished();
-    cudaError_t error = legacy();
-    return error ? error : copy_rows(to, to_pitch, from, from_pitch, width, height, kind);
+    return copy_rows(to, to_pitch, from, from_pitch, width, height, kind);
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {

@@ -49,6 +49,7 @@ using namespace cuda_on_cpu;
 
 cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned int flags) {
     if (!p || !bytes || flags > 15) return answer(cudaErrorInvalidValue);
+    if (cudaError_t error = device_error()) return error;
     Allocation found;
     if (find_allocation(p, found)) return answer(cudaErrorHostMemoryAlreadyRegistered);
     std::lock_guard lock(pinned_mutex);
@@ -70,6 +71,7 @@ cudaError_t cudaHostUnregister(void* p) {
 
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int flags) {
     if (!device || !host || flags) return answer(cudaErrorInvalidValue);
+    if (cudaError_t error = device_error()) return error;
     Allocation found;
     bool known = find_allocation(host, found) && found.kind != Allocation::device;
     std::lock_guard lock(pinned_mutex);

@@ -21,19 +21,26 @@ const void* program_data = nullptr;
 static const char* report_path = nullptr;  // of a traced program
 static pid_t process;                      // which a child that it forks is not
 
-// A launch throws where a kernel faults. In a program nobody catches that: it ends as by any crash, with the message.
+static bool has_faulted = false;
+
+void tell_of_fault(const char* message) {
+    has_faulted = true;
+    fflush(stdout);
+    fprintf(stderr, "%s\n", message);
+    // A thread of a kernel has a line, and so has its access to an array of the host's.
+    const bool has_line = strstr(message, "thread ") || strstr(message, "bytes from ");
+    if (has_line && !report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
+}
+
+// What nobody catches ends a program as any crash does, with the message.
 static void end_with_message() {
     if (std::exception_ptr thrown = std::current_exception()) {
-        fflush(stdout);
         try {
             std::rethrow_exception(thrown);
         } catch (const std::exception& error) {
-            fprintf(stderr, "%s\n", error.what());
-            // A thread of a kernel has a line, and so has its access to an array of the host's.
-            const bool has_line = strstr(error.what(), "thread ") || strstr(error.what(), "bytes from ");
-            if (has_line && !report_path)
-                fprintf(stderr, "Run it with --trace, which shows the line.\n");
+            tell_of_fault(error.what());
         } catch (...) {
+            fflush(stdout);
             fprintf(stderr, "an exception that is not a std::exception was not caught\n");
         }
     }
@@ -75,6 +82,13 @@ static void on_fault_of_host(int signal, siginfo_t* info, void* context) {
     on_end(signal);
 }
 
+// A program that does not ask what became of its kernels has not done well either.
+static void note_fault(int code, void*) {
+    if (code || !has_faulted) return;
+    fflush(nullptr);
+    _exit(1);
+}
+
 static void watch_host() {
     static const SignalStack stack(new char[SignalStack::bytes]);
     struct sigaction ours {};
@@ -107,5 +121,8 @@ extern "C" void cuda_on_cpu_program_begins(const char* torch_library) {
     cuda_on_cpu::program_data = torch_library;
     std::set_terminate(cuda_on_cpu::end_with_message);
     cuda_on_cpu::watch_host();
+#ifdef __GLIBC__
+    on_exit(cuda_on_cpu::note_fault, nullptr);
+#endif
     cuda_on_cpu::begin_trace();
 }

@@ -62,6 +62,7 @@ using namespace cuda_on_cpu;
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
     if (!stream || flags > cudaStreamNonBlocking) return answer(cudaErrorInvalidValue);
+    if (cudaError_t error = device_error()) return error;
     *stream = new CUstream_st;
     (*stream)->flags = flags;
     (*stream)->priority = priority < 0 ? priority < -5 ? -5 : priority : 0;
@@ -101,18 +102,19 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-    trace_finished();
-    return not_captured(stream);
+    const cudaError_t error = not_captured(stream);
+    return error ? error : wait_for_device();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return cudaStreamQuery(stream); }
 cudaError_t cudaDeviceSynchronize() {
-    trace_finished();
-    return outside_captures(cudaErrorStreamCaptureUnsupported);
+    const cudaError_t error = outside_captures(cudaErrorStreamCaptureUnsupported);
+    return error ? error : wait_for_device();
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
     if (flags > 1) return answer(cudaErrorInvalidValue);
     if (!is_stream(stream) || !is_event(event)) return answer(cudaErrorInvalidResourceHandle);
+    if (cudaError_t error = device_error()) return error;
     CUstream_st* s = stream_of(stream);
     auto captured = event->capture.lock();
     if (!captured) {
@@ -157,6 +159,7 @@ cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* p, size_t, unsig
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
     if (!event || flags > 7 || ((flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming)))
         return answer(cudaErrorInvalidValue);
+    if (cudaError_t error = device_error()) return error;
     *event = new CUevent_st{flags, false, {}, {}, false, {}};
     std::lock_guard lock(streams_mutex);
     events.insert(*event);
@@ -173,6 +176,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
     if (flags > cudaEventRecordExternal) return answer(cudaErrorInvalidValue);
     if (!is_event(event) || !is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    if (cudaError_t error = device_error()) return error;
     CUstream_st* s = stream_of(stream);
     auto note_time = [event] {
         event->recorded = true;
@@ -196,8 +200,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     if (!is_event(event)) return answer(cudaErrorInvalidResourceHandle);
-    trace_finished();
-    if (!event->captured) return cudaSuccess;
+    if (!event->captured) return wait_for_device();
     if (auto capture = event->capture.lock()) capture->invalid = true;
     return answer(cudaErrorCapturedEvent);
 }
@@ -209,6 +212,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
     for (cudaEvent_t event : {begin, end})
         if (!is_event(event) || !event->recorded || event->captured || (event->flags & cudaEventDisableTiming))
             return answer(cudaErrorInvalidResourceHandle);
+    if (cudaError_t error = device_error()) return error;
     *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
     return cudaSuccess;
 }

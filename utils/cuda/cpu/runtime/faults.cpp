@@ -366,6 +366,23 @@ static const char* cuda_error(int fault) {
     return "an illegal memory access was encountered: ";
 }
 
+// As an H200 answers to kernels with these mistakes. It waits forever for what never ends.
+cudaError_t error_of(const Worker& w) {
+    switch (w.fault) {
+        case assertion: return cudaErrorAssert;
+        case no_room: return cudaErrorMemoryAllocation;
+        case endless:
+        case lacks_arrivals:
+        case stuck: return cudaErrorLaunchTimeout;
+        case smashed:
+        case wrong_free: return cudaErrorIllegalAddress;
+        case SIGSEGV:
+        case SIGBUS:
+            return w.fault_stack && w.fault_address == w.fault_code ? cudaErrorInvalidPc : cudaErrorIllegalAddress;
+    }
+    return cudaErrorLaunchFailure;
+}
+
 static std::string numbers(uint3 at) {
     return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
 }

@@ -83,6 +83,7 @@ struct Grid {
     std::vector<std::pair<uint64_t, std::string>> printed;  // by block
     size_t printed_bytes = 0, left_out = 0;                 // all of that, and what was too much
     std::string fault;                                      // the message about the first
+    cudaError_t error = cudaSuccess;                        // what a GPU answers to it
     std::optional<Difference> difference;                   // of the block with the lowest number
     dim3 wanted_cluster{0, 0, 0};                           // of a kernel whose blocks find that they need clusters
     std::string refusal;                                    // of a launch whose blocks find that CUDA refuses it
@@ -115,6 +116,7 @@ void Grid::collect(Worker& w, Block& b) {
         over = true;
         std::lock_guard lock(output_mutex);
         fault = damage;
+        error = cudaErrorIllegalAddress;
     }
     if (w.fault || w.wanted_cluster.x || !w.refusal.empty()) over = true;
     if (w.wanted_cluster.x || !w.refusal.empty()) {
@@ -132,7 +134,9 @@ void Grid::collect(Worker& w, Block& b) {
         left_out += w.printed.size();
     }
     w.printed.clear();
-    if (w.fault && fault.empty()) fault = fault_message(name, w);
+    if (!w.fault || !fault.empty()) return;
+    fault = fault_message(name, w);
+    error = error_of(w);
 }
 
 void Grid::run_in_turn(Worker& w) {
@@ -231,6 +235,7 @@ void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
         if (cut_off && index == 0) {  // some blocks wait for others that have ended
             fault = "CUDA error: this launch would never end: some blocks of " + std::string(name) +
                     " wait at grid.sync for blocks that have ended";
+            error = cudaErrorLaunchTimeout;
             if (trace) {  // all blocks are this worker's
                 auto is_done = [](auto& b) { return b->done; };
                 trace_grid_is_stuck(*trace, **std::find_if_not(mine.begin(), mine.end(), is_done),
@@ -255,11 +260,12 @@ void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
 }
 
 // Reports that there is no room for a worker or for what it needs.
-void Grid::give_up(const std::exception& error) {
+void Grid::give_up(const std::exception& why) {
     over = true;
     std::lock_guard lock(output_mutex);
-    if (fault.empty())
-        fault = "CUDA error: out of memory: there is no room to run " + std::string(name) + " (" + error.what() + ")";
+    if (!fault.empty()) return;
+    fault = "CUDA error: out of memory: there is no room to run " + std::string(name) + " (" + why.what() + ")";
+    error = cudaErrorMemoryAllocation;
 }
 
 // What a CPU thread does for a launch; throws nothing.
@@ -340,6 +346,7 @@ std::string Grid::output() {
 }
 
 void run_grid(const char* name, const Launch& given, void (*run_threads)(void*), void* kernel) {
+    if (device_error()) return;
     Launch launch = given;
     if (!launch.cluster.x && !launch.cluster.y && !launch.cluster.z) launch.cluster = launch.cluster_of_kernel;
     if (launch.cluster.x) launch.large_clusters = large_clusters(launch.kernel);
@@ -347,6 +354,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     const cudaError_t error_of_call = is_stream(launch.stream) ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle;
     if (refuse(name, why_refused(launch), error_of_call)) return;
     if (launch.cooperative && refuse(name, why_not_together(launch), cudaErrorCooperativeLaunchTooLarge)) return;
+    if (device_is_lost()) return;
     if (!tracing) note_untraced(name);
     DeviceAccess access;
     const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
@@ -380,9 +388,11 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (grid.left_out) printf("(%s has printed %zu bytes more, which are left out)\n", name, grid.left_out);
     if (!printed.empty() || grid.left_out) fflush(stdout);
     const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: reported once
-    const std::string error = grid.fault.empty() ? damage : grid.fault;
+    const std::string message = grid.fault.empty() ? damage : grid.fault;
     if (!grid.fault.empty()) forget_heap();
-    if (!error.empty()) throw std::runtime_error(grid.difference ? error + also(name, *grid.difference) : error);
+    if (!damage.empty() && !grid.error) grid.error = cudaErrorIllegalAddress;
+    if (tracing) grid.error = trace_error(*tracing);
+    if (grid.error != cudaSuccess) fault(grid.error, message + (grid.difference ? also(name, *grid.difference) : ""));
     if (grid.difference) note(name, *grid.difference);
 }
 

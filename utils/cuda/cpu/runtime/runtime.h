@@ -327,6 +327,7 @@ std::string block_name(uint3 block, const char* kernel);  // 'block (0, 0, 0) of
 std::string thread_name(uint3 thread, uint3 block, const char* kernel);  // 'thread (0, 0, 0) of ...'
 std::string what_ended_it(const Worker& w);  // what the thread did, as in "divides a whole number by zero"
 std::string fault_message(const char* kernel, const Worker& w);  // the whole sentence, which begins as CUDA's own does
+cudaError_t error_of(const Worker& w);  // what a GPU answers to the fault
 bool find_tensor(const void* address, Place& found);  // or allocation that holds it or is beside it, where guarded
 std::string freed_memory(const void* address);  // 'memory that was freed: ...', empty for any other address
 std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
@@ -354,6 +355,7 @@ struct Moving {  // while one of these lives, a fault is due to addresses that a
 bool moves_for_host();
 bool is_stream(cudaStream_t stream);  // that has not been destroyed: streams.cpp
 void write_report();  // of a traced program that ends: program.cpp
+void tell_of_fault(const char* message);  // on stderr: program.cpp
 const void* place_of_host(const char* address, const void* context);  // where it was, like a return address
 std::string what_host_did(int signal, const char* address, const void* context);  // that raised it: faults.cpp
 struct DeviceAccess {  // while none of these lives, a program's host code cannot touch the device's memory: memory.cpp

@@ -264,7 +264,7 @@ void Trace::step(const void* code) {
         p.has_index = true;
         add(std::move(p));
         over = true;  // the other threads would take as long
-        stop_thread(b);
+        stop_thread(b, cudaErrorLaunchTimeout);
     }
     if (again) return;
     uint16_t to = requests.flow.block(uint32_t(reinterpret_cast<uintptr_t>(code) - module_begin));

@@ -27,7 +27,7 @@ void trace_box(Trace& t, Block& b, const TensorMap& map, const void* shared, boo
     p.needs = fits ? 128 : 0;
     place_in(p, region, a);
     t.add(std::move(p));
-    t.stop_thread(b);
+    t.stop_thread(b, fits ? cudaErrorMisalignedAddress : cudaErrorIllegalAddress);
 }
 
 void trace_map(Trace& t, Block& b, const void* map, const void* code) {

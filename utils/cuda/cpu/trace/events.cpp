@@ -15,6 +15,7 @@ void trace_launch_begins(Trace& t, const char* kernel, const Launch& launch, voi
     t.look_at_module(reinterpret_cast<const void*>(code));
     t.grid = launch.grid;
     t.clock_begins = t.pulse;
+    if (!t.again) t.launch_error = cudaSuccess;
     t.order.begin_launch();
     t.block_order.clear();
     t.thread_order.clear();
@@ -323,7 +324,10 @@ void trace_fault(Trace& trace, Worker& w) {
     p.who = {reinterpret_cast<uintptr_t>(place_of_fault(trace, w, thread)), Op::load, b.block, b.thread, false};
     if (w.fault == SIGSEGV || w.fault == SIGBUS) p.offset = int64_t(reinterpret_cast<uintptr_t>(w.fault_address));
     trace.add(std::move(p));
+    trace.fails(error_of(w));
     b.traced->stopped = trace.stopped = true;
 }
+
+cudaError_t trace_error(const Trace& t) { return t.launch_error; }
 
 }  // namespace cuda_on_cpu

@@ -43,7 +43,13 @@ bool trace_is_full(const Trace& t) {
     return t.over || (t.problems.size() >= t.max_problems && !t.again) || (t.recorder && t.recorder->is_over());
 }
 
-void Trace::stop_thread(Block& b) {
+// A GPU would end the launch.
+void Trace::fails(cudaError_t error) {
+    if (!again && launch_error == cudaSuccess) launch_error = error;
+}
+
+void Trace::stop_thread(Block& b, cudaError_t error) {
+    fails(error);
     b.traced->stopped = stopped = true;
     b.running->traced->stopped = true;
     if (trace_is_full(*this)) leave_block(*b.worker);
@@ -95,6 +101,7 @@ bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void
     if (b.worker->heap_was_full) p.full_heap = kernels_heap_limit();
     place_in(p, region, a);
     add(std::move(p));
+    fails(cudaErrorIllegalAddress);
     return region && region->nearly_holds(a, bytes);
 }
 
@@ -194,7 +201,7 @@ void Trace::misaligned(const void* address, size_t needs, Op op, const void* cod
     if (is_unset_address(a)) through_unset(p);
     place_in(p, region, a);
     add(std::move(p));
-    stop_thread(b);
+    stop_thread(b, cudaErrorMisalignedAddress);
 }
 
 // A number that C++ leaves undefined, and that a GPU computes otherwise. It is computed from these bits; nobody may use it
@@ -218,7 +225,7 @@ void Trace::updates_local(Block& b, size_t bytes, const void* code) {
     p.space = Space::local;
     p.ended = "updates a local variable atomically, but atomics are for global and shared memory";
     add(std::move(p));
-    stop_thread(b);
+    stop_thread(b, cudaErrorLaunchFailure);
 }
 
 // Memory of another kind than the access is for. `text` has a place for its name.
@@ -378,7 +385,7 @@ void trace_wrong_stride(Trace& t, const void* tile, std::string text, Access acc
     p.who = party(b, *b.running, code, Op(int(access)));
     place_in(p, t.find(b, reinterpret_cast<uintptr_t>(tile), 1, ignore), reinterpret_cast<uintptr_t>(tile));
     t.add(std::move(p));
-    t.stop_thread(b);
+    t.stop_thread(b, cudaErrorMisalignedAddress);
 }
 
 void trace_access(Trace& t, const void* address, size_t bytes, Access access, const void* code) {

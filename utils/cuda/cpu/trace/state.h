@@ -233,6 +233,7 @@ public:
     bool stopped = false;  // a thread was
     std::vector<std::pair<size_t, Problem>> failed;  // calls of the host's that nobody has asked about; problems before
     bool over = false;     // the launch is to end
+    cudaError_t launch_error = cudaSuccess;  // of the launch: what a GPU would answer
     uint64_t absent = poison;  // what a shuffle gets from a lane that has not come,
     uint64_t fresh = poison;   // and what shared memory holds that no thread has written
     bool again = false;  // the launch is made again (again.cpp): nothing is recorded,
@@ -315,7 +316,8 @@ public:
     Region* nearest(uintptr_t a, uintptr_t place);
     void look_at_module(const void* code);
     Problem& add(Problem problem);
-    [[noreturn]] void stop_thread(Block& b);
+    [[noreturn]] void stop_thread(Block& b, cudaError_t error = cudaErrorIllegalAddress);
+    void fails(cudaError_t error);
     std::string json() const;
 };
 

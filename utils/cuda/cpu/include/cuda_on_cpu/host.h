@@ -5,6 +5,8 @@
 // answers with an error is answered with the same error.
 #pragma once
 
+#include <string>
+
 #include "errors.h"
 
 #define CUDART_VERSION 13000
@@ -15,6 +17,15 @@ namespace cuda_on_cpu {
 
 cudaError_t& last_error();             // of this CPU thread: what the last call or launch that failed said
 cudaError_t answer(cudaError_t error); // notes an error as the last one, and returns it
+
+// A kernel's fault raises an exception in Python. A program loses its device, as on a GPU: nothing runs there any more,
+// the first call that waits for the device gets `error`, and after that so does each that needs the device (measured on
+// an H200). The message goes to stderr, unless a trace reports the fault.
+void fault(cudaError_t error, const std::string& message);
+bool device_is_lost();
+cudaError_t device_error();     // what a call answers that needs the device
+cudaError_t wait_for_device();  // likewise, and it waits
+void find_device_again();       // cudaDeviceReset
 
 }  // namespace cuda_on_cpu
 

@@ -1,0 +1,119 @@
+"""What a program hears of its kernels' faults: CUDA's errors, from the calls that give them on an H200."""
+
+import re
+
+import pytest
+
+from utils.cuda import run
+from utils.cuda.common.toolchain import device
+
+FAULTS = r"""
+#include <cassert>
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+extern __shared__ int shared[];
+__device__ __noinline__ int element(int* a, long i) { return a[i]; }
+__device__ int deep(int n, volatile int* p) {
+    volatile int a[256];
+    for (int i = 0; i < 256; i++) a[i] = n + i;
+    return n ? deep(n - 1, p) + a[n & 255] : p[0];
+}
+__global__ void good(int* p) { p[0] = 7; }
+__global__ void bad(int kind, int* p, int n) {
+    if (kind == 0) p[1ll << 34] = 1;
+    if (kind == 1) p[1] = p[-(1ll << 36)];
+    if (kind == 2) *(volatile int*)nullptr = 1;
+    if (kind == 3) assert(n > 100);
+    if (kind == 4) __trap();
+    if (kind == 5) shared[n + (1 << 20)] = 1;
+    if (kind == 6) {
+        int a[8];
+        for (int i = 0; i < 8; i++) a[i] = n;
+        p[0] = element(a, (1l << 28) + n);
+    }
+    if (kind == 7) p[0] = deep(1 << 20, p);
+    if (kind == 8) asm volatile("trap;");
+    if (kind == 9) {
+        void (*f)() = (void (*)())(size_t)n;
+        f();
+    }
+    if (kind == 10) {
+        printf("printed before\n");
+        atomicAdd(p + (1ll << 34), 1);
+    }
+    if (kind == 11) free(p + 1);
+}
+void show(std::initializer_list<int> codes) {
+    for (int code : codes) printf("%d ", code);
+    printf("\n");
+}
+int main(int, char** argv) {
+    int *p, *managed, h = 5;
+    cudaStream_t stream;
+    cudaMalloc(&p, 1024);
+    cudaMallocManaged(&managed, 4);
+    cudaStreamCreate(&stream);
+    *managed = 3;
+    bad<<<1, 1, 64>>>(atoi(argv[1]), p, 2);
+    // Nobody has waited.
+    const int first = cudaGetLastError();
+    good<<<1, 1>>>(managed);
+    show({first, cudaGetLastError(), cudaMemset(p, 0, 4), cudaFree(nullptr)});
+    show({cudaDeviceSynchronize(), cudaPeekAtLastError(), cudaGetLastError(), cudaGetLastError()});
+    // From now on each call that needs the device fails, and nothing is done.
+    void* more = nullptr;
+    cudaEvent_t event;
+    cudaFuncAttributes attributes;
+    int blocks, device = 1;
+    size_t free, total;
+    good<<<1, 1>>>(managed);
+    show({cudaGetLastError(), cudaMalloc(&more, 64), cudaMemcpy(&h, p, 4, cudaMemcpyDeviceToHost),
+          cudaMemsetAsync(p, 0, 4, stream), cudaStreamSynchronize(stream), cudaEventCreate(&event),
+          cudaFuncGetAttributes(&attributes, good), cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, good, 32, 0),
+          cudaMemGetInfo(&free, &total), cudaFree(p)});
+    // These need none.
+    show({cudaGetDevice(&device), device, cudaMemcpy(&h, p, 0, cudaMemcpyDeviceToHost),
+          cudaMemcpy(&h, p, 4, cudaMemcpyKind(9)), h, *managed});
+}
+"""
+CODES = {0: 700, 1: 700, 2: 700, 3: 710, 4: 719, 5: 700, 6: 700, 7: 700, 8: 719, 9: 718, 10: 700, 11: 700}
+
+
+@pytest.mark.parametrize("trace", [False, True])
+@pytest.mark.parametrize("kind", CODES)
+def test_a_fault_is_seen_by_whoever_waits_and_by_all_after_that(tmp_path, capfd, kind, trace):
+    program = tmp_path / "faults.cu"
+    program.write_text(FAULTS)
+    e = CODES[kind]
+    code = run.main([str(program), *["--trace"] * trace, str(kind)])
+    said = capfd.readouterr()
+    numbers = [[int(word) for word in line.split()] for line in said.out.splitlines() if line[0].isdigit()]
+    assert numbers == [[0, 0, 0, 0], [e, e, e, 0], [e] * 10, [0, 0, 0, 21, 5, 3]]
+    assert ("printed before" in said.out) == (kind == 10)
+    if trace or device().type == "cpu":
+        assert code == 1
+        assert re.search(r"\(line \d+: `" if trace else "CUDA error: .*thread", said.err)
+
+
+RESET = r"""
+#include <cstdio>
+__global__ void set(int* p, long i) { p[i] = 1; }
+int main() {
+    int* p;
+    cudaMalloc(&p, 4);
+    set<<<1, 1>>>(p, 1l << 34);
+    printf("%d", cudaDeviceSynchronize());
+    printf(" %d", cudaDeviceReset());
+    printf(" %d", cudaMalloc(&p, 4));
+    set<<<1, 1>>>(p, 0);
+    printf(" %d\n", cudaDeviceSynchronize());
+}
+"""
+
+
+def test_a_reset_gives_the_device_back_and_the_program_still_fails(on_cpu, tmp_path, capfd):
+    program = tmp_path / "reset.cu"
+    program.write_text(RESET)
+    assert run.main([str(program)]) == 1
+    assert capfd.readouterr().out == "700 0 0 0\n"
