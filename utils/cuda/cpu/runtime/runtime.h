@@ -323,12 +323,15 @@ struct AtWork {  // while one of these lives, its worker hears of an interruptio
     ~AtWork();
 };
 bool ends_process(int signal);  // it would, now: nobody handles it, or only what handles faults of kernels
+
+// ---- messages.cpp
 std::string block_name(uint3 block, const char* kernel);  // 'block (0, 0, 0) of ...'
 std::string thread_name(uint3 thread, uint3 block, const char* kernel);  // 'thread (0, 0, 0) of ...'
 std::string what_ended_it(const Worker& w);  // what the thread did, as in "divides a whole number by zero"
 std::string fault_message(const char* kernel, const Worker& w);  // the whole sentence, which begins as CUDA's own does
 cudaError_t error_of(const Worker& w);  // what a GPU answers to the fault
 bool find_tensor(const void* address, Place& found);  // or allocation that holds it or is beside it, where guarded
+std::string beside(const Place& p);  // '4 bytes before the start of a ...'
 std::string freed_memory(const void* address);  // 'memory that was freed: ...', empty for any other address
 std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
 

@@ -187,7 +187,7 @@ asm(".pushsection .dynbss, \"aw\", %nobits\n"
     ".comm cuda_on_cpu_behind, " CUDA_ON_CPU_GUARD ", 4096\n.hidden cuda_on_cpu_behind\n");
 #undef CUDA_ON_CPU_GUARD
 extern "C" __attribute__((visibility("hidden"))) char cuda_on_cpu_before[], cuda_on_cpu_behind[];
-void guard_variables(char* before, char* behind);  // in faults.cpp
+void guard_variables(char* before, char* behind);  // in guard_pages.cpp
 __attribute__((constructor)) static void guard_own_variables() {
     guard_variables(cuda_on_cpu_before, cuda_on_cpu_behind);
 }
