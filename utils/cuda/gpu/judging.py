@@ -1,4 +1,7 @@
-"""nvcc as a judge of device code, while something else is built: what it prints if it rejects a text (verdict.py)."""
+"""nvcc as a judge of device code, while something else is built: what it prints if it rejects a text (verdict.py).
+
+What its kernels take is kept in `resources.txt`, from which the engine's host functions answer.
+"""
 
 import contextlib
 import os
@@ -12,7 +15,7 @@ from utils.cuda.common.compilers import explained_limits, started
 from utils.cuda.common.diagnostics import PTXAS
 from utils.cuda.common.preprocessor import included, preprocessor_options
 from utils.cuda.gpu.cubin import NO_HEADER
-from utils.cuda.gpu.ptxas import with_source_lines
+from utils.cuda.gpu.ptxas import usages, with_source_lines, without_usages
 
 __all__ = ["missing", "nvcc_as_judge"]
 
@@ -27,7 +30,8 @@ _MISSING = re.compile(
     r'|"(\w+)" is not a (?:template|class)|name followed by "(::)" must be'
 )
 
-# What nvcc printed about texts that it has accepted in this process: it is asked once about all kernels of a text.
+# What nvcc printed about texts that it has accepted in this process, and what their kernels take: it is asked once
+# about all kernels of a text.
 _accepted = {}
 
 
@@ -68,7 +72,7 @@ def _nvcc(judge, folder, say, key, smaller):
 @contextlib.contextmanager
 def _nvcc_again(place, key):
     """The same for a text that nvcc has accepted before."""
-    yield lambda: _noted(place, _accepted[key])
+    yield lambda: _noted(place, *_accepted[key])
 
 
 def _for_nvcc(judge, headers=()) -> str:
@@ -92,7 +96,7 @@ def _started(source, flags, architecture, folder):
     # With `-cuda`, `-arch=sm_90a` would mean sm_90.
     command = [str(home / "bin" / "nvcc"), f"-gencode=arch=compute_{architecture},code=sm_{architecture}", *flags]
     command += [*(["-ccbin", compiler] if compiler else []), "-allow-unsupported-compiler"]
-    command += ["-Xptxas", "-O0"]  # the machine code is not used
+    command += ["-Xptxas", "-v"]  # what the kernels take
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     with open(folder / "log", "w") as log:
         # Its own session: nvcc starts further programs, and all of them must end with it.
@@ -112,10 +116,14 @@ def _end(process):
         process.wait()
 
 
-def _noted(place, log) -> str:
-    """Keep what nvcc prints although it accepts a text, where `cache.build_once` looks for warnings."""
+def _noted(place, log, taken) -> str:
+    """Keep what nvcc prints although it accepts a text, where `cache.build_once` looks for warnings, and what its
+    kernels take, where host/resources.cpp looks."""
     with open(place / "warnings.log", "a") as kept:
         kept.write(log)
+    with open(place / "resources.txt", "a") as kept:
+        for (symbol, _), usage in taken.items():
+            kept.write(f"{symbol} {usage.registers} {usage.shared} {usage.stack}\n")
     return ""
 
 
@@ -125,13 +133,14 @@ def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
     def answer(process):
         status = process.wait()
         log = (folder / "log").read_text(errors="replace")
-        return status == 0, explained_limits(log, status) if status else log
+        printed = without_usages(log)
+        return status == 0, explained_limits(printed, status) if status else printed, {} if status else usages(log)
 
-    accepted, log = answer(process)
+    accepted, log, taken = answer(process)
     if not accepted and judge.cut and missing(log):
-        accepted, log = answer(start(_for_nvcc(judge, _WITH_TORCH)))
+        accepted, log, taken = answer(start(_for_nvcc(judge, _WITH_TORCH)))
     if accepted:
-        return _noted(folder.parent, _accepted.setdefault(key, log))
+        return _noted(folder.parent, *_accepted.setdefault(key, (log, taken)))
     not_found = missing(log)
     if NO_HEADER.search(log) or judge.cut & not_found or re.search(r"^instances[(]", log, re.MULTILINE):
         return None

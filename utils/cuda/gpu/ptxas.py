@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Usage", "with_source_lines", "usages"]
+__all__ = ["Usage", "with_source_lines", "without_usages", "usages"]
 
 
 class Usage(NamedTuple):
@@ -33,6 +33,16 @@ def usages(log) -> dict[tuple[str, str], Usage]:
     return found
 
 
+def without_usages(log) -> str:
+    """The rest of the log, such as its warnings."""
+    return _OF_USAGES.sub("", log)
+
+
+_OF_USAGES = re.compile(
+    r"^(?:ptxas info\s*: (?:\d+ bytes gmem|Compiling entry|Function properties|Used \d+ registers|Compile time).*"
+    r"|    \d+ bytes stack frame, .*)\n",
+    re.MULTILINE,
+)
 _ERROR = re.compile(r"^ptxas (\S+), line (\d+); (?:error|fatal)\s*: (.*)$", re.MULTILINE)
 _PLACE = re.compile(r"\s*\.loc\s+(\d+) (\d+) ")
 _FILE = re.compile(r'^\s*\.file\s+(\d+) "(?:.*/)?(.*?)"', re.MULTILINE)

@@ -31,8 +31,19 @@ std::optional<size_t> allowed_shared(const void* kernel) {
     return limit;
 }
 
-// Bytes of dynamic shared memory with which a kernel without any static may be launched.
-static size_t dynamic_shared_limit(const void* kernel) { return allowed_shared(kernel).value_or(profile.shared_bytes); }
+// Bytes of dynamic shared memory with which a kernel that takes this much may be launched.
+static size_t dynamic_shared_limit(const void* kernel, const Resources& taken) {
+    return allowed_shared(kernel).value_or(profile.shared_bytes - taken.shared_bytes);
+}
+
+// Warps that a multiprocessor has registers for. Each of its four parts has a quarter of them.
+static size_t warps_with(int registers) {
+    const Profile& p = profile;
+    const size_t of_warp = (registers * p.warp_size + p.register_unit - 1) / p.register_unit * p.register_unit;
+    return p.registers / p.parts / of_warp * p.parts;
+}
+
+size_t threads_with(int registers) { return std::min(warps_with(registers) * profile.warp_size, size_t(profile.block_threads)); }
 
 bool large_clusters(const void* kernel) {
     std::lock_guard lock(kernels_mutex);
@@ -66,14 +77,15 @@ const char* kernel_name(const void* kernel, const char* otherwise) {
     return name.c_str();
 }
 
-// As NVIDIA's occupancy calculator counts (cuda_occupancy.h of the toolkit; utils/cuda/gpu/occupancy.py), except that a
-// kernel compiled for a CPU has no registers to count.
-int resident_blocks(long long block_threads, size_t shared_bytes) {
+// As NVIDIA's occupancy calculator counts (cuda_occupancy.h of the toolkit; utils/cuda/gpu/occupancy.py). The registers
+// of a kernel that nvcc has not compiled are 0.
+int resident_blocks(long long block_threads, size_t shared_bytes, int registers) {
     const Profile& p = profile;
     size_t warps = size_t(block_threads + p.warp_size - 1) / p.warp_size;
     size_t blocks = std::min<size_t>(p.multiprocessor_blocks, p.multiprocessor_threads / (warps * p.warp_size));
     size_t shared = (shared_bytes + p.reserved_shared_bytes + p.shared_unit - 1) / p.shared_unit * p.shared_unit;
     if (shared) blocks = std::min(blocks, p.multiprocessor_shared_bytes / shared);
+    if (registers) blocks = std::min(blocks, warps_with(registers) / warps);
     return int(blocks);
 }
 
@@ -118,7 +130,8 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
         else with_large_clusters.erase(kernel);
         return cudaSuccess;
     }
-    bool fits = value >= 0 && size_t(value) <= profile.shared_bytes_opt_in;
+    const size_t own = resources(kernel).value_or(Resources()).shared_bytes;
+    bool fits = value >= 0 && size_t(value) + own <= profile.shared_bytes_opt_in;
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || !fits) return answer(cudaErrorInvalidValue);
     std::lock_guard lock(kernels_mutex);
     shared_limits[kernel] = size_t(value);
@@ -131,9 +144,14 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     if (cudaError_t error = device_error()) return error;
     *attributes = {};
-    attributes->maxThreadsPerBlock = int(profile.block_threads);
+    const Resources taken = resources(kernel).value_or(Resources());
+    attributes->numRegs = taken.registers;
+    attributes->sharedSizeBytes = taken.shared_bytes;
+    attributes->localSizeBytes = taken.local_bytes;
+    attributes->maxThreadsPerBlock = int(taken.registers ? threads_with(taken.registers) : profile.block_threads);
+    if (const unsigned most = bounds_of(kernel).most_threads) attributes->maxThreadsPerBlock = int(most);
     attributes->ptxVersion = attributes->binaryVersion = profile.capability;
-    attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel));
+    attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel, taken));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
     const dim3 cluster = bounds_of(kernel).cluster;
     attributes->clusterDimMustBeSet = cluster.x != 0;
@@ -183,8 +201,9 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
     if (!blocks || block_threads <= 0) return answer(cudaErrorInvalidValue);
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     if (cudaError_t error = device_error()) return error;
-    bool allowed = unsigned(block_threads) <= profile.block_threads && dynamic_bytes <= dynamic_shared_limit(kernel);
-    *blocks = allowed ? resident_blocks(block_threads, dynamic_bytes) : 0;
+    const Resources taken = resources(kernel).value_or(Resources());
+    bool allowed = unsigned(block_threads) <= profile.block_threads && dynamic_bytes <= dynamic_shared_limit(kernel, taken);
+    *blocks = allowed ? resident_blocks(block_threads, taken.shared_bytes + dynamic_bytes, taken.registers) : 0;
     return cudaSuccess;
 }
 
@@ -196,8 +215,9 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
     if (auto error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0)) return error;
     if (resident < blocks) return answer(cudaErrorInvalidValue);
     const Profile& p = profile;
-    size_t share = p.multiprocessor_shared_bytes / blocks / p.shared_unit * p.shared_unit;
-    *bytes = std::min(share, dynamic_shared_limit(kernel));  // as an H200: the system's part is not taken off
+    const Resources taken = resources(kernel).value_or(Resources());
+    size_t share = p.multiprocessor_shared_bytes / blocks / p.shared_unit * p.shared_unit;  // as an H200: with the system's
+    *bytes = std::min(share - std::min(share, taken.shared_bytes), dynamic_shared_limit(kernel, taken));
     return cudaSuccess;
 }
 
@@ -208,7 +228,8 @@ cudaError_t cuda_on_cpu::potential_block_size(int* blocks, int* block_threads, c
     if (!blocks || !block_threads || most_threads < 0) return answer(cudaErrorInvalidValue);
     if (!kernel) return answer(cudaErrorInvalidDeviceFunction);
     int most = int(profile.block_threads), warp = int(profile.warp_size), best = 0;
-    if (most_threads) most = std::min(most, most_threads);
+    for (int limit : {most_threads, int(bounds_of(kernel).most_threads)})
+        if (limit) most = std::min(most, limit);
     *blocks = *block_threads = 0;
     for (int rounded = (most + warp - 1) / warp * warp; rounded > 0; rounded -= warp) {
         int threads = std::min(rounded, most), resident = 0;

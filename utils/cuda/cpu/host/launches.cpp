@@ -68,7 +68,9 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* kernel, co
     if (cudaError_t error = with_cluster(kernel, config, launch)) return error;
     if (!launch.cluster.x || !why_refused(launch).empty()) return answer(cudaErrorInvalidClusterSize);
     const uint64_t threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;
-    const uint64_t resident = uint64_t(resident_blocks(threads, launch.shared_bytes)) * profile.multiprocessors;
+    const Resources taken = resources(kernel).value_or(Resources());
+    const size_t shared_bytes = taken.shared_bytes + launch.shared_bytes;
+    const uint64_t resident = uint64_t(resident_blocks(threads, shared_bytes, taken.registers)) * profile.multiprocessors;
     *clusters = int(resident / (uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z));
     return cudaSuccess;
 }

@@ -353,6 +353,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     const cudaError_t error_of_call = is_stream(launch.stream) ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle;
     if (refuse(name, why_refused(launch), error_of_call)) return;
+    if (refuse(name, why_too_many_registers(launch), cudaErrorLaunchOutOfResources)) return;
     if (launch.cooperative && refuse(name, why_not_together(launch), cudaErrorCooperativeLaunchTooLarge)) return;
     if (device_is_lost()) return;
     if (!tracing) note_untraced(name);

@@ -25,6 +25,8 @@ struct Profile {
     static constexpr int version = 13000;                     // CUDA 13.0
     static constexpr unsigned int warp_size = 32;
     static constexpr unsigned int block_threads = 1024;               // in one block
+    static constexpr unsigned int register_unit = 256;  // a warp's registers are allocated in multiples of it
+    static constexpr unsigned int parts = 4;            // of a multiprocessor, each with a quarter of the registers
     static constexpr unsigned int block_dim[3] = {1024, 1024, 64};    // and along x, y, z
     static constexpr unsigned int cluster = 8, most_cluster = 16;     // blocks, and for a kernel that has opted in to more
     static constexpr unsigned int grid_dim[3] = {0x7fffffff, 65535, 65535};

@@ -90,10 +90,23 @@ std::string why_refused(const Launch& l) {
     return l.cluster.x || l.cluster.y || l.cluster.z ? why_no_clusters(l) : "";
 }
 
+// With the most registers that a thread can have, 256 threads always fit.
+std::string why_too_many_registers(const Launch& l) {
+    const uint64_t threads = uint64_t(l.block.x) * l.block.y * l.block.z;
+    const auto taken = threads > 256 ? resources(l.kernel) : std::nullopt;
+    if (!taken || !taken->registers || threads <= threads_with(taken->registers)) return "";
+    return "a block of " + text(l.block) + " has " + std::to_string(threads) + " threads, and with the " +
+           std::to_string(taken->registers) + " registers that each of them needs, a multiprocessor has room for " +
+           std::to_string(threads_with(taken->registers)) + ": use smaller blocks, or __launch_bounds__(" +
+           std::to_string(threads) + ") for the kernel";
+}
+
 std::string why_not_together(const Launch& l) {
     const uint64_t threads = uint64_t(l.block.x) * l.block.y * l.block.z;
     const uint64_t blocks = uint64_t(l.grid.x) * l.grid.y * l.grid.z;
-    if (blocks <= uint64_t(resident_blocks(threads, l.shared_bytes)) * profile.multiprocessors) return "";
+    const Resources taken = resources(l.kernel).value_or(Resources());
+    const int resident = resident_blocks(threads, taken.shared_bytes + l.shared_bytes, taken.registers);
+    if (blocks <= uint64_t(resident) * profile.multiprocessors) return "";
     return std::to_string(blocks) + " blocks of " + text(l.block) + " threads do not run side by side";
 }
 

@@ -232,6 +232,7 @@ void wait_in_step(const void* address, const void* code, bool reads);  // or is 
 
 // ---- refusals.cpp
 std::string why_refused(const Launch& launch);  // empty if it is not
+std::string why_too_many_registers(const Launch& launch);
 std::string why_not_together(const Launch& launch);  // its blocks, of a cooperative launch; empty if they fit
 // Why its blocks cannot have so much shared memory; empty if they can. What is static shows only while a kernel runs.
 std::string why_too_much_shared(const Launch& launch, size_t static_bytes);
@@ -381,7 +382,13 @@ GuardedMemory& allocated();  // by cudaMalloc and the like
 std::pair<uintptr_t, uintptr_t> own_stack();  // of this CPU thread: where it begins and ends
 void trace_allocations();    // those that live are known to this CPU thread's trace, which begins
 size_t machine_bytes();     // of memory
-int resident_blocks(long long block_threads, size_t shared_bytes);  // that a multiprocessor holds at once
+int resident_blocks(long long block_threads, size_t shared_bytes, int registers);  // that a multiprocessor holds at once
+struct Resources {
+    int registers;  // of a thread
+    size_t shared_bytes, local_bytes;  // static, of a block; of a thread
+};
+std::optional<Resources> resources(const void* kernel);  // where known: host/resources.cpp
+size_t threads_with(int registers);  // that a block can have: host/kernels.cpp
 // For cudaDeviceReset:
 void forget_allocations();
 void forget_streams();  // and events

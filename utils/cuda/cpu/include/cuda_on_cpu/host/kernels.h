@@ -48,7 +48,7 @@ enum cudaSharedMemConfig {
     cudaSharedMemBankSizeFourByte,
     cudaSharedMemBankSizeEightByte
 };
-// Registers and shared memory are not counted before a kernel runs on a CPU: those are 0.
+// What nvcc says of the kernel, where it has judged the text; 0 otherwise. The bytes of constants are always 0.
 struct cudaFuncAttributes {
     size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
     int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes, preferredShmemCarveout;
