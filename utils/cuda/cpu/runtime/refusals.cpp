@@ -86,7 +86,8 @@ std::string why_refused(const Launch& l) {
     if (l.grid.x > p.grid_dim[0] || l.grid.y > p.grid_dim[1] || l.grid.z > p.grid_dim[2])
         return "a grid has at most " + std::to_string(p.grid_dim[0]) + " blocks along x and " +
                std::to_string(p.grid_dim[1]) + " along y and z, not " + text(l.grid);
-    if (const std::string why = why_too_much_shared(l, 0); !why.empty()) return why;
+    const size_t own = l.shared_bytes ? resources(l.kernel).value_or(Resources()).shared_bytes : 0;
+    if (const std::string why = why_too_much_shared(l, own); !why.empty()) return why;
     return l.cluster.x || l.cluster.y || l.cluster.z ? why_no_clusters(l) : "";
 }
 

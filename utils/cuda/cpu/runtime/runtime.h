@@ -234,7 +234,8 @@ void wait_in_step(const void* address, const void* code, bool reads);  // or is 
 std::string why_refused(const Launch& launch);  // empty if it is not
 std::string why_too_many_registers(const Launch& launch);
 std::string why_not_together(const Launch& launch);  // its blocks, of a cooperative launch; empty if they fit
-// Why its blocks cannot have so much shared memory; empty if they can. What is static shows only while a kernel runs.
+// Why its blocks cannot have so much shared memory; empty if they can. Without nvcc, what is static shows only while a
+// kernel runs.
 std::string why_too_much_shared(const Launch& launch, size_t static_bytes);
 bool refuse(const char* kernel, const std::string& why, cudaError_t error);  // a launch; false if there is no reason to
 
