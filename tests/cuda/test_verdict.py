@@ -421,3 +421,26 @@ def test_other_texts_do_not_wait_for_special_functions(capfd):
     for text, read in (("float a = std::numeric_limits<float>::max();", False), ("float beta = 1;", True)):
         compile_kernel(f"__device__ constexpr {text}\n__global__ void k(float* x) {{ x[0] = 1; }}", "k", verbose=True)
         assert ("-D_GLIBCXX_BITS_SPECFUN_H" in capfd.readouterr().out) != read
+
+
+# nvcc's front end warns of each of these lines, and g++, to which it passes what is the host's, rejects it.
+OF_HOST_PASS = [
+    ("int f(int n) { switch (n) { case 0: int x = 1; return x; case 1: return 2; } return 3; }", "transfer of control"),
+    ("__host__ __device__ int f(int* p) { return (int)p; }", "conversion from pointer to smaller integer"),
+    ("struct S { int S::f() { return 0; } };", "qualified name is not allowed"),
+    ("__device__ int f(int n) { switch (n) { case 0: int x = 1; return x; case 1: return 2; } return 3; }", ""),
+    ("__device__ int f(int* p) { return (int)p; }", ""),
+    ("template <class T> int f(T* p) { return (int)p; }", ""),
+    ("__host__ __device__ int f(int* p) {\n#ifdef __CUDA_ARCH__\n    return (int)p;\n#endif\n    return 0;\n}", ""),
+]
+
+
+@pytest.mark.parametrize(("line", "told"), OF_HOST_PASS)
+def test_what_only_the_host_s_compiler_rejects(line, told):
+    source = f"{RIGHT}\n{line}\nint main() {{ k<<<1, 1>>>(nullptr); }}\n"
+    if not told:
+        compile_kernel(source, "k")
+        return
+    with pytest.raises(CompileError, match=told) as raised:
+        compile_kernel(source, "k")
+    assert raised.value.line == 2

@@ -145,6 +145,16 @@ def test_a_launch_may_have_its_configuration_from_a_macro(source):
     assert translated.count("\n") == source.count("\n")
 
 
+def test_a_macro_may_put_a_kernels_name_together():
+    source = (
+        "#define NAME(op) op##_f32\n#define OF(op, T) op##_##T\n#define GO(op) NAME(op)<<<1, 2>>>(x)\n"
+        "__global__ void NAME(add)(float* x);\ntemplate <int n> __global__ void OF(mul, float)(float* x) {}\n"
+        "void f() { NAME(add)<<<1, 2>>>(x); OF(mul, float)<3><<<1, 2>>>(x); GO(sub); }"
+    )
+    launched = re.findall(r'start_kernel\("(.*?)"', translate(source))
+    assert launched == ["add_f32", "mul_float<3>"]
+
+
 def test_what_an_editor_needs_keeps_its_lines():
     source = "#ifdef __INTELLISENSE__\n#define __shared__\n#undef __shared__\n#define N 1\n#endif\nint x;"
     assert translate(source) == source

@@ -17,6 +17,7 @@ _UNDEFINED = re.compile(
     r"undefined reference to [`'](.*)'|"
     r"(?:undefined symbol:|Undefined reference to|Unresolved extern (?:function|variable)) '?(\w+)"
 )
+_TOO_FAR = re.compile("relocation truncated to fit")
 _LACKING = "`{}` is declared and {}, but no source defines it"
 
 
@@ -30,6 +31,8 @@ def errors(log, sources) -> list[tuple[str, int, str]]:
 def sentences(log) -> list[str]:
     """The same about what no source mentions."""
     no_main = "there is no `main`, where a program begins"
+    if _TOO_FAR.search(log):
+        return ["the variables outside of functions need more than 2 GB together: ask cudaMalloc for such arrays"]
     return [no_main if name == "main" else _LACKING.format(name, "called") for name in _names(log)]
 
 

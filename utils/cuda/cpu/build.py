@@ -141,8 +141,9 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
 
 
 def _architecture():
-    """Lines that follow the engine's headers: what __CUDA_ARCH__ is in device code."""
-    return ["#undef CUDA_ON_CPU_ARCH", f"#define CUDA_ON_CPU_ARCH {10 * gpus.chosen().capability}"]
+    """Lines that follow the engine's headers: what __CUDA_ARCH__ is in device code, and that no other GPU is built for."""
+    arch = 10 * gpus.chosen().capability
+    return ["#undef CUDA_ON_CPU_ARCH", f"#define CUDA_ON_CPU_ARCH {arch}", f"#define __CUDA_ARCH_LIST__ {arch}"]
 
 
 def build_kernels(source, names, folder, traced=False, options=(), say=print, recorded=False) -> str:

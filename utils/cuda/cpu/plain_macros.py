@@ -1,4 +1,5 @@
-"""Macros for parts of a launch or of a declaration are replaced before anything else of a source is read."""
+"""Macros for parts of a launch or of a declaration, and for a kernel's name, are replaced before anything else of a source
+is read."""
 
 from utils.cuda.common import cxx
 
@@ -8,14 +9,17 @@ __all__ = ["edited", "lines_of", "with_plain_macros"]
 def with_plain_macros(source):
     """The source without macros for parts of a launch or of a declaration: `#define ON(grid, block) <<<grid, block>>>`.
 
-    Such a macro is replaced where it is used, before anything else is read.
+    Such a macro is replaced where it is used, before anything else is read, and so is one that puts a name together:
+    `#define KERNEL(type) scale_##type`.
     """
-    plain = {name: macro for name, macro in cxx.macros(source).items() if _is_plain(macro)}
-    if not plain:
+    macros = cxx.macros(source).items()
+    plain = {name: macro for name, macro in macros if _is_plain(macro)}
+    names = {name: macro for name, macro in macros if _is_name(macro)}
+    if not plain and not names:
         return source
     tokens, edits = cxx.tokens(source), []
     for k, token in enumerate(tokens):
-        macro = plain.get(token.text)
+        macro = plain.get(token.text) or (not token.directive and names.get(token.text))
         if not macro or [t.text for t in tokens[k - 1 : k]] in (["define"], ["undef"], ["ifdef"], ["ifndef"]):
             continue
         end, given = k, {}
@@ -27,7 +31,7 @@ def with_plain_macros(source):
             given = dict(zip(macro.parameters, parts, strict=False))
             if macro.parameters[-1:] == ["..."]:
                 given["__VA_ARGS__"] = ", ".join(parts[len(macro.parameters) - 1 :])
-        text = " ".join(given.get(part.text, part.text) for part in macro.body)
+        text = " ".join(given.get(part.text, part.text) for part in macro.body).replace(" ## ", "")
         edits.append((token.start, tokens[end].end, text + lines_of(source[token.start : tokens[end].end], token)))
     for name in plain:  # the definitions themselves, which no compiler needs any more
         for line in cxx.directives(source):
@@ -46,6 +50,12 @@ def _is_plain(macro):
     return (
         "__shared__" in parts and not {";", "#", "##"} & parts or "__cluster_dims__" in parts and not {";", "{"} & parts
     )
+
+
+def _is_name(macro):
+    """Whether it pastes one name, of which its arguments are parts."""
+    words, between = macro.body[::2], {token.text for token in macro.body[1::2]}
+    return macro.parameters is not None and between == {"##"} and all(word.text.isidentifier() for word in words)
 
 
 def lines_of(text, token):

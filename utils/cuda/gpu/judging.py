@@ -15,6 +15,7 @@ from utils.cuda.common.compilers import explained_limits, started
 from utils.cuda.common.diagnostics import PTXAS
 from utils.cuda.common.preprocessor import included, preprocessor_options
 from utils.cuda.gpu.cubin import NO_HEADER
+from utils.cuda.gpu.host_pass import rejected_by_host
 from utils.cuda.gpu.ptxas import usages, with_source_lines, without_usages
 
 __all__ = ["missing", "nvcc_as_judge"]
@@ -139,6 +140,8 @@ def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
     accepted, log, taken = answer(process)
     if not accepted and judge.cut and missing(log):
         accepted, log, taken = answer(start(_for_nvcc(judge, _WITH_TORCH)))
+    if accepted and (rejected := rejected_by_host(log, judge.text)):
+        return rejected
     if accepted:
         return _noted(folder.parent, *_accepted.setdefault(key, (log, taken)))
     not_found = missing(log)
