@@ -155,7 +155,10 @@ def test_an_earlier_build_is_used_until_a_file_changes(folder, tmp_path, capfd):
             r"^(?!.*NVIDIA).*one\.cu, line 2: redefinition of .int c.",
         ),
         ("__global__ void k() {}", r"^(?!.*NVIDIA).*there is no `main`, where a program begins"),
-        ("__device__ char big[1ull << 31];\nint main() { return sizeof(big) > 1; }", r"^the variables .* more than 2 GB"),
+        (
+            "__device__ char big[1ull << 31];\nint main() { return sizeof(big) > 1; }",
+            r"^the variables .* more than 2 GB",
+        ),
     ],
 )
 def test_errors_name_the_file_and_the_line(tmp_path, capfd, text, message):

@@ -141,7 +141,7 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
 
 
 def _architecture():
-    """Lines that follow the engine's headers: what __CUDA_ARCH__ is in device code, and that no other GPU is built for."""
+    """Lines that follow the engine's headers: what __CUDA_ARCH__ is in device code, and the GPUs built for."""
     arch = 10 * gpus.chosen().capability
     return ["#undef CUDA_ON_CPU_ARCH", f"#define CUDA_ON_CPU_ARCH {arch}", f"#define __CUDA_ARCH_LIST__ {arch}"]
 

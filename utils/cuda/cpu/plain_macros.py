@@ -1,5 +1,4 @@
-"""Macros for parts of a launch or of a declaration, and for a kernel's name, are replaced before anything else of a source
-is read."""
+"""Macros for parts of a launch or a declaration, and for kernels' names, are replaced before the source is read."""
 
 from utils.cuda.common import cxx
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cuda_runtime.h"
+#include "resources.h"
 #include "../runtime/profile.h"
 #include "../runtime/runtime.h"
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda_runtime.h"
+#include "resources.h"
 #include "../runtime/profile.h"
 #include "../runtime/runtime.h"
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "resources.h"
 #include "../runtime/runtime.h"
 
 namespace cuda_on_cpu {

@@ -4,6 +4,7 @@
 #include "cuda_on_cpu/host.h"
 #include "profile.h"
 #include "runtime.h"
+#include "../host/resources.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {

@@ -383,13 +383,6 @@ GuardedMemory& allocated();  // by cudaMalloc and the like
 std::pair<uintptr_t, uintptr_t> own_stack();  // of this CPU thread: where it begins and ends
 void trace_allocations();    // those that live are known to this CPU thread's trace, which begins
 size_t machine_bytes();     // of memory
-int resident_blocks(long long block_threads, size_t shared_bytes, int registers);  // that a multiprocessor holds at once
-struct Resources {
-    int registers;  // of a thread
-    size_t shared_bytes, local_bytes;  // static, of a block; of a thread
-};
-std::optional<Resources> resources(const void* kernel);  // where known: host/resources.cpp
-size_t threads_with(int registers);  // that a block can have: host/kernels.cpp
 // For cudaDeviceReset:
 void forget_allocations();
 void forget_streams();  // and events
