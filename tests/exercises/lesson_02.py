@@ -30,7 +30,7 @@ WRONG = {
         ("raced", "blockidx * blockdim", "blockidx"),
         ("wrong", "x[i + 2 * n]", "x[i + n]"),
         ("crashed", "i < n", "i < count"),
-        ("crashed", "    if i < n:", "    while i < n:"),  # never ends
+        ("too long", "    if i < n:", "    while i < n:"),  # never ends
         ("crashed", "        out[i] =", "        out[:] ="),
         ("wrong: this exercise takes", "", "def repaired_bk(i, x, out, n):\n    out[i] = x[i]"),  # run_kernel's form
     ],

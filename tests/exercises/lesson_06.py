@@ -65,7 +65,7 @@ WRONG = {
         ("wrong: this exercise takes a Python function", "", "first_bad_row = 2739137"),
         ("wrong: this exercise takes a Python function", "", "first_bad_row = '2**31 // k'"),
         (  # right, but without a wait for it
-            "crashed",
+            "too long",
             "2**31 // k",
             "next(r for r in range(2**31) if r * k + k > 2**31)",
         ),

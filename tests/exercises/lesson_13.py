@@ -184,7 +184,7 @@ WRONG = {
             "}\n"
             '"""',
         ),
-        ("crashed", _ADD, "if (t < 64) for (int i = 0; i < n * 1000; ++i) out[t] += x[i % n] == t;"),
+        ("too long", _ADD, "if (t < 64) for (int i = 0; i < n * 1000; ++i) out[t] += x[i % n] == t;"),
         ("uninitialized", _ZERO, ""),
         ("raced", _FIRST_BARRIER, ""),
         ("raced", _SECOND_BARRIER, ""),

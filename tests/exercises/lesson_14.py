@@ -202,7 +202,7 @@ WRONG = {
         ("raced", _FENCE + "        flags[tile] = 1;\n", "        flags[tile] = 1;\n" + _FENCE),
         ("wrong: if the last block begins first", _TAKEN, "blockIdx.x"),
         ("wrong", "before = ((volatile float*)sums)[tile - 1];", "before += 0.0f;"),
-        ("crashed", "        flags[tile] = 1;\n", ""),  # nobody is told
+        ("too long", "        flags[tile] = 1;\n", ""),  # nobody is told
         ("uninitialized", "sums[tile] = before + sum;", "sums[tile] = sums[tile] + sum;"),
         ("wrong", "sums[tile] = before + sum;", "sums[tile] = sum;"),
         ("out of bounds", " && k < n; ++k) sum += x[k];\n        before", "; ++k) sum += x[k];\n        before"),

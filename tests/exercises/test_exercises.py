@@ -296,7 +296,7 @@ SAID = {
     "if i < n: out[i] = x[i].no_such": "crashed: AttributeError: 'Tensor' object has no attribute 'no_such'",
     "if i < n: out[:n] = 2 * x[i]": "crashed: TypeError: a thread writes one element at a time, but out[...] here is "
     "several",
-    "while True: pass": "crashed: thread 0 of block 0 has run 1,000,000 instructions, the last in line 3: does "
+    "while True: pass": "too long: thread 0 of block 0 has run 1,000,000 instructions, the last in line 3: does "
     "it end? (n = 1)",
     "raise SystemExit": "crashed: SystemExit",
     "return missing": "crashed: NameError: name 'missing' is not defined",
@@ -336,7 +336,7 @@ SAID_OF_CUDA = {
     "if (i < n) out[0] = 2 * x[0];": "raced: ",
     "if (i < n - 1) out[i] = 2 * x[i];": "unwritten: out[0] was never written",
     "if (i < n) out[i] = 3 * x[i];": "wrong: out[",
-    "if (i < n) for (int k = 0; k < n; k += 0) out[i] = x[k];": "crashed: thread (0,0,0) of block (0,0,0) has run ",
+    "if (i < n) for (int k = 0; k < n; k += 0) out[i] = x[k];": "too long: thread (0,0,0) of block (0,0,0) has run ",
     "if (i < n) out[i] = 2 * y[i];": "does not compile: cuda_src, line 1: ",
 }
 

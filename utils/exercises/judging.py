@@ -49,6 +49,7 @@ SLOW = 1.5  # times the traffic that is needed
 _KINDS = {  # what a trace calls a problem, and what it is called here; everything else has crashed
     "out_of_bounds": "out of bounds",
     "race": "raced",
+    "runaway": "too long",
     "uninitialized": "uninitialized",
     "unwritten": "unwritten",
 }

@@ -88,7 +88,7 @@ def outcome(call, limit=None, unfit=""):
             return call()
     except Endless as error:
         last = f"the last{in_line(error.line)}"
-        return Verdict("crashed", f"{error.who} has run {MOST_INSTRUCTIONS:,} instructions, {last}: does it end?")
+        return Verdict("too long", f"{error.who} has run {MOST_INSTRUCTIONS:,} instructions, {last}: does it end?")
     except KeyboardInterrupt:
         raise
     except BaseException as error:

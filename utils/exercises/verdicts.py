@@ -19,6 +19,7 @@ KINDS = (
     "does not compile",
     "out of bounds",
     "crashed",
+    "too long",
     "raced",
     "uninitialized",
     "unwritten",
