@@ -444,3 +444,12 @@ def test_what_only_the_host_s_compiler_rejects(line, told):
     with pytest.raises(CompileError, match=told) as raised:
         compile_kernel(source, "k")
     assert raised.value.line == 2
+
+
+@pytest.mark.parametrize("header", ["cuda/std/barier", "cub/nothing.cuh", "thrust/nothing.h"])
+def test_a_header_that_no_toolkit_has(header):
+    if not any((toolchain.cuda_home() / "include" / place / "cub").is_dir() for place in ("", "cccl")):
+        pytest.skip("this toolkit lacks the libraries whose headers these would be")
+    with pytest.raises(CompileError, match=f"{header}: No such file"):
+        compile_kernel(f"#include <{header}>\n{RIGHT}", "k")
+    compile_kernel(f"#include <cub/cub.cuh>\n#include <cuda/std/cmath>\n{RIGHT}", "k")  # no name of which is used

@@ -31,6 +31,8 @@ _MISSING = re.compile(
     r'|"(\w+)" is not a (?:template|class)|name followed by "(::)" must be'
 )
 
+_NO_SUCH_HEADER = re.compile(r"fatal error: ((?:cuda|cub|thrust|cooperative_groups)/)\S+: No such file")
+
 # What nvcc printed about texts that it has accepted in this process, and what their kernels take: it is asked once
 # about all kernels of a text.
 _accepted = {}
@@ -145,7 +147,7 @@ def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
     if accepted:
         return _noted(folder.parent, *_accepted.setdefault(key, (log, taken)))
     not_found = missing(log)
-    if NO_HEADER.search(log) or judge.cut & not_found or re.search(r"^instances[(]", log, re.MULTILINE):
+    if NO_HEADER.search(log) and not _should_be_there(log) or judge.cut & not_found or re.search(r"^instances[(]", log, re.MULTILINE):
         return None
     if not_found and "using" in judge.cut:
         return None
@@ -155,6 +157,13 @@ def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
     if not re.search(r"^(?:cuda_src|name)[(:]", log, re.MULTILINE) and not answer(start(""))[0]:
         return None  # a compiler that rejects an empty text, too, is no judge
     return log
+
+
+def _should_be_there(log) -> bool:
+    """Whether the header that nvcc did not find is of a library that its toolkit has, so that the name is wrong."""
+    folder = _NO_SUCH_HEADER.search(log)
+    include = toolchain.cuda_home() / "include"
+    return bool(folder) and any((place / folder[1]).is_dir() for place in (include, include / "cccl"))
 
 
 def missing(log) -> set[str]:
