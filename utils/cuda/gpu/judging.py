@@ -147,7 +147,9 @@ def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
     if accepted:
         return _noted(folder.parent, *_accepted.setdefault(key, (log, taken)))
     not_found = missing(log)
-    if NO_HEADER.search(log) and not _should_be_there(log) or judge.cut & not_found or re.search(r"^instances[(]", log, re.MULTILINE):
+    if NO_HEADER.search(log) and not _should_be_there(log):
+        return None
+    if judge.cut & not_found or re.search(r"^instances[(]", log, re.MULTILINE):
         return None
     if not_found and "using" in judge.cut:
         return None
