@@ -551,13 +551,13 @@ int main(int argc, char** argv) {
 """
 
 
-@pytest.mark.parametrize("kernel", ["store", "load", "member"])
-def test_a_kernel_that_does_nothing_but_touch_a_null_pointer_is_at_fault(on_cpu, tmp_path, capfd, kernel):
+@pytest.mark.parametrize(("kernel", "verb"), [("store", "writes"), ("load", "reads"), ("member", "writes")])
+def test_a_kernel_that_does_nothing_but_touch_a_null_pointer_is_at_fault(on_cpu, tmp_path, capfd, kernel, verb):
     program = tmp_path / "null.cu"
     program.write_text(NULL)
     assert run.main([str(program), kernel]) == 1
     said = capfd.readouterr()
-    assert f"thread (0, 0, 0) of block (0, 0, 0) of {kernel} touches memory" in said.err
+    assert f"thread (0, 0, 0) of block (0, 0, 0) of {kernel} {verb} memory through a null pointer" in said.err
     assert said.out == "700\n"
     assert run.main([str(program), "checked"]) == 0
     assert capfd.readouterr().out == "0\n"

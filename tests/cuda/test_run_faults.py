@@ -117,3 +117,70 @@ def test_a_reset_gives_the_device_back_and_the_program_still_fails(on_cpu, tmp_p
     program.write_text(RESET)
     assert run.main([str(program)]) == 1
     assert capfd.readouterr().out == "700 0 0 0\n"
+
+
+THREADS = r"""
+#include <thread>
+__global__ void fill(int* p) { p[threadIdx.x] = 1; }
+int main(int, char** argv) {
+    int* p;
+    cudaMalloc(&p, 32 * 4);
+    if (argv[1][0] == 'o')
+        std::thread([p] { fill<<<1, 32>>>(p); }).join();
+    else
+        fill<<<1, 32>>>(p);
+    return cudaDeviceSynchronize();
+}
+"""
+
+
+def test_a_trace_says_what_it_does_not_see(on_cpu, tmp_path, capfd):
+    program = tmp_path / "threads.cu"
+    program.write_text(THREADS)
+    assert run.main([str(program), "--trace", "own"]) == 1
+    assert "a std::thread of the host code launches fill, which the trace does not see" in capfd.readouterr().err
+    assert run.main([str(program), "--trace", "main's"]) == 0
+
+
+# Kernels of which an access does not show the line.
+LINES = r"""
+typedef int (*Function)(int);
+__global__ void traps() { asm volatile("trap;"); }
+__global__ void stops() { asm volatile("brkpt;"); }
+__global__ void calls(Function f, int* p) { *p = f(3); }
+__device__ void wrapped() { asm volatile("trap;"); }
+__global__ void wraps() {
+    wrapped();
+}
+__global__ void counts(int* p) { for (int i = 0; i < 10000; i++) p[0] += i; }
+int main(int, char** argv) {
+    int* p;
+    cudaMalloc(&p, 4);
+    cudaMemset(p, 0, 4);
+    switch (argv[1][0]) {
+        case '0': traps<<<1, 1>>>(); break;
+        case '1': stops<<<1, 1>>>(); break;
+        case '2': calls<<<1, 1>>>((Function)0x1234567, p); break;
+        case '3': calls<<<1, 1>>>(nullptr, p); break;
+        case '4': wraps<<<1, 1>>>(); break;
+        case '5': counts<<<1, 1>>>(p); break;
+    }
+    return cudaDeviceSynchronize() % 256;
+}
+"""
+
+
+@pytest.mark.parametrize(("kernel", "line"), [(0, 3), (1, 4), (2, 5), (3, 5), (4, 8)])
+def test_a_trace_has_the_line_of_what_ends_a_thread(on_cpu, tmp_path, capfd, kernel, line):
+    program = tmp_path / "lines.cu"
+    program.write_text(LINES)
+    run.main([str(program), "--trace", str(kernel)])
+    assert f"(line {line}: `" in capfd.readouterr().err
+
+
+def test_how_many_steps_a_trace_allows(on_cpu, tmp_path, capfd):
+    program = tmp_path / "lines.cu"
+    program.write_text(LINES)
+    assert run.main([str(program), "--trace", "5"]) == 0
+    assert run.main([str(program), "--trace", "--max-steps=1000", "5"]) == 702 % 256
+    assert "has run 1,000 steps in the loop at line 10" in capfd.readouterr().err

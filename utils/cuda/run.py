@@ -4,6 +4,8 @@ The files before the first word that does not end in .cu, .cpp, .cc, .cxx or .c 
 them is passed to the program, except these options, which may be anywhere:
 
   --trace     record every access of every launch, on the CPU, and report what the kernels do wrong
+  --max-steps=N
+              how many steps a thread may take in a trace before it counts as a loop without end
   -I FOLDER   search this folder for headers, too
   -DNAME[=VALUE], -UNAME
               define or undefine a macro
@@ -56,6 +58,7 @@ class Command(NamedTuple):
     libraries: list[str]
     host_flags: list[str]
     nvcc_flags: list[str]
+    max_steps: int | None
     trace: bool
     verbose: bool
 
@@ -81,7 +84,7 @@ def main(words) -> int:
 def _command(words) -> Command:
     """The command line, sorted. Raises ValueError if it names no source."""
     files, arguments, folders, macros, standard, flags = [], [], [], [], "c++17", set()
-    libraries, host_flags, nvcc_flags = [], [], []
+    libraries, host_flags, nvcc_flags, max_steps = [], [], [], None
     ahead = list(words)
     while ahead:
         word = ahead.pop(0)
@@ -96,6 +99,8 @@ def _command(words) -> Command:
             folders.append(word[2:])
         elif word[:2] in ("-D", "-U") and word[2:]:
             macros.append(word)
+        elif number := re.fullmatch(r"--max-steps=(\d+)", word):
+            max_steps = int(number[1])
         elif word.startswith("-std="):
             standard = word[5:]
         elif word == "-Xcompiler" and ahead:
@@ -115,7 +120,7 @@ def _command(words) -> Command:
     if not files:
         raise ValueError("name the program's source, as in `python -m utils.cuda.run program.cu`")
     compiling = (folders, macros, standard, libraries, host_flags, nvcc_flags)
-    return Command(files, arguments, *compiling, "--trace" in flags, "--verbose" in flags)
+    return Command(files, arguments, *compiling, max_steps, "--trace" in flags, "--verbose" in flags)
 
 
 def _built(command, whole):
@@ -163,7 +168,7 @@ def _run(command, folder, whole) -> int:
     with tempfile.TemporaryDirectory() as place:
         report = Path(place) / "report.json"
         report.touch()
-        code = _finished(command, folder, environment(report))
+        code = _finished(command, folder, environment(report, command.max_steps))
         found = problems(report, str(folder / "program"), whole.sources | whole.headers)
     for path, problem in found:
         print(f"{os.path.basename(path)}: {problem!r}", file=sys.stderr)

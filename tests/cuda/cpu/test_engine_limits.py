@@ -155,7 +155,7 @@ def accidents():
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("far", "{who} touches memory far outside, through a null pointer or at a misaligned address: a trace"),
+        ("far", "illegal memory access was encountered: {who} touches memory far outside: a trace"),
         ("far below", "an illegal memory access was encountered: {who} touches memory that is not there"),
         ("division", "{who} divides a whole number by zero"),
         ("remainder", "{who} divides a whole number by zero"),

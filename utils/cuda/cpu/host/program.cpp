@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <mutex>
+#include <string>
 
 #include "../trace/trace.h"
 #include "blas.h"
@@ -49,8 +51,18 @@ static void end_with_message() {
 
 // ---- a traced program -----------------------------------------------------------------------------------------------
 
+static Mutex untraced_mutex;
+static std::string untraced;  // a kernel that another thread than `main`'s has launched
+
+void note_untraced_by_program(const char* kernel) {
+    if (!report_path) return;
+    std::lock_guard lock(untraced_mutex);
+    untraced = kernel;
+}
+
 void write_report() {
     if (!tracing || !report_path || getpid() != process) return;
+    if (!untraced.empty()) trace_untraced(*tracing, untraced.c_str());
     const char* text = cuda_on_cpu_trace_end();
     if (FILE* file = fopen(report_path, "w")) {
         fputs(text, file);

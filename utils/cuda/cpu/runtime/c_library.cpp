@@ -23,7 +23,10 @@ void failed_assertion(const char* condition, const char* file, int line) {
     fail(assertion, condition);
 }
 
-void trap() { fail(trapped); }
+void trap() {
+    block().worker->fault_code = static_cast<const char*>(__builtin_return_address(0));
+    fail(trapped);
+}
 
 // How many arguments a format takes: what printf returns in a kernel ("CUDA C++ Programming Guide", Formatted Output).
 static int count_arguments(const char* format) {

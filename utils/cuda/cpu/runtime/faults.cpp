@@ -2,6 +2,7 @@
 //
 // A signal arrives while the learner's code is in the middle of something. `in_kernel` says that the code may be left
 // there for good; while the runtime itself is at work, an interruption is only noted, and handled on the way back.
+#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <utility>
@@ -101,6 +102,20 @@ std::string what_host_did(int signal, const char* address, const void* context) 
     return text;
 }
 
+// The processor names no address if 16 bytes do not begin at a multiple of 16, nor if there cannot be any: then one of its
+// registers holds a number that is no address.
+static Worker::Address address_kind(const siginfo_t& info, const void* context) {
+#if defined(__linux__) && defined(__x86_64__)
+    if (info.si_code != SI_KERNEL) return Worker::named;
+    const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+    const bool far = std::any_of(registers, registers + REG_RIP, [](long long r) { return r >> 47 && ~(r >> 47); });
+    return far ? Worker::far : Worker::misaligned;
+#else
+    (void)info, (void)context;
+    return Worker::named;
+#endif
+}
+
 static void on_fault(int signal, siginfo_t* info, void* context) {
     if (here && is_kernels(context)) {
         if (signal == SIGFPE && divide_as_gpu(context)) return;
@@ -108,6 +123,7 @@ static void on_fault(int signal, siginfo_t* info, void* context) {
         w.fault = signal;
         w.fault_address = static_cast<const char*>(info->si_addr);
         w.fault_verb = verb(context);
+        w.fault_kind = address_kind(*info, context);
         w.fault_stack = stack_of_code(context);
         w.fault_code = static_cast<const char*>(place_of_code(context));
         leave_block(w);

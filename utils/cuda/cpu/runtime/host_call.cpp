@@ -90,6 +90,7 @@ void leave_host_call(const std::string& what, const void* place) {
 }
 
 void note_untraced(const char* kernel) {
+    if (in_program) return note_untraced_by_program(kernel);
     if (!host_call || !host_call->is_thread || !host_call->threads->traced) return;
     std::lock_guard lock(host_call->threads->mutex);
     host_call->threads->untraced = kernel;

@@ -95,18 +95,20 @@ std::string what_ended_it(const Worker& w) {
                  w.fault_verb, beside(found).c_str());
     else if (b.arena.around(w.fault_address))
         snprintf(what, sizeof what, "%s %s", w.fault_verb, beside_shared(b, w.fault_address).c_str());
-    else if (w.fault_address)
+    else if (w.fault_kind != Worker::named)
+        snprintf(what, sizeof what, "touches memory %s: a trace of this launch shows the line",
+                 w.fault_kind == Worker::far ? "far outside" : "at a misaligned address");
+    else if (w.fault_address >= (const char*)4096)
         snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size, %s",
                  (const void*)w.fault_address, "or trace this launch");
-    else  // the processor names no address where 16 bytes do not begin at a multiple of 16
-        snprintf(what, sizeof what, "touches memory far outside, through a null pointer or at a misaligned address: %s",
-                 "a trace of this launch shows which");
+    else
+        snprintf(what, sizeof what, "%s memory through a null pointer: a trace of this launch shows the line", w.fault_verb);
     return what;
 }
 
 // CUDA's own message for the same mistake.
-static const char* cuda_error(int fault) {
-    switch (fault) {
+static std::string cuda_error(const Worker& w) {
+    switch (w.fault) {
         case no_grid:
         case wrong_copy:
         case wrong_barrier:
@@ -121,13 +123,10 @@ static const char* cuda_error(int fault) {
         case lacks_arrivals:
         case stuck: return "this launch would never end: ";
         case no_room: return "out of memory: ";
-        case assertion: return "device-side assert triggered: ";
-        case SIGTRAP:
-        case trapped: return "unspecified launch failure: ";
         case SIGILL:
         case SIGFPE: return "a trap: ";
     }
-    return "an illegal memory access was encountered: ";
+    return cudaGetErrorString(error_of(w)) + std::string(": ");
 }
 
 // As an H200 answers to kernels with these mistakes. It waits forever for what never ends.
@@ -142,7 +141,9 @@ cudaError_t error_of(const Worker& w) {
         case wrong_free: return cudaErrorIllegalAddress;
         case SIGSEGV:
         case SIGBUS:
-            return w.fault_stack && w.fault_address == w.fault_code ? cudaErrorInvalidPc : cudaErrorIllegalAddress;
+            return w.fault_stack && w.fault_address == w.fault_code ? cudaErrorInvalidPc
+                   : w.fault_kind == Worker::misaligned             ? cudaErrorMisalignedAddress
+                                                                    : cudaErrorIllegalAddress;
     }
     return cudaErrorLaunchFailure;
 }
@@ -163,7 +164,7 @@ std::string fault_message(const char* kernel, const Worker& w) {
     if (w.heap_was_full)
         place += ". In this launch `malloc` or `new` has returned null: all that kernels take is at most " +
                  std::to_string(kernels_heap_limit()) + " bytes (cudaLimitMallocHeapSize)";
-    return std::string("CUDA error: ") + cuda_error(w.fault) + who + " " + what_ended_it(w) + place;
+    return std::string("CUDA error: ") + cuda_error(w) + who + " " + what_ended_it(w) + place;
 }
 
 }  // namespace cuda_on_cpu

@@ -148,6 +148,7 @@ struct Worker {
     const char* fault_address = nullptr;
     const char* fault_verb = "touches";  // what the thread does there: "reads" or "writes", if the processor says so
     const char* fault_stack = nullptr;   // the end of its stack then, where the processor says so
+    enum Address { named, misaligned, far } fault_kind = named;
     const char* fault_code = nullptr;    // the instruction, likewise
     pthread_t cpu_thread;
     std::unique_ptr<char[]> signal_stack;
@@ -361,6 +362,7 @@ bool moves_for_host();
 bool is_stream(cudaStream_t stream);  // that has not been destroyed: streams.cpp
 void write_report();  // of a traced program that ends: program.cpp
 void tell_of_fault(const char* message);  // on stderr: program.cpp
+void note_untraced_by_program(const char* kernel);
 const void* place_of_host(const char* address, const void* context);  // where it was, like a return address
 std::string what_host_did(int signal, const char* address, const void* context);  // that raised it: faults.cpp
 struct DeviceAccess {  // while none of these lives, a program's host code cannot touch the device's memory: memory.cpp

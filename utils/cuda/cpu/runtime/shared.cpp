@@ -115,7 +115,8 @@ std::string beside_shared(const Block& b, const char* address) {
     const std::string bytes = std::to_string(b.dynamic_bytes), ask = ": a trace of this launch shows the line";
     if (at < 0) return "before the start of shared memory" + ask;
     if (b.uses_dynamic && !b.dynamic_bytes && at >= dynamic)
-        return "dynamic shared memory, but this launch has none: kernel[blocks, threads, bytes] gives it some";
+        return "dynamic shared memory, but this launch has none: <<<blocks, threads, bytes>>>, or from Python "
+               "kernel[blocks, threads, bytes], gives it some";
     if (b.dynamic_bytes && at >= end)
         return past(at - end) + " the " + bytes +
                " bytes of dynamic shared memory that this launch has" + ask;

@@ -282,8 +282,8 @@ static const void* place_of_fault(const Trace& trace, const Worker& w, const Tra
         return block().running->code;
     if (w.fault == endless) return w.fault_address;
     if (w.fault == assertion) return nullptr;  // it has its line
+    if (w.fault == trapped) return w.fault_code;
     if (thread) return thread->array_code;
-    if (w.fault > no_fault && trace_has_code(trace, w.fault_code)) return w.fault_code + 1;
 #ifdef __x86_64__
     // A call through a bad pointer leaves the caller's address on top of the stack.
     if (w.fault > no_fault && w.fault_address == w.fault_code && block().running->around(w.fault_stack)) {
@@ -291,6 +291,7 @@ static const void* place_of_fault(const Trace& trace, const Worker& w, const Tra
         if (trace_has_code(trace, caller)) return caller;
     }
 #endif
+    if (w.fault > no_fault && trace_has_code(trace, w.fault_code)) return w.fault_code + 1;
     return trace.last_code;  // in a library, or where a damaged stack has led
 }
 

@@ -14,9 +14,9 @@ from utils.cuda.cpu.trace.source import kernel_parameter, parameter_type
 __all__ = ["environment", "problems"]
 
 
-def environment(report) -> dict[str, str]:
+def environment(report, max_steps=None) -> dict[str, str]:
     """The environment for a traced program (build.py), with which it writes its report to the file `report`."""
-    return {**os.environ, "CUDA_COURSE_TRACE": f"{MAX_PROBLEMS}:{MAX_STEPS}:{report}"}
+    return {**os.environ, "CUDA_COURSE_TRACE": f"{MAX_PROBLEMS}:{max_steps or MAX_STEPS}:{report}"}
 
 
 def problems(report, executable, texts) -> list[tuple[str, Problem]]:

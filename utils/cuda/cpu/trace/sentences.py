@@ -308,7 +308,7 @@ def _refused_launch(p):
 
 
 def _untraced_launch(p):
-    return p.text, "Launch it from the function's own thread, or call the function without a trace."
+    return p.text, "Launch it from the thread that called the function, or that runs `main`, or leave out the trace."
 
 
 def _host_access(p):

@@ -18,14 +18,14 @@ __all__ += ["parameters_around", "takes_remainder", "uses_result", "without_comm
 
 @functools.lru_cache(maxsize=8)
 def lines_of_asm(source) -> set[int]:
-    """The lines of all `asm` statements."""
+    """The lines of the `asm` statements in functions that kernels call."""
     part = [token for token in cxx.tokens(source) if not token.directive]
-    found = set()
+    found, kernels = set(), [f for f in cxx.functions(source) if "__global__" in f.words]
     for k, token in enumerate(part):
         if token.text in WORDS:
             opens = next((i for i in range(k + 1, min(k + 4, len(part))) if part[i].text == "("), k)
             found |= {*range(token.line, part[cxx.matching(part, opens) or opens].line + 1)}
-    return found
+    return found - {line for k in kernels for line in range(k.tokens[0].line, k.tokens[-1].line + 1)}
 
 
 @functools.lru_cache(maxsize=64)
