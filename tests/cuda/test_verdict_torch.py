@@ -110,7 +110,8 @@ def test_instances_that_only_the_build_shows_are_judged(source, body):
 def test_a_kernel_takes_no_type_of_a_host_function(body, told):
     with pytest.raises(CompileError, match=told) as raised:
         built(MAP, body)
-    assert raised.value.line == 6 + body.count("\n") and "Outside the function, write a struct" in raised.value.hint
+    hint = "Move `Add` out of the function" if "struct" in body else "Outside the function, write a struct"
+    assert raised.value.line == 6 + body.count("\n") and raised.value.hint.startswith(hint)
 
 
 DEVICE = "__device__ float twice(float v) { return 2 * v; }\n__global__ void k(float* x) { x[0] = twice(x[0]); }"

@@ -325,7 +325,7 @@ MISTAKES = {
     "limits": (
         in_kernel("    x[i] = std::numeric_limits<float>::max();", before="#include <limits>\n"),
         4,
-        "Write `INFINITY`, or `FLT_MAX` of `<cfloat>`, or name the limit by a `constexpr` outside the kernel.",
+        "Write `FLT_MAX` of `<cfloat>`, or name the limit by a `constexpr` outside the kernel.",
     ),
     "fmax mixed": (
         in_kernel("    x[i] = fmax(n, y[i]);"),
@@ -451,7 +451,7 @@ MISTAKES = {
     "method on the host": (
         beside_kernel("P p; x[0] = p + 1;", before="struct P { __device__ float operator+(float a) { return a; } };\n"),
         7,
-        "`P::operator +` is for kernels: mark it with `__host__ __device__`",
+        "`P::operator+` is for kernels: mark it with `__host__ __device__`",
     ),
     "method of a class in a kernel": (
         in_kernel("    struct P { int a; int get() { return a; } };\n    P p{2};\n    x[i] = p.get();"),

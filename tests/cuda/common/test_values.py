@@ -19,7 +19,7 @@ MISTAKES = {
     "dot": (POINT, "Point* p", "p.a = 1;", "`p` is a pointer to a `Point`: write `p->a`, or `p[i].a`."),
     "method": (ROUND, "Round* p, float* x", "x[i] = p->twice();", "Mark `Round::twice` (line 1) with `__device__`"),
     "constructor": (ROUND, "float* x", "x[i] = Round(2).r;", "Mark `Round::Round` (line 1) with `__device__`"),
-    "operator": (SUM, "Point* p", "p[i] = p[0] + p[1];", "Mark `operator +` (line 2) with `__device__`"),
+    "operator": (SUM, "Point* p", "p[i] = p[0] + p[1];", "Mark `operator+` (line 2) with `__device__`"),
     "min of array": ("", "int* x", "x[i] = min(x + 60, 255);", "`x` is a pointer, the address of an array: write `"),
     "constexpr": ("", "float* x, int n", "constexpr int m = n * 2; x[m] = 0;", "What is known only when the kernel "
                   "runs needs `const` instead"),
@@ -56,7 +56,7 @@ MISTAKES = {
     "shuffle of four": ("", "float4* x", "x[i] = __shfl_xor_sync(~0u, x[i], 1);", "`__shfl_xor_sync` takes no `flo"),
     "half2 to float2": (FP16, "half2* x, float2* y", "float2 v = x[i];", "Both numbers are converted by `__half22flo"),
     "float2 to half2": (FP16, "half2* x, float2* y", "x[i] = y[i];", "Both numbers are converted by `__float22half2_r"),
-    "host variable": ("int base = 3;\n", "int* x", "x[i] = base;", "`base` is in the host's memory: mark it with `"),
+    "host variable": ("int base = 3;\n", "int* x", "x[i] = base;", "`base` is in the host's memory: pass its value"),
     "twice": ("__device__ int one() { return 1; }\n" * 2, "int* x", "x[i] = one();", "Line 1 has a `one` already"),
 }  # fmt: skip
 

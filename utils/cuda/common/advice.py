@@ -73,17 +73,17 @@ _HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "s
 _HEADERS |= dict.fromkeys((f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)), "cstdint")
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
 _STREAMS = {"cout", "cerr", "cin", "endl"}
-_CONTAINERS = {"vector", "array", "list", "map", "string"}
+CONTAINERS = {"vector", "array", "list", "map", "string"}
 
 
 def unknown(place, nvidia, member, gcc, clang):
     """A name that is not declared at this place, as each compiler says it."""
     name = nvidia or member or gcc or clang
-    contains = name in _CONTAINERS and re.search(rf"\bstd::{name}\b|\b{name}\s*<", place.code)
+    contains = name in CONTAINERS and re.search(rf"\bstd::{name}\b|\b{name}\s*<", place.code)
     if (contains or name in _STREAMS) and _is_in_host_code(place):
         return f"It needs `#include <{name if contains else 'iostream'}>` at the top of the source."
     if contains:
-        return _NO_CONTAINERS
+        return NO_CONTAINERS
     if re.search(rf"\b{name}\s*<<<", place.code):
         if name in cxx.kernels(place.source):
             return _declared_elsewhere(place, name)
@@ -188,62 +188,7 @@ def same_name(place, **names):
 
 # ---- CUDA -----------------------------------------------------------------------------------------------------------
 
-_NO_CONTAINERS = "A kernel has pointers, shared memory and arrays of fixed size (`float a[8];`), no `std` containers."
-
-
-def host_function(place, name):
-    """A function of the host that a kernel calls."""
-    name = re.sub(r"^.*\)::|<[^<>]*> ?(?=::)", "", name)  # of a class in a kernel: k(int *)::S::get(), of a template
-    base = re.sub(r"<.*|\(.*", "", name)
-    mine = [function for function in cxx.functions(place.source) if function.name == base.split("::")[-1]]
-    line = mine[0].line if mine else _line_of_method(place.source, name)
-    if line:
-        return f"Mark `{base.strip()}` (line {line}) with `__device__`: then kernels can call it."
-    if any(word in name for word in _CONTAINERS) and "std" in name:
-        return _NO_CONTAINERS
-    if "ostream" in name:
-        return 'A kernel prints with `printf("i = %d\\n", i)`.'
-    if base.startswith("cuda"):
-        return f"`{base}` is for the host, the code that launches kernels."
-    if "swap" in name:
-        return "Swap by hand: `float t = a; a = b; b = t;`."
-    if re.search(rf"numeric_limits\s*<[^;]*>\s*::\s*{re.escape(base)}\b", place.code):
-        return "Write `INFINITY`, or `FLT_MAX` of `<cfloat>`, or name the limit by a `constexpr` outside the kernel."
-    if base in ("max", "min"):
-        return f"CUDA has its own: write `{base}(a, b)` without `std::`."
-    if base in _OF_FLOATS:
-        return f"`{base}` takes floats or doubles, all of one type: write `{base}f`, or `(float)n` for an int `n`."
-    return "A kernel can call CUDA's own functions and those that are marked `__device__`."
-
-
-def host_name(place, name):
-    """A variable of the host that device code uses, or a function whose address it takes."""
-    if any(function.name == name for function in cxx.functions(place.source)):
-        return host_function(place, name)
-    return f"`{name}` is in the host's memory: mark it with `__constant__` or `__device__`, or pass a pointer to it."
-
-
-def device_function(place, name, host):
-    """A function of the device that host code calls."""
-    if "::" in name or any(function.name == name for function in cxx.functions(place.source)):
-        return f"`{name}` is for kernels: mark it with `__host__ __device__`, and the host can call it, too."
-    return f"`{name}` is for kernels: call it in one, or mark `{host}` with `__device__` if only kernels call that."
-
-
-def _line_of_method(source, name):
-    """The line of a method `P::twice()`, of a constructor or of an operator that the source defines; None otherwise."""
-    found = re.match(r"(?:(\w+)\s*(?:<.*>)?\s*::\s*)?(operator\s*[^\w\s(]+|~?\w+)\s*\(", name)
-    if not found or "std::" in name.partition("(")[0]:
-        return None
-    of_class = re.search(rf"\b(?:struct|class)\s+{found[1]}\b", cxx.code(source)) if found[1] else None
-    written = re.sub(r"\\?\s+", r"\\s*", re.escape(found[2]))
-    method = re.compile(rf"(?<![\w.>]){written}\s*\(").search(cxx.code(source), of_class.end() if of_class else 0)
-    own = method and (of_class or found[2].startswith("operator"))
-    return source.count("\n", 0, method.start()) + 1 if own else None
-
-
-_OF_FLOATS = """acos asin atan atan2 cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
-fmod hypot log log10 log1p log2 lround nextafter pow remainder rint round sin sinh sqrt tan tanh trunc""".split()
+NO_CONTAINERS = "A kernel has pointers, shared memory and arrays of fixed size (`float a[8];`), no `std` containers."
 
 
 def part_of_index(place):

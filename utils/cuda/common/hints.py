@@ -7,7 +7,7 @@ and of what was found. The first rule that gives words gives the hint.
 
 import re
 
-from utils.cuda.common import advice, missing, python_habits, values
+from utils.cuda.common import advice, marks, missing, python_habits, values
 from utils.cuda.common.missing import Place
 from utils.cuda.common.python_habits import ANY, DEREFERENCED, EXPECTED
 
@@ -95,14 +95,15 @@ _CUDA = [
         "The stream comes fourth, after the bytes of shared memory: `<<<blocks, threads, 0, stream>>>`.",
     ),
     (
-        "annotation on lambda requires --extended-lambda|cannot be used in the template argument type of a __global__",
+        "annotation on lambda requires --extended-lambda|"
+        r'(?:\("(?P<kind>[^"]*)"\) )?cannot be used in the template argument type of a __global__',
         "",
-        "Outside the function, write a struct whose `operator()` is marked `__device__`, and pass an object of it.",
+        marks.type_for_a_kernel,
     ),
     (
-        r'calling a __device__ function\("(?P<name>[^("]+).*from a __host__ function\("(?P<host>\w+)',
+        r'calling a __device__ function\("(?P<name>[^"]+).*from a __host__ function\("(?P<host>[^"]+)',
         "",
-        advice.device_function,
+        marks.device_function,
     ),
     (ANY, r"__shared__\s+\w+\s*[\[;]", "A variable needs a type: `__shared__ float s[32];`."),
     (
@@ -135,7 +136,7 @@ _CUDA = [
     (r"uint3|dim3|no operator|operator[+*\-/\[]|apparent call|used as a function", "", advice.part_of_index),
     (r"explicit type is missing", "__global__", "A kernel returns nothing: write `__global__ void`."),
     (_RETURNED, r"\breturn\b.*;", advice.returned),
-    (r'calling a (?:constexpr )?__host__ function\("(?P<name>[^"]*)"\)', "", advice.host_function),
+    (r'calling a (?:constexpr )?__host__ function\("(?P<name>[^"]*)"\)', "", marks.host_function),
     (
         "a __global__ function call must be configured",
         "",
@@ -151,7 +152,7 @@ _CUDA = [
         "",
         "The host does it: before or after this kernel, on the same stream.",
     ),
-    (r'identifier "(?P<name>\w+)" is undefined in device code', "", advice.host_name),
+    (r'identifier "(?P<name>\w+)" is undefined in device code', "", marks.host_name),
     (
         "instance|matching function|cannot convert|no match",
         r"\b(?P<name>atomic\w+)\s*\(\s*(?!&)\w+\s*\[",

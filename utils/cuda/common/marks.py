@@ -1,0 +1,147 @@
+"""What to do about what belongs to the host in device code, or the other way round, in the way of advice.py."""
+
+import re
+
+from utils.cuda.common import cxx
+from utils.cuda.common.advice import CONTAINERS, NO_CONTAINERS
+from utils.cuda.common.missing import tokens
+
+__all__ = []  # the functions that word a hint
+
+
+def host_function(place, name):
+    """A function of the host that a kernel calls."""
+    called, line = _called(name), _own_line(place, name)
+    base = called.split("::")[-1]
+    if line:
+        return f"Mark `{called}` (line {line}) with `__device__`: then kernels can call it."
+    if any(word in name for word in CONTAINERS) and "std" in name:
+        return NO_CONTAINERS
+    if "ostream" in name:
+        return 'A kernel prints with `printf("i = %d\\n", i)`.'
+    if called.startswith("cuda"):
+        return f"`{called}` is for the host, the code that launches kernels."
+    if "swap" in name:
+        return "Swap by hand: `float t = a; a = b; b = t;`."
+    if limit := re.search(rf"numeric_limits\s*<([^;]*)>\s*::\s*{re.escape(base)}\b", place.code):
+        return _limit(" ".join(limit[1].split()), base)
+    if called in ("max", "min"):
+        return f"CUDA has its own: write `{called}(a, b)` without `std::`."
+    if called in _OF_FLOATS:
+        return f"`{called}` takes floats or doubles, all of one type: write `{called}f`, or `(float)n` for an int `n`."
+    return "A kernel can call CUDA's own functions and those that are marked `__device__`."
+
+
+def _limit(kind, name):
+    """`std::numeric_limits<float>::max()` in a kernel."""
+    outside = "name the limit by a `constexpr` outside the kernel."
+    prefix, of_floats = _PREFIXES.get(kind, ""), kind in ("float", "double")
+    macro = {
+        "max": f"{prefix}_MAX",
+        "lowest": f"-{prefix}_MAX" if of_floats else f"{prefix}_MIN",
+        "min": f"{prefix}_MIN",
+        "epsilon": f"{prefix}_EPSILON",
+        "infinity": "INFINITY",
+        "quiet_NaN": "NAN",
+    }.get(name)
+    if not prefix or not macro or prefix.startswith("U") and name != "max":
+        return outside.capitalize()
+    header = f" of `<{'cfloat' if of_floats else 'climits'}>`" if "_" in macro else ""
+    return f"Write `{macro}`{header}, or {outside}"
+
+
+_PREFIXES = {"float": "FLT", "double": "DBL", "int": "INT", "unsigned": "UINT", "unsigned int": "UINT", "long": "LONG"}
+_PREFIXES |= {"long long": "LLONG", "unsigned long long": "ULLONG"}
+
+
+def host_name(place, name):
+    """A variable of the host that device code uses, or a function whose address it takes."""
+    if any(function.name == name for function in cxx.functions(place.source)):
+        return host_function(place, name)
+    before, behind = _declared(place, name)
+    if "extern" in before and behind == "[":
+        return "Shared memory whose size the launch gives is `extern __shared__ float s[];`."
+    if CONTAINERS & set(before):
+        return NO_CONTAINERS
+    where = f"`{name}` is in the host's memory"
+    if behind == "[":
+        return f"{where}: mark it with `__constant__` or `__device__`, or pass a pointer to a copy on the GPU."
+    if re.search(rf"\b{name}\b[\w.]*\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)|(?:\+\+|--|[(,=]\s*&)\s*{name}\b", place.code):
+        return f"{where}: mark it with `__device__`, or pass a pointer to a copy on the GPU."
+    if "*" in before:
+        text = "write the text where it is used."
+        return f"{where}: {text if 'char' in before else 'if it points to memory of the GPU, pass it as an argument.'}"
+    return f"{where}: pass its value to the kernel, as an argument."
+
+
+def _declared(place, name):
+    """Where a variable is declared, first of all outside of functions: the words before its name, and what follows."""
+    outside = [declaration.tokens for declaration in cxx.declarations(place.source) if name in declaration.names]
+    part = [*(outside[0] if outside else tokens(place.source))]
+    for k, token in enumerate(part[1:-1], 1):
+        if token.text == name and (part[k - 1].text.isidentifier() or part[k - 1].text in ("*", "&", ">", ",")):
+            begins = next((b + 1 for b in range(k, -1, -1) if part[b].text in (";", "{", "}")), 0)
+            return [before.text for before in part[begins:k]], part[k + 1].text
+    return [], ""
+
+
+def device_function(place, name, host):
+    """A function of the device that host code calls."""
+    what = f"`{_called(name)}` is for kernels"
+    if _own_line(place, name):
+        return f"{what}: mark it with `__host__ __device__`, and the host can call it, too."
+    caller = _called(host)
+    if caller == "main" or not _own_line(place, host):
+        return f"{what}: call it in one."
+    return f"{what}: call it in one, or mark `{caller}` with `__device__` if only kernels call that."
+
+
+def _called(name):
+    """The name in a message's signature: `Add::operator()` of `Add::operator ()(float) const`."""
+    name = re.sub(r"^.*\)::(?=\w)|<[^<>]*>\s*(?=::)|(?<=::)__\w+::", "", name)  # of a class in a kernel, of a template
+    if found := re.match(rf"([\w:]*){_OPERATOR}", name):
+        return found[1] + re.sub(r"operator\s+(?=\W)", "operator", found[0].removeprefix(found[1])).strip()
+    words = re.match(r"[^<(]*", name)[0].split()  # a template's begin with what it returns: `T1 ::f<int>(T1)`
+    return words[-1].removeprefix("::") if words else name
+
+
+_OPERATOR = r"\boperator\b\s*(?:\(\s*\)|[^\w\s(]+|[\w *]+)"
+
+
+def _own_line(place, name):
+    """The line of the function in a message's signature if the source has it; None for CUDA's and the library's."""
+    parts = re.split(r"\s*::\s*", _called(name))
+    if parts[0] in ("std", "cuda", "cooperative_groups", "nvcuda", "__gnu_cxx"):
+        return None
+    own = next((function.line for function in cxx.functions(place.source) if function.name == parts[-1]), None)
+    return own or _line_of_method(place.source, parts)
+
+
+def _line_of_method(source, parts):
+    """The line of a method `P::twice`, of a constructor or of an operator that the source defines; None otherwise."""
+    code, name = cxx.code(source), parts[-1]
+    of_class = re.search(rf"\b(?:struct|class)\s+{parts[-2]}\b", code) if parts[1:] else None
+    written = r"\s*".join(re.escape(piece) for piece in re.findall(r"~?\w+|[^\w\s]", name))
+    method = re.compile(rf"(?<![\w.>]){written}\s*\(").search(code, of_class.end() if of_class else 0)
+    own = method and (of_class or name.startswith("operator"))
+    return source.count("\n", 0, method.start()) + 1 if own else None
+
+
+_OF_FLOATS = """acos asin atan atan2 cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
+fmod hypot log log10 log1p log2 lround nextafter pow remainder rint round sin sinh sqrt tan tanh trunc""".split()
+
+
+def type_for_a_kernel(place, kind):
+    """A type that a kernel's template argument cannot be: a lambda's, a private, a local or an unnamed one."""
+    if not kind or "lambda" in kind:
+        return (
+            "Outside the function, write a struct whose `operator()` is marked `__device__`, and pass an object of it."
+        )
+    name = "" if "<unnamed>" in kind else kind
+    if "private or protected" in place.message:
+        return f"Make `{name}` public: a kernel's template argument cannot be a private type." if name else ""
+    what = "the enum" if "enum" in kind else "the struct"
+    if "inside a __host__ function" in place.message:
+        move = f"Move `{name}` out of the function" if name else f"Move {what} out of the function and give it a name"
+        return f"{move}: a kernel's template argument cannot be a local type."
+    return f"Give {what} a name: a kernel's template argument cannot be an unnamed type."
