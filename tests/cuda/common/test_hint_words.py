@@ -75,6 +75,59 @@ def test_what_belongs_to_the_other_side(case):
     check(*MARKS[case])
 
 
+SEMICOLON, EXPRESSION = 'expected a ";"', "expected an expression"
+NO_MEMBER_OF_STD = 'namespace "std" has no member "{}"'
+NO_CLASS = 'name followed by "::" must be a class or namespace name'
+ATTRIBUTES = "attributes are not permitted in a function definition"
+K = "__global__ void k(int* p) { WHAT }\n"
+GO = "__global__ void k(int* p) { p[0] = 1; }\nint main() { WHAT; }"
+END, BEFORE = "Put a `;` at the end of this line.", "Put a `;` before the `}`."
+NUMBERS = K.replace("WHAT", "p[0] = std::numbers::pi_v<float>;")
+TYPE = "template <typename T> __device__ int f() { WHAT x = 3; return x; }"
+STATEMENTS = {
+    "the end of a line": ("int i = 3", SEMICOLON, END),
+    "a struct": ("struct P : Q<int> { int x; }", SEMICOLON, END),
+    "a value": ("float a[2] = {1, 2}", SEMICOLON, END),
+    "a lambda": ("auto g = [](int a) { return a; }", SEMICOLON, END),
+    "a function": ("__device__ int f(int a = 3) { return (a); }", SEMICOLON, ""),
+    "a last statement": (K.replace("WHAT", "p[0] = 1"), SEMICOLON, BEFORE),
+    "a last statement of a branch": (K.replace("WHAT", "if (p) { p[0] = 1 } p[1] = 2;"), SEMICOLON, BEFORE),
+    "a last member": ("struct P { int x }; int y;", SEMICOLON, BEFORE),
+    "a value in braces": (K.replace("WHAT", "int a[2] = {1, 2};"), SEMICOLON, ""),
+    "a function in a kernel": (K.replace("WHAT", "int f(int x) { return x; }"), SEMICOLON, "A function cannot be insi"),
+    "a loop in a kernel": (K.replace("WHAT", "for (int i = 0; i < 3; i++) { p[i] = 1; }"), SEMICOLON, ""),
+    "a method": ("struct P { int f(int x) { return x; } };", SEMICOLON, ""),
+    "asm": (K.replace("WHAT", 'asm volatile("mov.u32 %0, 1;" : "=r"(x)) p[0] = x;'), SEMICOLON, "Put a `;` between `)"),
+    "a factor": (K.replace("WHAT", "p[1] = (1 - t) p[0];"), SEMICOLON, "C++ needs the `*` between two factors"),
+    "a returned factor": ("float f(float* p) { return g(1) p[0]; }", SEMICOLON, "C++ needs the `*` between two factor"),
+    "a mark behind": ("void k(int* p) __global__ { p[0] = 1; }", ATTRIBUTES,
+                      "`__global__` comes before the type that the function returns: `__global__ void f(...)`."),
+    "bounds behind": ("__global__ void k(int* p) __launch_bounds__(32) { p[0] = 1; }", ATTRIBUTES,
+                      "It comes before the kernel's name"),
+    "a launch with spaces": (GO.replace("WHAT", "k<< <1, 32> >>(p)"), EXPRESSION, "In C++, a launch is `k<<<1, 32>>>("),
+    "a space first": (GO.replace("WHAT", "k< <<1, 32>>>(p)"), EXPRESSION, "In C++, a launch is `k<<<1, 32>>>(...)`."),
+    "a launch": (GO.replace("WHAT", "k<<<1, 32>>>(1, )"), EXPRESSION, ""),
+    "typename": (TYPE.replace("WHAT", "T::value_type"), SEMICOLON, "A type that depends on a template's parameter "
+                 "needs `typename`: `typename T::value_type`."),
+    "typename of a trait": (TYPE.replace("WHAT", "Traits<T>::type"), SEMICOLON, "A type that depends on a template's"),
+    "no typename": (TYPE.replace("WHAT", "Traits<int>::type"), SEMICOLON, ""),
+    "numbers": (f"#include <numbers>\n{NUMBERS}", NO_CLASS, "`std::numbers` is C++20, and nvcc takes C++17 unless "
+                'told: add `-std=c++20` (for `compile_kernel`, `options=["-std=c++20"]`).'),
+    "numbers without a header": (NUMBERS, NO_CLASS, "`std::numbers` is C++20, of `<numbers>`, and nvcc takes C++17 un"),
+    "thread": ("int main() { std::thread t; }", NO_MEMBER_OF_STD.format("thread"), "It needs `#include <thread>` at t"),
+    "thread in a kernel": (K.replace("WHAT", "std::thread t;"), NO_MEMBER_OF_STD.format("thread"), ""),
+    "misspelt": ("int main() { std::unique_pointer<int> p; }", NO_MEMBER_OF_STD.format("unique_ptrs"),
+                 "Did you mean `std::unique_ptr`?"),
+    "CUDA's own": (K.replace("WHAT", "p[0] = std::rsqrtf(2);"), NO_MEMBER_OF_STD.format("rsqrtf"),
+                   "Write `rsqrtf` without `std::`."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STATEMENTS)
+def test_what_is_missing_and_what_the_language_has(case):
+    check(*STATEMENTS[case])
+
+
 def check(source, message, words):
     found = hint(source, len(source.splitlines()), message)
     assert found.startswith(words) if words else found == ""

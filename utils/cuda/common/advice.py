@@ -6,7 +6,7 @@ Each function returns a sentence or two, or "" if it cannot say what to do.
 import re
 from difflib import get_close_matches
 
-from utils.cuda.common import cxx
+from utils.cuda.common import cxx, standard
 from utils.cuda.common.missing import tokens
 
 __all__ = []  # the functions that word a hint
@@ -79,6 +79,9 @@ CONTAINERS = {"vector", "array", "list", "map", "string"}
 def unknown(place, nvidia, member, gcc, clang):
     """A name that is not declared at this place, as each compiler says it."""
     name = nvidia or member or gcc or clang
+    of_std = re.search(r"namespace [\"']std[\"']|member of ['‘]std['’]", place.message)
+    if of_std and name in KNOWN:
+        return f"Write `{name}` without `std::`."
     contains = name in CONTAINERS and re.search(rf"\bstd::{name}\b|\b{name}\s*<", place.code)
     if (contains or name in _STREAMS) and _is_in_host_code(place):
         return f"It needs `#include <{name if contains else 'iostream'}>` at the top of the source."
@@ -90,6 +93,8 @@ def unknown(place, nvidia, member, gcc, clang):
         return f"The source has no kernel `{name}`. It has: {', '.join(cxx.kernels(place.source)) or 'none'}."
     if name in ("cout", "cerr"):
         return 'A kernel prints with `printf("i = %d\\n", i)`.'
+    if of_std:
+        return standard.header(name) if _is_in_host_code(place) else ""
     if name in _CALLED:
         return f"C++ has no `{name}`: write {_CALLED[name]}."
     if upper := next((t.text for t in tokens(place.source) if t.text != name and t.text.lower() == name.lower()), ""):
@@ -215,6 +220,11 @@ def launch(place, name, sizes):
     return f"In C++, a launch is `{name}<<<{sizes.strip()}>>>(...)`." if name in cxx.kernels(place.source) else ""
 
 
+def spaced_launch(place, name, sizes):
+    """`k<<<1, 32> >>(x)`, whose brackets are one token for the engine and not for nvcc."""
+    return launch(place, name, sizes) if re.search(r">\s+>>", place.text) else ""
+
+
 def _constant(place):
     """What only a constant may be, other than the size of an array."""
     places = ((r"\bif\s+constexpr\b", "`if`"), (r"\bconstexpr\b", "`const`"), (r"\bcase\b", "`if` and `else if`"))
@@ -249,6 +259,15 @@ def template_arguments(place):
             named = f"{function.name}<{', '.join(_EXAMPLES[kind] for kind in kinds)}>"
             return f"`{function.name}` is a `{function.template}`: name the arguments, as in `{named}`."
     return ""
+
+
+def typename(place, name, base, arguments):
+    """`T::value_type v;` in a template."""
+    lists = re.findall(r"\btemplate\s*<([^;{}]*?)>\s*[\w_]", cxx.code(place.source))
+    parameters = {parameter for each in lists for parameter in re.findall(r"(\w+)\s*(?:=[^,]*)?(?:,|$)", each)}
+    if not parameters & {base, *re.findall(r"\w+", arguments or "")}:
+        return ""
+    return f"A type that depends on a template's parameter needs `typename`: `typename {name}`."
 
 
 #: `float (&a)[N]`, and a pointer is passed.

@@ -7,7 +7,7 @@ and of what was found. The first rule that gives words gives the hint.
 
 import re
 
-from utils.cuda.common import advice, marks, missing, python_habits, values
+from utils.cuda.common import advice, marks, missing, python_habits, standard, values
 from utils.cuda.common.missing import Place
 from utils.cuda.common.python_habits import ANY, DEREFERENCED, EXPECTED
 
@@ -51,13 +51,19 @@ _NOT_ASSIGNABLE = "modifiable lvalue|lvalue required|is not assignable"
 _NO_CONVERSION = 'no suitable conversion function from "(?:const )?'
 _RETURNED = r"return value type|return-statement with a value|should not return|in return$"
 _ARGUMENTS = r"(?:few|many) arguments (?:in|to) (?:function )?call|(?:few|many) arguments to function"
+_ANGLES = r"<\s*<\s*<?(?P<sizes>[^<>;]*)>\s*>(?:\s*>)?"  # `<<1, 32>>`, `< <<1, 32>>>`
 _TO_POINTER = r"value of type|cannot convert|incompatible with parameter of type|invalid conversion|cannot initialize"
 
 _CUDA = [
     (
         EXPECTED,
         r"(?P<word><=>|\b(?:consteval|constinit|concept|requires|co_await|co_yield)\b)",
-        '`{word}` is C++20, and nvcc takes C++17 unless told: `compile_kernel(..., options=["-std=c++20"])`.',
+        f"`{{word}}` is C++20, and {standard.ADD_THE_FLAG}",
+    ),
+    (
+        r"""name followed by "::"|namespace ["']std["']|of ['‘]std['’]|has not been declared""",
+        standard.IN_CPP20,
+        standard.in_cpp20,
     ),
     (
         "literal operator",
@@ -78,6 +84,11 @@ _CUDA = [
         "attributes are not permitted in a function definition",
         r"\)\s*__launch_bounds__",
         "It comes before the kernel's name: `__global__ void __launch_bounds__(128) k(...)`.",
+    ),
+    (
+        "attributes are not permitted in a function definition",
+        r"\)\s*(?P<mark>__(?:global|device|host|noinline|forceinline)__)",
+        "`{mark}` comes before the type that the function returns: `{mark} void f(...)`.",
     ),
     (
         "incomplete type|size missing|storage size",
@@ -126,7 +137,8 @@ _CUDA = [
     ),
     ("atomic", r"\b(?P<name>atomic\w+)\s*\([^,]*\)\s*;", "`{name}` takes an address and a value."),
     (ANY, r"\b(?P<name>\w+)\s*\[(?P<sizes>[^\[\]]*,[^\[\]]*)\]\s*\(", advice.launch),
-    (ANY, r"\b(?P<name>\w+)\s*<<(?!<)(?P<sizes>[^<>;]*)>>(?!>)\s*\(", advice.launch),
+    (ANY, rf"\b(?P<name>\w+)\s*(?!<<<[^<>;]*>>>){_ANGLES}\s*\(", advice.launch),
+    ("expected an expression", r"\b(?P<name>\w+)\s*<<<(?P<sizes>[^<>;]*)>>>\s*\(", advice.spaced_launch),
     (
         r'namespace "std" has no member "mem(?:cpy|move|set)"',
         "",
@@ -300,6 +312,11 @@ _CPP = [
         "One pair of parentheses encloses the whole condition: `if (a && b)`.",
     ),
     ("expected", "", advice.macro),
+    (
+        "expected|need 'typename'",
+        r"(?<!typename )\b(?P<name>(?P<base>\w+)(?:<(?P<arguments>[^<>;]*)>)?::\w+)\s*[*&]?\s+\w+\s*[=;,(){{]",
+        advice.typename,
+    ),
     (
         r'expected a "\{"|expected initializer before|member initializers|expected .*[\'‘]\{[\'’]',
         r"\)\s*:?\s*$",

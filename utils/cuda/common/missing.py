@@ -82,13 +82,32 @@ def line_at_fault(source, line, message) -> int:
         return last.line if last.text == "return" else line
     if last.text in ("else", "do") or last.text[-1] not in "_)]}\"'" and not last.text[-1].isalnum():
         return line
-    if last.text in (")", "}"):
-        opens = cxx.matching(before, len(before) - 1)
-        if opens is None or last.text == ")" and cxx.text_at(before, opens - 1) in _HEADS:
-            return line
-        if last.text == "}" and not {"struct", "class", "union", "enum", "="} & {t.text for t in before[:opens][-4:]}:
-            return line  # a function's or a block's
-    return last.line
+    opens = cxx.matching(before, len(before) - 1) if last.text == ")" else 0
+    if opens is None or last.text == ")" and cxx.text_at(before, opens - 1) in _HEADS:
+        return line
+    return line if last.text == "}" and not _needs_semicolon(before, len(before) - 1) else last.line
+
+
+def _needs_semicolon(part, at) -> bool:
+    """Whether the `}` at an index ends a type, a value or a lambda, after which comes a `;`, and no block."""
+    head = _head(part, at)
+    is_function = head[:1] == [")"] and head[1:2] != ["]"]
+    return not is_function and bool({"struct", "class", "union", "enum", "="} & set(head))
+
+
+def _holds_statements(part, at) -> bool:
+    """Whether what the `}` at an index ends has a `;` after each of its parts."""
+    head = _head(part, at)
+    return head[:1] in ([")"], ["else"], ["do"]) or "=" not in head and bool({"struct", "class", "union"} & set(head))
+
+
+def _head(part, at) -> list[str]:
+    """The words before the braces that end at an index, the nearest first, without what is in brackets."""
+    head, k = [], (cxx.matching(part, at) or 0) - 1
+    while k >= 0 and part[k].text not in (";", "{", "}"):
+        head.append(part[k].text)
+        k = (cxx.matching(part, k) or 0 if head[-1] in (")", "]") else k) - 1
+    return head
 
 
 def is_floor_division(source, number) -> bool:
@@ -110,12 +129,27 @@ def division(place):
 
 def semicolon(place):
     """A statement without its end, on the line that `line_at_fault` found."""
-    above = [token for token in tokens(place.source) if token.line < place.line]
-    inside = any(token.text == "{" for token in cxx.unmatched(above))
-    function = re.search(r"\)\s*\{", place.code) and not re.search(r"\b(?:if|for|while|switch|struct)\b", place.code)
-    if inside and function:
+    part = tokens(place.source)
+    here = [k for k, token in enumerate(part) if token.line == place.line]
+    if any(_is_nested(part, k) for k in here):
         return "A function cannot be inside another one: move it above, and mark it with `__device__`."
-    return "" if place.code.rstrip().endswith((";", "{")) else "Put a `;` at the end of this line."
+    for k in here:
+        if part[k].text == "}" and part[k - 1].text not in (";", "{", "}") and _holds_statements(part, k):
+            return "Put a `;` before the `}`."
+    last = part[here[-1]].text[-1] if here else ""
+    lacks = last.isalnum() or last in (*"_)]\"'",) or last == "}" and _needs_semicolon(part, here[-1])
+    return "Put a `;` at the end of this line." if lacks else ""
+
+
+def _is_nested(part, at) -> bool:
+    """Whether the `{` at an index begins a function, `int f(int x) {`, inside another one."""
+    closes = at - 1 if part[at].text == "{" and cxx.text_at(part, at - 1) == ")" else None
+    name = (cxx.matching(part, closes) or 0) - 1 if closes else 0
+    if name < 1 or not part[name].text.isidentifier() or part[name].text in _HEADS:
+        return False
+    around = [k for k in range(name) if part[k].text == "{" and (cxx.matching(part, k) or len(part)) > at]
+    returns = part[name - 1].text.isidentifier() or part[name - 1].text in ("*", "&", ">")
+    return returns and bool(around) and part[around[-1] - 1].text in (")", "else", "do")
 
 
 def body(place):

@@ -280,9 +280,17 @@ def shared_of_two_types(place, name):
 
 
 def missing_operator(place, name):
-    """`(1 - t) x[i]`"""
+    """`(1 - t) x[i]`, and `f(t) x[i] = 1;`, where a statement has no end."""
     if re.search(r"\b(?:if|for|while|switch)\b", place.code):
         return ""
+    part = tokens(place.source)
+    here = (k for k, token in enumerate(part) if token.line == place.line and token.text == name)
+    closes = next((k - 1 for k in here if part[k - 1].text == ")" and cxx.text_at(part, k + 1) == "["), 0)
+    opens = cxx.matching(part, closes) or 0
+    begins = next((k + 1 for k in range(opens, -1, -1) if part[k].text in (";", "{", "}")), 0)
+    called = [token.text for token in part[begins:opens]]  # `asm volatile`, `n::f`
+    if called and "return" not in called and all(text.isidentifier() or text == "::" for text in called):
+        return f"Put a `;` between `)` and `{name}`."
     return f"C++ needs the `*` between two factors: `(...) * {name}[...]`."
 
 
