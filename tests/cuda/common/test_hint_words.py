@@ -128,6 +128,87 @@ def test_what_is_missing_and_what_the_language_has(case):
     check(*STATEMENTS[case])
 
 
+ASSIGNED = 'no operator "=" matches these operands: operand types are: const dim3 = dim3'
+NO_INSTANCE = 'no instance of overloaded function "{}" matches the argument list: argument types are: ({})'
+SEVERAL = 'more than one instance of overloaded function "f" matches the argument list: argument types are: (int)'
+TYPES = "matches these operands: operand types are: {}"
+NO_OPERATOR, OPERATORS = f'no operator "{{}}" {TYPES}', f'more than one operator "{{}}" {TYPES}'
+ARGUMENT = 'argument of type "{}" is incompatible with parameter of type "{}"'
+CONVERSION = 'no suitable user-defined conversion from "{}" to "{}" exists'
+CONSTANT = "expression must have a constant value"
+T = "constexpr int t[2] = {1, 2};"
+F = "__device__ int f(int x) { return x; }"
+ROW = "struct Base { int length; };\nstruct Row : Base { int width; };\n"
+VALUES = {
+    "a built-in set": (K.replace("WHAT", "gridDim = dim3(1);"), ASSIGNED, "`gridDim` can only be read: the launch set"),
+    "a built-in compared": (K.replace("WHAT", "p[0] = gridDim == 1;"), NO_OPERATOR.format("==", "const dim3 == int"),
+                            "`gridDim` has three parts: write `gridDim.x` (or .y, .z)."),
+    "a member of CUDA's": (K.replace("WHAT", "b.meta_group_rank(); t.meta_group_size();"),
+                           'class "cooperative_groups::__v1::thread_block" has no member "meta_group_rank"', ""),
+    "a member": (ROW + "r.wdth = height + wide;", 'class "Row" has no member "wdth"', "Did you mean `width`?"),
+    "a member of a base": (ROW + "r.len = lens;", 'class "Row" has no member "len"', "Did you mean `length`?"),
+    "a name that is no member": (ROW + "r.colr = color;", 'class "Row" has no member "colr"', ""),
+    "beyond an array": (f"{T} constexpr int v = t[5];", CONSTANT, "`t` has 2 elements: there is no `t[5]`."),
+    "in an array": (f"{T} constexpr int v = t[1] + n;", CONSTANT, "What is known only when the kernel runs needs `con"),
+    "in an if": ("if constexpr (p[0] == 1) p[0] = 2;", CONSTANT, "What is known only when the kernel runs needs `if`"),
+    "an array's size": ("float a[n];", CONSTANT, "The compiler must know the size of an array"),
+    "loads of three": ("y[0] = __ldcs(a).x;", NO_INSTANCE.format("__ldcs", "const float3 *"),
+                       "`__ldcs` reads no `float3`: read it member by member, `__ldcs(&p->x)`"),
+    "stores of three": ("__stcs(a, v);", NO_INSTANCE.format("__stcs", "float3 *, float3"), "`__stcs` writes no `float"),
+    "a texture of three": ("tex2D<float3>(t, 0, 0);", NO_INSTANCE.format("tex2D", "float3 *, cudaTextureObject_t"),
+                           "A texture has no elements of three numbers: use `float4` with `tex2D`."),
+    "a vector among arguments": ("y[0] = f(a);", NO_INSTANCE.format("f", "const float3 *"), ""),
+    "a vector from a number": ("float4 v = n;", 'no suitable constructor exists to convert from "int" to "float4"',
+                               "`make_float4(a, b, c, d)` makes a vector"),
+    "two numbers for blocks": ("k<<<g, 4>>>(0);", CONVERSION.format("int2", "dim3"),
+                               "The sizes of a launch are numbers or a `dim3`: write `dim3(v.x, v.y)` for the vector"),
+    "two vectors": ("float4 v = u;", CONVERSION.format("int4", "float4"), "Vectors are converted number by number: `m"),
+    "ints for a number": ("float v = u;", CONVERSION.format("int2", "float"), "An `int2` has several numbers: take on"),
+    "half2 and half": ("p[0] = p[0] * h;", NO_OPERATOR.format("*", "half2 * half"), "`__half2half2(v)` makes a `half2"),
+    "bfloat162 and float": ("p[0] = p[0] * f;", NO_OPERATOR.format("*", "const __nv_bfloat162 * float"),
+                            "`__float2bfloat162_rn(v)` makes a `bfloat162` whose numbers are both `v`."),
+    "half of half2": ("h = p[0];", NO_OPERATOR.format("=", "half = half2"), "A `half2` has two numbers: take one, `__"),
+    "two halves": ("h = h * g;", NO_OPERATOR.format("*", "half * half"), "Without operators for half: compute with fl"),
+    "a half's sign": ("h = -h;", NO_OPERATOR.format("-", "- half"), "Without operators for half: compute with floats"),
+    "half of size_t": ("p[0] = n;", OPERATORS.format("=", "half = size_t"), "Convert it: `__float2half((float)v)`."),
+    "bfloat16 of half": ("p[0] = q[0];", OPERATORS.format("=", "__nv_bfloat16 = half"),
+                         "Convert it: `__float2bfloat16(__half2float(v))`."),
+    "half by float": ("p[0] = p[1] * f;", OPERATORS.format("*", "half * float"), "Both sides need one type: `__half2f"),
+    "namespaces": (f"namespace a {{ {F} }}\nnamespace b {{ {F} }}\nusing namespace a; using namespace b;\nx[0] = f(1);",
+                   SEVERAL, "Several namespaces have a function `f`: say which one is meant, as in `a::f`."),
+    "a value and a reference": (f"{F}\n{F.replace('int x', 'const int& x')}\nx[0] = f(1);", SEVERAL,
+                                "No call tells the functions of lines 1 and 2 apart: remove one, or give it another n"),
+    "other types": (f"{F.replace('int x', 'float x')}\n{F.replace('int x', 'double x')}\nx[0] = f(1);", SEVERAL,
+                    "Several fit equally well: convert the arguments to the types of one"),
+    "a pointer to anything": ("k<<<1, 1>>>(d);", ARGUMENT.format("void *", "float *"),
+                              "That pointer may point to anything: declare it as `float*`, or cast it, `(float*)point"),
+    "an array of arrays": ("k<<<1, 1>>>(a);", ARGUMENT.format("float (*)[4]", "float *"),
+                           "That is an array of arrays: `&x[0][0]` is the address of its first element. A kernel need"),
+    "a number for a pointer": ("f(n);", ARGUMENT.format("float", "float *"), "A pointer is needed here: pass the arra"),
+    "free of const": ("cudaFree(d);", ARGUMENT.format("const float *", "void *"),
+                      "That pointer is for reading only: remove the `const`, or cast it, `const_cast<float*>(pointer)"),
+    "copy to const": ("cudaMemcpy(d, h, 4, kind);", ARGUMENT.format("const float *", "void *"), "What is written to m"),
+    "a variable's address": ("int n = 3; k<<<1, 1>>>(0, &n);", ARGUMENT.format("int *", "int"), "`&n` is an address:"),
+    "an array as a number": ("float* d; cudaMalloc(&d, 4); k<<<1, 1>>>(d);", ARGUMENT.format("float *", "float"),
+                             "A pointer is the address of an array: write `[i]` after it"),
+    "double for CUDA's float": ("double s, c; sincosf(x, &s, &c);", ARGUMENT.format("double *", "float *"),
+                                "`s` is of type `double`: declare it as `float`."),
+    "doubles for CUDA's floats": (K.replace("WHAT", "modff(1.f, x);"), ARGUMENT.format("double *", "float *"),
+                                  "The elements are of type `double`: make them `float`."),
+    "doubles for floats": (f"{F}\nf(x);", ARGUMENT.format("double *", "float *"),
+                           "The elements are of type `double`: make them `float`, or the pointer `double*`."),
+    "a const variable's address": ("const int x = 1; int* p = &x;", ARGUMENT.format("const int *", "int *"),
+                                   "That pointer is for reading only: declare what takes it as `const int*`."),
+    "uchar": ("uchar c = 1;", 'identifier "uchar" is undefined', "C++ has no `uchar`: write `unsigned char`."),
+    "char8_t": ("char8_t c = 1;", 'identifier "char8_t" is undefined', "`char8_t` is C++20, and nvcc takes C++17 unle"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_types_and_what_has_another(case):
+    check(*VALUES[case])
+
+
 def check(source, message, words):
     found = hint(source, len(source.splitlines()), message)
     assert found.startswith(words) if words else found == ""

@@ -7,6 +7,7 @@ import re
 from difflib import get_close_matches
 
 from utils.cuda.common import cxx, standard
+from utils.cuda.common.lexer import namespaces
 from utils.cuda.common.missing import tokens
 
 __all__ = []  # the functions that word a hint
@@ -55,7 +56,7 @@ _CALLED = {
     **dict.fromkeys(["float64", "float64_t", "f64"], "`double`"),
     **dict.fromkeys(["int32", "i32"], "`int`"),
     **dict.fromkeys(["int64", "i64"], "`long long`"),
-    **dict.fromkeys(["uint8", "u8"], "`unsigned char`"),
+    **dict.fromkeys(["uint8", "u8", "uchar"], "`unsigned char`"),
 }
 # Names from older versions of CUDA, and what to write now.
 _REMOVED = {
@@ -168,13 +169,27 @@ def removed(name):
 def no_member(place, nvidia, gnu):
     """A member that a class lacks: what Python calls it is beside the point."""
     name = nvidia or gnu
-    return removed(name) if name in _REMOVED else similar(place, name, known=())
+    if name in _REMOVED:
+        return removed(name)
+    types = {declaration.name: declaration.tokens for declaration in cxx.declarations(place.source) if declaration.name}
+    own = re.findall(r"\w+", " ".join(re.findall(r"""["'‘][^"'’]*["'’]""", place.message)))
+    return similar(place, name, (), [token for word in own for token in _with_bases(types, word)])
 
 
-def similar(place, name, known=KNOWN):
-    """A name that is close to another one."""
+def _with_bases(types, name) -> list[cxx.Token]:
+    """The tokens of a type of the source and of the types that it is made of."""
+    part = [*types.pop(name, ())]
+    opens = next((k for k, token in enumerate(part) if token.text == "{"), 0)
+    if not {"struct", "class", "union"} & {token.text for token in part[:opens]}:
+        return []
+    return part[opens:] + [token for base in part[:opens] for token in _with_bases(types, base.text)]
+
+
+def similar(place, name, known=KNOWN, part=None):
+    """A name that is close to another one, of the source or of `part` of it."""
     bare = {word.strip("_").lower(): word for word in known}
-    mine = sorted({token.text for token in tokens(place.source) if token.text.isidentifier()} - {name, *KNOWN})
+    part = tokens(place.source) if part is None else part
+    mine = sorted({token.text for token in part if token.text.isidentifier()} - {name, *KNOWN})
     near = [bare[name.strip("_").lower()]] if name.strip("_").lower() in bare else []
     near = near or get_close_matches(name, [*known, *(word for word in mine if len(word) > 2)], 2, cutoff=0.65)
     return next((f"Did you mean `{word}`?" for word in near if word != name), "")
@@ -185,10 +200,22 @@ def same_name(place, **names):
     name = next(filter(None, names.values()))
     there = [function for function in cxx.functions(place.source) if function.name == name]
     if len(there) > 1 and "more than one instance" in place.message:
-        return f"Several fit equally well: convert the arguments to the types of one, as of `{there[0].signature}`."
+        return _several(place, there)
     if len(there) > 1:
         return f"Line {there[0].line} has a `{name}` already: remove one, or give it another name."
     return f"CUDA has a `{name}` of its own: give yours another name." if there else ""
+
+
+def _several(place, there):
+    """Functions of the source that fit a call equally well."""
+    kinds = [[re.sub(r"\bconst\b|&|\s", "", cxx.parameter_type(each)) for each in one.parameters] for one in there]
+    if kinds.count(kinds[0]) < len(kinds):
+        return f"Several fit equally well: convert the arguments to the types of one, as of `{there[0].signature}`."
+    name, spaces = there[0].name, ["::".join(namespaces(tokens(place.source), one.tokens[0].start)) for one in there]
+    if len(set(spaces)) < len(spaces):
+        lines = " and ".join(str(one.line) for one in there)
+        return f"No call tells the functions of lines {lines} apart: remove one, or give it another name."
+    return f"Several namespaces have a function `{name}`: say which one is meant, as in `{spaces[0]}::{name}`."
 
 
 # ---- CUDA -----------------------------------------------------------------------------------------------------------
@@ -198,11 +225,21 @@ NO_CONTAINERS = "A kernel has pointers, shared memory and arrays of fixed size (
 
 def part_of_index(place):
     """threadIdx without .x."""
-    found = re.search(r"\b(threadIdx|blockIdx|blockDim|gridDim)\b(?!\s*\.)", place.code)
+    if written := re.search(rf"\b({_BUILT_IN})\s*[-+*/%]?=(?!=)", place.code):
+        return only_read(written[1])
+    found = re.search(rf"\b({_BUILT_IN})\b(?!\s*\.)", place.code)
     if found:
         return f"`{found[1]}` has three parts: write `{found[1]}.x` (or .y, .z)."
-    called = re.search(r"\b((?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz])\s*\(", place.code)
+    called = re.search(rf"\b((?:{_BUILT_IN})\s*\.\s*[xyz])\s*\(", place.code)
     return f"`{called[1]}` is a number, not a function: leave out the parentheses." if called else ""
+
+
+_BUILT_IN = "threadIdx|blockIdx|blockDim|gridDim"
+
+
+def only_read(name):
+    """A write to a built-in variable."""
+    return f"`{name}` can only be read: the launch sets it. Use a variable of your own."
 
 
 def returned(place):
@@ -238,7 +275,11 @@ def array_size(place):
     """An array, or a template, whose size is known only at run time."""
     if "__shared__" in place.code:
         return ""
-    if not re.search(r"\w\s+\w+\s*\[|\w\s*<[^;<>]*>", place.code):
+    for name, index in re.findall(r"\b(\w+)\s*\[(\d+)\](?!\s*=\s*\{)", place.code):
+        size = re.search(rf"\bconstexpr\s+(?:[\w:]+\s+)+{name}\s*\[(\d+)\]\s*=", cxx.code(place.source))
+        if size and int(index) >= int(size[1]):
+            return f"`{name}` has {size[1]} elements: there is no `{name}[{index}]`."
+    if not re.search(r"\w\s+\w+\s*\[(?!\s*\d*\s*\])|\w\s*<[^;<>]*>", place.code):
         return _constant(place)
     what = "a template's argument" if re.search(r"\w\s*<\s*\w+\s*>", place.code) else "the size of an array"
     return f"The compiler must know {what}: use a number, a constexpr or a template's parameter."

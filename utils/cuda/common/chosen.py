@@ -4,6 +4,7 @@ from difflib import get_close_matches
 
 from utils.cuda.common import cxx
 from utils.cuda.common.characters import described, hidden
+from utils.cuda.common.lexer import namespaces
 from utils.cuda.common.program import headers_of
 
 __all__ = ["chosen_kernel"]
@@ -83,12 +84,12 @@ def _of_that_form(source, name, arguments, kernel):
         return kernel
     tokens = cxx.tokens(source)
     spaces = [token.text for token in cxx.tokens(name.partition("<")[0]) if token.text != "::"][:-1]
-    there = [k for k in same if not spaces or _namespaces(tokens, k.tokens[0].start)[-len(spaces) :] == spaces]
+    there = [k for k in same if not spaces or namespaces(tokens, k.tokens[0].start)[-len(spaces) :] == spaces]
     there = [k for k in there if bool(k.template) == bool(arguments)] or there
     if not there:
         return kernel
     overloads = [k for k in there if k.defined and not k.template]
-    places = {tuple(_namespaces(tokens, k.tokens[0].start)) for k in overloads}
+    places = {tuple(namespaces(tokens, k.tokens[0].start)) for k in overloads}
     types = {tuple(map(cxx.parameter_type, k.parameters)) for k in overloads}
     branches = any(line[1].text.startswith(("if", "el")) for line in cxx.directives(source) if len(line) > 1)
     # Each branch may have one. Two of the same types are a mistake that a compiler explains.
@@ -100,15 +101,3 @@ def _of_that_form(source, name, arguments, kernel):
         )
     names = [cxx.parameter_name(parameter) for parameter in there[0].parameters]
     return kernel._replace(template=there[0].template, names=names, line=there[0].line)
-
-
-def _namespaces(tokens, start):
-    """The names of the namespaces around an offset of the source."""
-    found = []
-    for k, token in enumerate(tokens):
-        if token.text == "namespace" and token.start < start:
-            opens = next((j for j in range(k, len(tokens)) if tokens[j].text in ("{", ";", "=")), k)
-            ends = cxx.matching(tokens, opens) if tokens[opens].text == "{" else None
-            if ends is not None and tokens[opens].start < start < tokens[ends].start:
-                found += [word.text for word in tokens[k + 1 : opens] if word.text.isidentifier()]
-    return found

@@ -57,7 +57,7 @@ _TO_POINTER = r"value of type|cannot convert|incompatible with parameter of type
 _CUDA = [
     (
         EXPECTED,
-        r"(?P<word><=>|\b(?:consteval|constinit|concept|requires|co_await|co_yield)\b)",
+        r"(?P<word><=>|\b(?:consteval|constinit|concept|requires|co_await|co_yield|char8_t)\b)",
         f"`{{word}}` is C++20, and {standard.ADD_THE_FLAG}",
     ),
     (
@@ -183,7 +183,16 @@ _CUDA = [
         r"\b(?P<name>atomic(?:Inc|Dec))\s*\(",
         "`{name}` counts in `unsigned int` only: make the elements `unsigned int`, or cast, `(unsigned int*)&x[i]`.",
     ),
-    (r'overloaded function "(?P<name>__(?:ldg|shfl_\w+|shfl))" .*\b(?P<kind>[a-z]+[1-4])\b', "", values.members_of),
+    (
+        r'overloaded function "(?P<name>__(?:ld[a-z]+|st[a-z]+|shfl_\w+|shfl))" .*\b(?P<kind>[a-z]+[1-4])\b',
+        "",
+        values.members_of,
+    ),
+    (
+        r'overloaded function "(?P<name>(?:tex|surf)\w+)" .*\b(?P<kind>[a-z]+)3\b',
+        "",
+        "A texture has no elements of three numbers: use `{kind}4` with `{name}`.",
+    ),
     (
         r'overloaded function "__(?:shfl|match|reduce)\w*_sync" matches',
         r"_sync\s*\(\s*(?!0x|mask|FULL|~0|-1|__activemask)\w",

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 __all__ = ["Macro", "Token", "at_commas", "code", "directives", "expanded", "included", "macros", "matching"]
-__all__ += ["lines_of", "step_over", "text_at", "tokens", "unmatched", "written"]
+__all__ += ["lines_of", "namespaces", "step_over", "text_at", "tokens", "unmatched", "written"]
 
 # ---- tokens ---------------------------------------------------------------------------------------------------------
 
@@ -156,6 +156,18 @@ def step_over(part, at) -> int:
     """The index after the token at `at`; if that opens a bracket, after the one that closes it."""
     end = matching(part, at) if part[at].text in _CLOSER else None
     return (at if end is None else end) + 1
+
+
+def namespaces(part: Sequence[Token], start) -> list[str]:
+    """The names of the namespaces around an offset of the source."""
+    found = []
+    for k, token in enumerate(part):
+        if token.text == "namespace" and token.start < start:
+            opens = next((j for j in range(k, len(part)) if part[j].text in ("{", ";", "=")), k)
+            ends = matching(part, opens) if part[opens].text == "{" else None
+            if ends is not None and part[opens].start < start < part[ends].start:
+                found += [word.text for word in part[k + 1 : opens] if word.text.isidentifier()]
+    return found
 
 
 def unmatched(part: Sequence[Token], brackets="()[]{}") -> list[Token]:

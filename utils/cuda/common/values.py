@@ -3,7 +3,7 @@
 import re
 
 from utils.cuda.common import cxx
-from utils.cuda.common.advice import KNOWN, ONLY_AN_ARRAY
+from utils.cuda.common.advice import KNOWN, ONLY_AN_ARRAY, only_read
 from utils.cuda.common.missing import declared_names, tokens
 
 __all__ = []  # the functions that word a hint
@@ -95,7 +95,7 @@ def read_only(place):
     name = target[1] if target else ""
     changed = re.findall(r"(?<![\w.>])(\w+)(?:\[[^\]]*\])?\s*(?:\+\+|--)|(?:\+\+|--)\s*(\w+)", place.code)
     if name in ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"):
-        return f"`{name}` can only be read: the launch sets it. Use a variable of your own."
+        return only_read(name)
     for written in filter(None, (name, *(one or other for one, other in changed))):
         if re.search(rf"\bconst\b[^;(){{}},]*\b{written}\b", cxx.code(place.source)):
             return f"`{written}` is declared `const`, for reading only: write to another array, or remove the `const`."
@@ -147,25 +147,52 @@ def pointer_or_value(place):
     types = re.findall(r"""["'‘]([^"'’]*)["'’]""", place.message)
     bare = (re.sub(r"\bconst\b|__restrict__", "", kind) for kind in types)
     given, wanted = [*(" ".join(kind.replace("*", "* ").split()).replace(" *", "*") for kind in bare), "", ""][:2]
+    if given.endswith("*") and given != wanted and (variable := _addressed(place, given[:-1])):
+        if wanted == given[:-1]:
+            return f"`&{variable}` is an address: pass the value, `{variable}`."
+        if wanted.endswith("*") and {given[:-1], wanted[:-1]} <= _ELEMENTS:
+            return f"`{variable}` is of type `{given[:-1]}`: declare it as `{wanted[:-1]}`."
     if given.endswith("*") and wanted.endswith("*"):
         if given == wanted:
             return f"That pointer is for reading only: declare what takes it as `const {wanted}`."
         if allocates := re.search(r"\b(?:malloc|calloc|realloc)\s*\(", place.code):
             return f"C++ needs a cast: `({wanted}){allocates[0]}...)`."
-        bases = {"float", "double", "int", "unsigned int", "char", "long long", "half", "__half"}
-        if given[:-1] in bases and wanted[:-1] in bases:
-            return f"The elements are of type `{given[:-1]}`: make them `{wanted[:-1]}`, or the pointer `{given}`."
-        if wanted == "void*":
+        if given == "void*":
+            return f"That pointer may point to anything: declare it as `{wanted}`, or cast it, `({wanted})pointer`."
+        if given[:-1] in _ELEMENTS and wanted[:-1] in _ELEMENTS:
+            called = [name for name, _ in _calls(place)]
+            own = not called or set(called) & {function.name for function in cxx.functions(place.source)}
+            pointer = f", or the pointer `{given}`" if own else ""
+            return f"The elements are of type `{given[:-1]}`: make them `{wanted[:-1]}`{pointer}."
+        if wanted == "void*" and re.search(r"[mM]em(?:cpy|move)", place.code):
             return "What is written to must not be `const`: are the arguments in the right order?"
+        if wanted == "void*":
+            return f"That pointer is for reading only: remove the `const`, or cast it, `const_cast<{given}>(pointer)`."
         return f"To read several numbers at once, cast: `reinterpret_cast<{wanted}>(...)`."
     if given.endswith("*") and wanted:
         return "A pointer is the address of an array: write `[i]` after it to get an element."
+    if re.fullmatch(rf"{re.escape(wanted[:-1])}\s?\(\*\s?\)\[\d+\]", given):
+        more = ". A kernel needs memory of the GPU, from `cudaMalloc`" if "<<<" in place.code else ""
+        return f"That is an array of arrays: `&x[0][0]` is the address of its first element{more}."
     if "(&)[" in given and wanted.endswith("*"):
         return ONLY_AN_ARRAY
     if wanted.endswith("*") and given:
         if re.search(r"^\s*\w+\s*=", place.code):
             return "A pointer is the address of an array: write `[i]` after it to set an element."
         return "A pointer is needed here: pass the array itself, or the address of an element, `&x[i]`."
+    return ""
+
+
+_ELEMENTS = {"float", "double", "int", "unsigned int", "char", "long long", "half", "__half"}
+
+
+def _addressed(place, kind):
+    """A variable of a type whose address the line takes: n of `f(&n)`, where there is `int n`."""
+    for name in re.findall(r"[(,=]\s*&\s*(\w+)\b(?!\s*[\[.(-])", place.code):
+        if kind and re.search(
+            rf"\b{re.escape(kind)}\s+(?:\w[^;(){{}}]*,\s*)?{name}\s*[,;=){{]", cxx.code(place.source)
+        ):
+            return name
     return ""
 
 
@@ -232,17 +259,26 @@ def vectors(place):
         return "The parts of CUDA's vectors are `.x`, `.y`, `.z` and `.w`."
     if "operator" in place.message:
         return "CUDA's vectors have no operators: compute with their parts, `.x`, `.y`, `.z` and `.w`."
-    if read := re.search(r"""["'](?:const )?(\w+[234])["'] to ["']\w+["']""", place.message):
-        return f"A `{read[1]}` has several numbers: take one, such as `.x`."
+    if read := re.search(r"""["'](?:const )?(\w+[234])["'] (?:to|.*of type) ["'](\w+)["']""", place.message):
+        parts = ", ".join(f"v.{part}" for part in "xyzw"[: int(read[1][-1])])
+        if read[2] == "dim3":
+            return f"The sizes of a launch are numbers or a `dim3`: write `dim3({parts})` for the vector `v`."
+        if read[2][-1] in "234":
+            return f"Vectors are converted number by number: `make_{read[2]}(v.x, ...)`."
+        return f"{'An' if read[1][0] == 'i' else 'A'} `{read[1]}` has several numbers: take one, such as `.x`."
     if made := re.search(r"\b((?:float|int|double|char|uint)[234])\s*[({]", place.code):
         return f"`make_{made[1]}(...)` makes one."
+    if not re.search(r"""(?:to|of type) ["'](?:const )?\w+[234][ *]*["']""", place.message):
+        return ""
     return "`make_float4(a, b, c, d)` makes a vector; `reinterpret_cast<const float4*>(x)[i]` reads four numbers."
 
 
 def members_of(place, name, kind):
     """A vector for a function that takes numbers and perhaps other vectors."""
-    if name == "__ldg":
-        return f"`__ldg` reads no `{kind}`: read it member by member, `__ldg(&p->x)`, `__ldg(&p->y)` and so on."
+    if name.startswith("__ld"):
+        return f"`{name}` reads no `{kind}`: read it member by member, `{name}(&p->x)`, `{name}(&p->y)` and so on."
+    if name.startswith("__st"):
+        return f"`{name}` writes no `{kind}`: write it member by member, `{name}(&p->x, v.x)` and so on."
     if re.search(rf"types are: \({kind}\b", place.message):
         return ""  # the mask is missing, too
     return f"`{name}` takes no `{kind}`: pass it on member by member, `{name}(mask, v.x, ...)` and so on."
@@ -263,8 +299,18 @@ def halves(place):
     kinds = place.message.partition("operand types are: ")[2]
     if "half" not in kinds and "bfloat16" not in kinds:
         return ""
+    sides = re.split(r"\s(?:=|\S=?)\s", kinds, maxsplit=1)
+    left, right = (re.sub(r"\bconst\b|__nv_|__", "", sides[at]).strip() for at in (0, -1))
+    kind, pair = ("bfloat16", "bfloat162") if "bfloat16" in kinds else ("half", "half2")
+    if left != right and pair in (left, right):
+        if left == kind and re.search(r'operator "[-+*/]?="', place.message):
+            return f"A `{pair}` has two numbers: take one, `__low2{kind}(v)` or `__high2{kind}(v)`."
+        made = f"__{kind}2{pair}(v)" if kind in (left, right) else f"__float2{pair}_rn(v)"
+        return f"`{made}` makes a `{pair}` whose numbers are both `v`."
+    if 'operator "="' in place.message and left == kind:
+        value = "__bfloat162float(v)" if right == "bfloat16" else "__half2float(v)" if right == "half" else "(float)v"
+        return f"Convert it: `__float2{kind}({value})`."
     if "more than one" in place.message:
-        kind = "bfloat16" if "bfloat16" in kinds else "half"
         return f"Both sides need one type: `__{kind}2float(h) * f` is a float, `h * __float2{kind}(f)` a {kind}."
     return "Without operators for half: compute with floats, `__half2float(x)`, or with `__hadd`, `__hmul`, `__hfma`."
 
