@@ -6,7 +6,8 @@ import torch
 from tests.cuda.test_verdict import new_cache  # noqa: F401 (every build is a new one)
 from utils import CompileError, load_cuda
 from utils.cuda import verdict
-from utils.cuda.common import toolchain
+from utils.cuda.common import calls, toolchain
+from utils.cuda.cpu.translate import translate
 
 pytestmark = [
     pytest.mark.skipif(not toolchain.nvcc_candidates(), reason="there is no nvcc"),
@@ -131,3 +132,21 @@ def test_the_host_may_have_functions_of_its_own_with_these_names():
     body += "    auto twice = [](float v) { return 3 * v; };\n    x = x * twice(2);"
     body += "\n#ifdef __CUDA_ARCH__\n    __syncthreads();\n#endif"
     assert built(source, body).go(torch.ones(1)).item() == (1 * 2 + 1) * 6
+
+
+@pytest.mark.parametrize(
+    ("macro", "head"),
+    [
+        ("#define GLOBAL __global__", "GLOBAL void first(float* x)"),
+        ("#define G __global__\n#define KERNEL G void", "KERNEL first(float* x)"),
+        ("#define KERNEL(name) __global__ void name(float* x)", "KERNEL(first)"),
+    ],
+)
+def test_a_macro_may_have_a_kernels_mark(macro, head):
+    body = "{ x[threadIdx.x] = put(x[threadIdx.x]); __syncthreads(); }"
+    device = "#define DEVICE_FLOAT static __device__ float\nDEVICE_FLOAT put(float v) { return v + 1; }"
+    source = f"#include <torch/extension.h>\n{macro}\n{device}\n{head} {body}\n"
+    calls.check_host(source)
+    translate(source)
+    with pytest.raises(CompileError, match=r'calling a __device__ function\("put"\) from a __host__ function\("go"\)'):
+        calls.check_host(source + "void go() { put(1); }\n")

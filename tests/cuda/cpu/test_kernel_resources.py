@@ -143,3 +143,65 @@ def test_an_extension_hears_of_it_too(trace):
         return
     with pytest.raises(KernelProblem, match="refused .*registers that each of them needs"):
         module.go(x, 1024)
+
+
+SAME = r"""
+#include <cstdio>
+#define BODY                                                                  \
+    float r[96];                                                              \
+    for (int i = 0; i < 96; i++) r[i] = x[i * 1024 + threadIdx.x];            \
+    __syncthreads();                                                          \
+    for (int k = 0; k < 8; k++)                                               \
+        for (int i = 0; i < 96; i++) r[i] = r[i] * r[(i + 7) % 96] + r[(i + 1) % 96]; \
+    for (int i = 0; i < 96; i++) x[i * 1024 + threadIdx.x] = r[i];
+__global__ void one(float* x) { BODY }
+__global__ void two(float* x) { BODY }
+int main() {
+    float* x;
+    cudaFuncAttributes a, b;
+    cudaMalloc(&x, 1 << 20);
+    cudaFuncGetAttributes(&a, one);
+    cudaFuncGetAttributes(&b, two);
+    one<<<1, 1024>>>(x);
+    int first = cudaGetLastError();
+    two<<<1, 1024>>>(x);
+    printf("%d %d %d\n", a.numRegs > 64 && a.numRegs == b.numRegs, first, cudaGetLastError());
+}
+"""
+
+
+def test_two_kernels_with_the_same_body_both_have_their_registers(on_cpu, tmp_path, capfd):
+    program = tmp_path / "same.cu"
+    program.write_text(SAME)
+    assert run.main([str(program)]) == 0
+    assert capfd.readouterr().out == "1 701 701\n"
+
+
+OF_FILE = r"""
+#include <cstdio>
+#include <cuda_runtime.h>
+static __global__ void NAME(float* x) { x[0] = 1; }
+static __global__ void same(float* x) {
+    float r[NUMBER];
+    for (int i = 0; i < NUMBER; i++) r[i] = x[i * 32];
+    __syncthreads();
+    for (int i = 0; i < NUMBER; i++) x[i * 32] = r[(i + 7) % NUMBER];
+}
+namespace { __global__ void unnamed_NAME(float* x) { x[0] = 2; } }
+void show_NAME() {
+    cudaFuncAttributes a, b, c;
+    cudaFuncGetAttributes(&a, NAME);
+    cudaFuncGetAttributes(&b, unnamed_NAME);
+    cudaFuncGetAttributes(&c, same);
+    printf("%d %d %d\n", a.numRegs > 0, b.numRegs > 0, c.numRegs);
+}
+"""
+
+
+def test_kernels_that_only_one_of_several_files_sees(on_cpu, tmp_path, capfd):
+    for name, number in (("one", "8"), ("two", "64")):
+        text = OF_FILE.replace("NAME", name).replace("NUMBER", number)
+        main = "void show_two();\nint main() { show_one(); show_two(); }\n" if name == "one" else ""
+        (tmp_path / f"{name}.cu").write_text(text + main)
+    assert run.main([str(tmp_path / "one.cu"), str(tmp_path / "two.cu")]) == 0
+    assert capfd.readouterr().out == "1 1 0\n1 1 0\n"  # of the two called `same` it is not known which is which

@@ -8,6 +8,7 @@ from utils.cuda.common.diagnostics import refused
 
 __all__ = ["check_device", "check_host"]
 
+_DEVICE = {"__device__", "__global__"}
 # CUDA's own functions for the device alone (CUDA C++ Programming Guide, "C++ Language Extensions").
 _OF_DEVICE = re.compile(
     r"__sync(?:threads|warp)\w*|__(?:shfl|match|reduce|ballot|any|all)\w*_sync|__activemask|__threadfence\w*|__ldg|__nanosleep"
@@ -19,7 +20,7 @@ def check_device(source) -> None:
     """Device code calls device functions only. Raises CompileError for a call of another one of the source."""
     __tracebackhide__ = True
     functions = cxx.functions(source)
-    marked = [f for f in functions if {"__device__", "__global__"} & set(f.words)]
+    marked = [f for f in functions if _DEVICE & set(f.words)]
     unmarked = {f.name for f in functions if "constexpr" not in f.words} - {f.name for f in marked}
     for function in marked:
         if "__host__" in function.words:  # nvcc only warns
@@ -31,18 +32,28 @@ def check_device(source) -> None:
                 raise refused("cuda_src", source, token.line, f"{what}__device__")
 
 
+def _head(function, macros) -> set[str]:
+    """The words of a function's head, with those of the macros in it, as in `KERNEL(scale) { ... }`."""
+    words, seen = {*function.words, function.name}, set()
+    while new := (words & macros.keys()) - seen:
+        seen |= new
+        words |= {token.text for name in new for token in macros[name].body}
+    return words
+
+
 def check_host(source) -> None:
     """Host code calls host functions only, and its lambdas are not marked: load_cuda passes no `--extended-lambda`.
 
     Raises CompileError for a call of one of the source's device functions, or of CUDA's own, in nvcc's words.
     """
     __tracebackhide__ = True
-    functions, directives = cxx.functions(source), cxx.directives(source)
-    of_device = {f.name for f in functions if "__device__" in f.words and "__host__" not in f.words}
-    of_host = {f.name for f in functions if not {"__device__", "__global__"} & set(f.words) or "__host__" in f.words}
-    for function in functions:
-        if not function.defined or {"__device__", "__global__"} & set(function.words):
-            continue
+    functions, directives, macros = cxx.functions(source), cxx.directives(source), cxx.macros(source)
+    sides = [(function, _head(function, macros)) for function in functions]
+    of_device = {f.name for f, words in sides if "__device__" in words and "__host__" not in words}
+    of_host = {f.name for f, words in sides if not _DEVICE & words or "__host__" in words}
+    for function, words in sides:
+        if not function.defined or _DEVICE & words or any(word.isupper() for word in words - macros.keys()):
+            continue  # what is in capitals may be a header's macro with a mark in it
         first, last, body = function.tokens[0], function.tokens[-1], function.tokens[function.head :]
         if any(first.start < line[0].start < last.end for line in directives):
             continue  # an #if may hide the call from the host

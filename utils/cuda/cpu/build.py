@@ -42,6 +42,7 @@ _AS_NVCC_GCC = ["-fpermissive", "-fsanitize=unreachable"]  # of the two, nothing
 _AS_NVCC_GCC += ["-fno-builtin-malloc", "-fno-allocation-dce"]  # unused memory counts too, until there is none left
 # Otherwise a kernel of which nothing is left but an access through a null pointer would not be called at all.
 _AS_NVCC_GCC += ["-fno-ipa-modref"]
+_AS_NVCC_GCC += ["-fno-ipa-icf"]  # of two kernels with the same body, each has its own address, lines and limits
 _AS_NVCC_CLANG = ["-fno-strict-return", "-Wno-c++11-narrowing"]
 # An overrun of a local array ends the kernel: where its function returns, or in the pages around the stack. With
 # _FORTIFY_SOURCE, which Ubuntu's compilers define by themselves, an overrun by `memcpy` would end Python.
@@ -59,7 +60,6 @@ _HOOKS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-f
 _HOOKS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-and-partition"]
 # Otherwise `while (i < n) out[i] = 1;` becomes a loop without a step, which calls no hook and cannot be stopped.
 _HOOKS_GCC += ["-fno-tree-loop-im"]
-_HOOKS_GCC += ["-fno-ipa-icf"]  # of two kernels with the same body, each has its own lines
 _HOOKS_GCC += ["-fno-schedule-insns2"]  # an instruction that is moved may get the line of its new neighbours
 # g++ checks a type's last array only if told to.
 _STRICT_GCC = "-fsanitize=bounds-strict"

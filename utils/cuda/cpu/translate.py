@@ -171,7 +171,7 @@ def _check_host(source, declared):
         marked = words & {"__device__", "__global__", "constexpr"} or function.returns.endswith("::")
         if marked:
             continue
-        if any(word in macros or word.isupper() for word in function.returns.split()):
+        if any(word in macros or word.isupper() for word in (*function.returns.split(), function.name)):
             continue
         if re.search(rf"\b{function.name}\s*<<<", source):  # another message says what it lacks
             continue

@@ -513,3 +513,19 @@ def test_a_wide_read_may_reach_what_nobody_has_written_if_it_does_not_use_it():
     assert traced(x, y, 42, True).ok and traced(x, y, 44, False).ok
     (problem,) = traced(x, y, 42, False).problems  # of s[40] to s[43], the last two: fmaxf ignores NaN
     assert (problem.kind, problem.line, problem.thread) == ("uninitialized", 7, (10, 0, 0))
+
+
+HEAP = """struct Pair { int a; float b; };
+__global__ void array(float* x) { float* h = new float[4]; h[1] = 3; delete[] h; x[1] = 2; }
+__global__ void single(float* x) { float* h = new float(x[0]); delete h; x[1] = 2; }
+__global__ void object(float* x) { Pair* h = new Pair{1, x[0]}; delete h; x[1] = 2; }
+__global__ void late(float* x) { float* h = (float*)malloc(16); h[1] = x[0]; free(h); x[1] = h[1]; }
+"""
+
+
+@pytest.mark.parametrize("name", ["array", "single", "object", "late"])
+def test_what_was_stored_in_memory_is_looked_at_before_that_is_freed(name):
+    found = [problem.message for problem in Tracer(HEAP, name)[1, 1](torch.ones(4)).problems]
+    assert [re.search("reads memory that was freed", message) is not None for message in found] == [True] * (
+        name == "late"
+    )

@@ -17,10 +17,11 @@
 
 namespace cuda_on_cpu {
 
-// The mangled name of a kernel, alike for g++ and nvcc: without whether only its file sees it (`static`), and with one
-// name for the namespace that has none.
+// The mangled name of a kernel, alike for g++ and nvcc: without whether only its file sees it (_ZL4kernel; nvcc writes
+// __nv_static_..._Z4kernel if there are several files), and with one name for the namespace that has none.
 static std::string alike(std::string name) {
     if (name.starts_with("_ZL")) name.erase(2, 1);
+    if (name.starts_with("__nv_static_")) name.erase(0, name.find("__Z") + 1);
     const size_t at = name.find("_GLOBAL__N_");
     size_t digits = at == std::string::npos ? 0 : at;
     while (digits && isdigit(static_cast<unsigned char>(name[digits - 1]))) digits--;
@@ -36,7 +37,10 @@ struct Known {
 static bool read_resources(Known& known, const std::string& folder) {
     std::ifstream file(folder + "/resources.txt");
     std::string name;
-    for (Resources r; file >> name >> r.registers >> r.shared_bytes >> r.local_bytes;) known.taken[alike(name)] = r;
+    for (Resources r; file >> name >> r.registers >> r.shared_bytes >> r.local_bytes;) {
+        auto [of_name, is_new] = known.taken.try_emplace(alike(name), r);
+        if (!is_new && of_name->second != r) of_name->second = {};  // two files have one of this name: which is it?
+    }
     return file.is_open();
 }
 
@@ -53,11 +57,12 @@ static void read_names(Known& known, const std::string& path) {
         if (table.sh_type != SHT_SYMTAB || table.sh_offset + table.sh_size > all.size()) continue;
         const char* text = all.data() + sections[table.sh_link].sh_offset;
         const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(all.data() + table.sh_offset);
-        for (size_t k = 0; k < table.sh_size / sizeof *symbols; k++)
-            if (ELF64_ST_TYPE(symbols[k].st_info) == STT_FUNC)
-                known.names.try_emplace(symbols[k].st_value, text + symbols[k].st_name);
+        for (size_t k = 0; k < table.sh_size / sizeof *symbols; k++) {
+            const std::string name = text + symbols[k].st_name;  // f.localalias is the compiler's own
+            if (ELF64_ST_TYPE(symbols[k].st_info) == STT_FUNC && name.find('.') == std::string::npos)
+                known.names.try_emplace(symbols[k].st_value, alike(name));
+        }
     }
-    for (auto& [_, name] : known.names) name = alike(std::move(name));
 }
 
 // About the library, or the program, at this path.

@@ -9,6 +9,7 @@ namespace cuda_on_cpu {
 struct Resources {
     int registers;                     // of a thread
     size_t shared_bytes, local_bytes;  // static, of a block; of a thread
+    bool operator==(const Resources&) const = default;
 };
 std::optional<Resources> resources(const void* kernel);  // where nvcc has said it: resources.cpp
 // In kernels.cpp: blocks that a multiprocessor holds at once, and threads that a block can have.

@@ -120,6 +120,7 @@ static void heap_give_back(void* p) {
     if (!p) return;
     Worker& w = *block().worker;
     w.in_kernel = 0;
+    if (tracing) trace_before_free(*tracing);
     std::optional<size_t> bytes;
     if (Guarded* piece = kernels_heap().of(p)) {
         bytes = piece->bytes;

@@ -120,6 +120,7 @@ void trace_misaligned(Trace&, const void* address, size_t needs, Access, const v
 [[noreturn]] void trace_wrong_stride(Trace& t, const void* tile, std::string text, Access access, const void* code);
 void trace_arguments(Trace&, const void* arguments, size_t bytes);  // of the launch that begins
 cudaError_t trace_error(const Trace&);  // what a GPU would answer to the launch that has ended
+void trace_before_free(Trace&);     // the running thread frees memory: what it has stored there is there still
 void trace_finished();              // the host has waited: what kernels have written is there
 void trace_unfinished(void* to);    // a copy to there, for which the host has not waited
 uintptr_t caller();  // which place of the learner's code, of an extension or a program, has called what is running

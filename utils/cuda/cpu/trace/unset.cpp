@@ -128,6 +128,12 @@ void Trace::stores(TracedThread& t, uintptr_t a, size_t bytes, Op op, const void
     t.stored = {a, bytes, code, region, op, is_struct};
 }
 
+void trace_before_free(Trace& t) {
+    if (!in_thread()) return;
+    Block& b = block();
+    if (TracedThread& thread = *b.running->traced; thread.stored.address) t.look_at_stored(b, thread);
+}
+
 // Whether the last store of a thread has stored what a local variable holds that was never set.
 void Trace::look_at_stored(Block& b, TracedThread& t) {
     const auto stored = std::exchange(t.stored, {});
