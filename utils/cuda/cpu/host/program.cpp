@@ -1,6 +1,7 @@
 // A whole program with a `main` (utils/cuda/run.py): what is different in a process that is not Python.
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +24,7 @@ const void* program_data = nullptr;
 static const char* report_path = nullptr;  // of a traced program
 static pid_t process;                      // which a child that it forks is not
 
-static bool has_faulted = false;
+static std::atomic<bool> has_faulted{false};
 
 void tell_of_fault(const char* message) {
     has_faulted = true;

@@ -391,9 +391,9 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: reported once
     const std::string message = grid.fault.empty() ? damage : grid.fault;
     if (!grid.fault.empty()) forget_heap();
-    if (!damage.empty() && !grid.error) grid.error = cudaErrorIllegalAddress;
-    if (tracing) grid.error = trace_error(*tracing);
-    if (grid.error != cudaSuccess) fault(grid.error, message + (grid.difference ? also(name, *grid.difference) : ""));
+    if (!grid.error && !damage.empty()) grid.error = cudaErrorIllegalAddress;
+    if (!grid.error && tracing) grid.error = trace_error(*tracing);  // it reports the fault itself
+    if (grid.error) fault(grid.error, message + (grid.difference ? also(name, *grid.difference) : ""));
     if (grid.difference) note(name, *grid.difference);
 }
 
