@@ -344,7 +344,7 @@ SAID_OF_CUDA = {
 def test_a_text_that_does_not_compile_gets_its_hint():
     text = verdict_on(IN_CUDA, CUDA % "if (i < n) out[i] = 2 * x[i]")
     assert text.startswith('does not compile: cuda_src, line 1: expected a ";"')
-    assert text.endswith("\n    Put a `;` at the end of this line.")
+    assert text.endswith("\n    Put a `;` before the `}`.")
 
 
 def test_a_kernel_that_does_nothing_at_all_is_a_stub():
