@@ -286,6 +286,9 @@ def test_an_extension_refuses_in_cuda_s_words(monkeypatch):
             module.launch_both(x, allowed + 1)
     if nvcc_candidates():  # it has said what is static
         assert module.allow_both(MOST_SHARED) == 1
+        with pytest.raises(RuntimeError, match="invalid argument"):  # that error, for which nobody has asked yet
+            module.launch_both(x, 8 * 1024)
+        module.launch_both(x, 8 * 1024)
 
 
 # ---- endless loops, and functions that only the host has ------------------------------------------------------------

@@ -139,7 +139,7 @@ WRONG = [
     (
         39,
         16,
-        r"thread .* memory that is not there \(address 0x10\)|writes 4 bytes at address 0x10, outside every tensor",
+        r"writes memory next to a null pointer \(address 0x10\)|writes 4 bytes at address 0x10, outside every tensor",
     ),
     (37, 6, "host writes past the end of a local array, in its host code"),
     (24, 0, "host needs more stack than there is .*, in a std::thread"),

@@ -101,6 +101,9 @@ std::string what_ended_it(const Worker& w) {
     else if (w.fault_address >= (const char*)4096)
         snprintf(what, sizeof what, "touches memory that is not there (address %p): compare its index with the size, %s",
                  (const void*)w.fault_address, "or trace this launch");
+    else if (w.fault_address)
+        snprintf(what, sizeof what, "%s memory next to a null pointer (address %p): a trace of this launch shows the line",
+                 w.fault_verb, (const void*)w.fault_address);
     else
         snprintf(what, sizeof what, "%s memory through a null pointer: a trace of this launch shows the line", w.fault_verb);
     return what;
