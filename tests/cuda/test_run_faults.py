@@ -91,6 +91,8 @@ def test_a_fault_is_seen_by_whoever_waits_and_by_all_after_that(tmp_path, capfd,
     numbers = [[int(word) for word in line.split()] for line in said.out.splitlines() if line[0].isdigit()]
     assert numbers == [[0, 0, 0, 0], [e, e, e, 0], [e] * 10, [0, 0, 0, 21, 5, 3]]
     assert ("printed before" in said.out) == (kind == 10)
+    if not trace and device().type == "cpu":
+        assert ("Run it with --trace, which shows the line." in said.err) == (e != 710)  # that message has its line
     if trace or device().type == "cpu":
         assert code == 1
         assert re.search(r"\(line \d+: `" if trace else "CUDA error: .*thread", said.err)

@@ -3,6 +3,7 @@
 __all__ = ["MISTAKES", "in_kernel"]
 
 PARAMETERS = "float* x, const float* y, int n, int h, int w"
+PYTHONS = "A kernel does not see Python's variables: if `"
 
 
 def in_kernel(body, before="", parameters=PARAMETERS):
@@ -353,8 +354,8 @@ MISTAKES = {
         2,
         "",
     ),
-    "undefined argument": ("__global__ void k(float* x, int n) { x[0] = fmaxf(x[1], nn); }\n", 1, ""),
-    "default label": (in_kernel("    switch (n) {\n        default: float v = scale; x[i] = v;\n    }"), 4, ""),
+    "undefined argument": ("__global__ void k(float* x, int n) { x[0] = fmaxf(x[1], nn); }\n", 1, PYTHONS),
+    "default label": (in_kernel("    switch (n) {\n        default: float v = scale; x[i] = v;\n    }"), 4, PYTHONS),
     "no semicolon public": (
         in_kernel("    x[i] = 1;", before="struct P {\n    public: int a\n};\n"),
         2,
@@ -368,7 +369,7 @@ MISTAKES = {
     "default arguments": (
         in_kernel("    Tile<> u = tt;", before="template <int N = 4> struct Tile { float v[N]; };\n"),
         4,
-        "",
+        PYTHONS,
     ),
     "member len": (
         in_kernel("    Row r{x, 3};\n    x[i] = r.len;", before="struct Row { float* p; int length; };\n"),

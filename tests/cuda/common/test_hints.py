@@ -83,7 +83,7 @@ NOT_MEANT = {
         2,
         NO_INSTANCE.format("twice"),
     ),
-    "a space in a comment": (in_kernel("    x[i] = zzz;  // a\u00a0comment"), 3, 'identifier "zzz" is undefined'),
+    "a space in a comment": (in_kernel("    x[i] = zzz();  // a\u00a0comment"), 3, 'identifier "zzz" is undefined'),
 }
 
 
@@ -300,7 +300,7 @@ WORDS = {
         "unrecognized token",
         "Column 11 of this line has an invisible character, soft hyphen (U+00AD): delete it.",
     ),
-    "invisible in a comment": (in_kernel("    x[i] = zzz;  // a\u200bb"), 3, 'identifier "zzz" is undefined', ""),
+    "invisible in a comment": (in_kernel("    x[i] = zzz();  // a\u200bb"), 3, 'identifier "zzz" is undefined', ""),
 }
 
 

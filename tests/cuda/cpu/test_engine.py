@@ -160,6 +160,15 @@ def test_what_an_editor_needs_keeps_its_lines():
     assert translate(source) == source
 
 
+def test_main_is_never_to_be_marked():
+    for name, told in {
+        "main": "of the host: read it in a kernel",
+        "f": "of the host: mark it __device__, or read it",
+    }.items():
+        with pytest.raises(TranslationError, match=f"but `{name}` is a function {told}"):
+            translate(f"int {name}() {{ return threadIdx.x; }}")
+
+
 def test_dynamic_shared_declarations():
     inside = translate("void f() { extern __shared__ float s[]; }")
     place = 'static constexpr ::cuda_on_cpu::DynamicShared<s__type> s__shared("s")'

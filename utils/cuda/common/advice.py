@@ -123,7 +123,15 @@ def unknown(place, nvidia, member, gcc, clang):
         return f"Each parameter needs its type: `float* {name}` or `int {name}`."
     if re.search(rf"(?:^|[;{{(])\s*{name}\s*=[^=]", place.code) and not _declared_elsewhere(place, name):
         return f"A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`."
-    return _declared_elsewhere(place, name) or similar(place, name)
+    return _declared_elsewhere(place, name) or similar(place, name) or _not_passed(place, name)
+
+
+def _not_passed(place, name):
+    """What may be a variable of Python's."""
+    is_value = not name.isupper() and re.search(rf"\b{name}\b(?!\s*(?:[(\w]|::))", place.code)
+    if not is_value or not is_in_device_code(place):
+        return ""
+    return f"A kernel does not see Python's variables: if `{name}` is one, pass it as an argument."
 
 
 def _is_in_host_code(place):

@@ -162,7 +162,8 @@ def pointer_or_value(place):
         if given[:-1] in _ELEMENTS and wanted[:-1] in _ELEMENTS:
             called = [name for name, _ in _calls(place)]
             own = not called or set(called) & {function.name for function in cxx.functions(place.source)}
-            pointer = f", or the pointer `{given}`" if own else ""
+            constant = "const " if re.match(r"const\b|\w+ const\b", types[0]) else ""
+            pointer = f", or the pointer `{constant}{given}`" if own else ""
             return f"The elements are of type `{given[:-1]}`: make them `{wanted[:-1]}`{pointer}."
         if wanted == "void*" and re.search(r"[mM]em(?:cpy|move)", place.code):
             return "What is written to must not be `const`: are the arguments in the right order?"

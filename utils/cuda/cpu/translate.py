@@ -177,7 +177,8 @@ def _check_host(source, declared):
             continue
         for token in function.tokens[function.head :]:
             if token.text in own_names.BUILT_IN:
-                where = f"but `{function.name}` is a function of the host: mark it __device__, or read it in a kernel"
+                mark = "" if function.name == "main" else "mark it __device__, or "
+                where = f"but `{function.name}` is a function of the host: {mark}read it in a kernel"
                 raise _error(token, f"`{token.text}` exists in device code only, {where}")
 
 

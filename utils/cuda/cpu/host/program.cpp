@@ -30,8 +30,8 @@ void tell_of_fault(const char* message) {
     has_faulted = true;
     fflush(stdout);
     fprintf(stderr, "%s\n", message);
-    // A thread of a kernel has a line, and so has its access to an array of the host's.
-    const bool has_line = strstr(message, "thread ") || strstr(message, "bytes from ");
+    // A thread of a kernel has a line, and so has its access to an array of the host's. A failed assertion says it.
+    const bool has_line = (strstr(message, "thread ") || strstr(message, "bytes from ")) && !strstr(message, ", line ");
     if (has_line && !report_path) fprintf(stderr, "Run it with --trace, which shows the line.\n");
 }
 
