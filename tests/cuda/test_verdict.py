@@ -8,7 +8,7 @@ import torch
 
 import kernels
 from utils import CompileError, compile_kernel, load_cuda
-from utils.cuda import verdict
+from utils.cuda import run, verdict
 from utils.cuda.common import diagnostics, extension, toolchain
 from utils.cuda.common.diagnostics import CompileWarning
 from utils.cuda.cpu import module
@@ -444,6 +444,16 @@ def test_what_only_the_host_s_compiler_rejects(line, told):
     with pytest.raises(CompileError, match=told) as raised:
         compile_kernel(source, "k")
     assert raised.value.line == 2
+
+
+def test_what_nvcc_warns_of_in_a_header_is_no_mistake_of_the_source(tmp_path):
+    cast = "__device__ int of(int* p) {\n    return (int)p;\n}\n"
+    (tmp_path / "cast.cuh").write_text(cast)
+    main = '#include "cast.cuh"\nint main() {\n    return 0;\n}\n'
+    (tmp_path / "one.cu").write_text(main)
+    assert run.main([str(tmp_path / "one.cu")]) == 0
+    (tmp_path / "one.cu").write_text(main.replace("0", "(int)&main"))
+    assert run.main([str(tmp_path / "one.cu")]) == 2
 
 
 @pytest.mark.parametrize("header", ["cuda/std/barier", "cub/nothing.cuh", "thrust/nothing.h"])

@@ -147,6 +147,7 @@ def test_a_macro_may_have_a_kernels_mark(macro, head):
     device = "#define DEVICE_FLOAT static __device__ float\nDEVICE_FLOAT put(float v) { return v + 1; }"
     source = f"#include <torch/extension.h>\n{macro}\n{device}\n{head} {body}\n"
     calls.check_host(source)
+    calls.check_device(source)
     translate(source)
     with pytest.raises(CompileError, match=r'calling a __device__ function\("put"\) from a __host__ function\("go"\)'):
         calls.check_host(source + "void go() { put(1); }\n")

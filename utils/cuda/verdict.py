@@ -31,7 +31,9 @@ from utils.cuda.common.program import CUDA
 from utils.cuda.common.targets import target, target_of_text
 from utils.cuda.cpu.instances import instances
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
+from utils.cuda.gpu.host_pass import rejected_by_host
 from utils.cuda.gpu.judging import missing, nvcc_as_judge
+from utils.cuda.gpu.ptxas import usages
 from utils.cuda.gpu.split import NotSplit, device_code
 from utils.ground.errors import ToolchainError
 
@@ -252,8 +254,9 @@ def _fingerprint(flags, architecture) -> str:
 
 @functools.cache
 def _own_texts():
-    ours = [__file__, calls.__file__, device_code.__code__.co_filename, nvcc_as_judge.__code__.co_filename]
-    return [Path(file).read_text() for file in (*ours, instances.__code__.co_filename, *cxx.FILES)]
+    judges = (device_code, nvcc_as_judge, rejected_by_host, usages, instances)
+    ours = [__file__, calls.__file__, *(judge.__code__.co_filename for judge in judges)]
+    return [Path(file).read_text() for file in (*ours, *cxx.FILES)]
 
 
 # ---- without nvcc ---------------------------------------------------------------------------------------------------

@@ -19,11 +19,12 @@ _OF_DEVICE = re.compile(
 def check_device(source) -> None:
     """Device code calls device functions only. Raises CompileError for a call of another one of the source."""
     __tracebackhide__ = True
-    functions = cxx.functions(source)
-    marked = [f for f in functions if _DEVICE & set(f.words)]
-    unmarked = {f.name for f in functions if "constexpr" not in f.words} - {f.name for f in marked}
-    for function in marked:
-        if "__host__" in function.words:  # nvcc only warns
+    macros = cxx.macros(source)
+    sides = [(function, _head(function, macros)) for function in cxx.functions(source)]
+    marked = {f.name for f, words in sides if _DEVICE & words}
+    unmarked = {f.name for f, words in sides if "constexpr" not in words} - marked
+    for function, words in sides:
+        if not _DEVICE & words or "__host__" in words:  # of the latter, nvcc only warns
             continue
         body = function.tokens[function.head :]
         for before, token, after in zip(body, body[1:], body[2:], strict=False):

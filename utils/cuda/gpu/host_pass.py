@@ -11,19 +11,25 @@ __all__ = ["rejected_by_host"]
 
 # nvcc's numbers: a jump past a variable's initial value, a pointer as a smaller integer, `int S::f()` in S itself.
 _IN_FUNCTIONS, _ANYWHERE = {"546", "767"}, {"427"}
-_WARNING = re.compile(r'^((?:cuda_src|[^\s("]+)\((\d+)\)): warning #(\d+)-D: (.*)((?:\n {12}.*)*)', re.MULTILINE)
+_WARNING = re.compile(
+    r"^(?P<file>.+)\((?P<line>\d+)\): warning #(?P<number>\d+)-D: (?P<what>.*(?:\n {12}.*)*)", re.MULTILINE
+)
+_OWN_NAME = re.compile(r'#line 1 "(.*)"\n')  # of a program's source; otherwise it is cuda_src
 
 
 def rejected_by_host(log, text) -> str:
     """nvcc's log of a `text` that it accepts, with what the host's compiler rejects as errors; "" if there is none.
 
-    A template's body counts only where it is used, which the log does not tell.
+    A template's body counts only where it is used, which the log does not tell; nor does it tell what a header is for.
     """
-    found = [found for found in _WARNING.finditer(log) if found[3] in _IN_FUNCTIONS | _ANYWHERE]
-    lines = _host_lines(text) if found else set()
-    wrong = [each.groups() for each in found if each[3] in _ANYWHERE or int(each[2]) in lines]
+    named = _OWN_NAME.match(text)
+    name, own = (named[1], text[named.end() :]) if named else ("cuda_src", text)
+    found = [each for each in _WARNING.finditer(log) if each["file"] == name]
+    lines = _host_lines(own) if found else set()
     return "".join(
-        f"{where}: error: {' '.join([what, *more.split()])}\n" for where, _, _, what, more in dict.fromkeys(wrong)
+        f"{name}({line}): error: {' '.join(what.split())}\n"
+        for line, number, what in dict.fromkeys(each.group("line", "number", "what") for each in found)
+        if number in _ANYWHERE or (number in _IN_FUNCTIONS and int(line) in lines)
     )
 
 
@@ -37,4 +43,4 @@ def _host_lines(text):
             continue
         if not any("__CUDA_ARCH__" in line for line in lines[first - 1 : last]):
             found.update(range(first, last + 1))
-    return {line - 1 for line in found} if text.startswith("#line 1 ") else found
+    return found
