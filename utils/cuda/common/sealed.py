@@ -7,6 +7,7 @@ that is alone carries its checksum behind its last byte: loaders and linkers ign
 import os
 import shutil
 import stat
+import time
 import zlib
 from pathlib import Path
 
@@ -42,22 +43,44 @@ def put(library, place):
     os.replace(library, place)
 
 
+_found_whole = {}  # by path: what the file system said of the files that were read then
+
+
 def is_whole(path) -> bool:
     """Whether a folder or a library is as it was when it was sealed: no file is missing, truncated or changed.
 
-    Takes about 1 ms per 4 MB: every byte is read.
+    The first time, every byte is read, in about 1 ms per 4 MB. Later that takes a change that the file system knows of.
     """
     try:
-        if path.is_dir():
-            *lines, last = (path / "complete").read_bytes().decode().splitlines() or [""]
-            listed = (line.split(" ", 1) for line in lines)
-            return last == f"{len(lines)} files" and all(
-                _checksum((path / name).read_bytes()) == recorded for recorded, name in listed
-            )
-        contents, mark, recorded = path.read_bytes().rpartition(_MARK)
-        return bool(mark) and _checksum(contents).encode() == recorded
+        files = _files(path)
+        now = [(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) for found in map(os.stat, files)]
+        if _found_whole.get(path) == now:
+            return True
+        whole = _as_recorded(path)
+        # A file that changes twice in a tick of the clock has the same times.
+        if whole and time.time_ns() - max(times[-1] for times in now) > 100_000_000:
+            _found_whole[path] = now
+        return whole
     except (OSError, ValueError):
         return False
+
+
+def _files(path):
+    if not path.is_dir():
+        return [path]
+    lines = (path / "complete").read_text().splitlines()[:-1]
+    return [path / "complete", *(path / line.partition(" ")[2] for line in lines)]
+
+
+def _as_recorded(path) -> bool:
+    if path.is_dir():
+        *lines, last = (path / "complete").read_bytes().decode().splitlines() or [""]
+        listed = (line.split(" ", 1) for line in lines)
+        return last == f"{len(lines)} files" and all(
+            _checksum((path / name).read_bytes()) == recorded for recorded, name in listed
+        )
+    contents, mark, recorded = path.read_bytes().rpartition(_MARK)
+    return bool(mark) and _checksum(contents).encode() == recorded
 
 
 def _checksum(contents) -> str:
