@@ -145,6 +145,37 @@ def test_an_extension_hears_of_it_too(trace):
         module.go(x, 1024)
 
 
+BOUNDED = r"""
+#include <cstdio>
+#define KERNEL(name) __global__ void __launch_bounds__(64) name(float* x) { x[threadIdx.x] = 1; }
+KERNEL(made)
+template <int n> __global__ void __launch_bounds__(n) sized(float* x) { x[threadIdx.x] = 1; }
+template <void (*kernel)(float*)> void start(float* x, int threads) { kernel<<<1, threads>>>(x); }
+int main() {
+    float* x;
+    cudaMalloc(&x, 4096);
+    void (*pointers[])(float*) = {made, sized<64>, sized<512>};
+    for (auto pointer : pointers) {
+        pointer<<<1, 64>>>(x);
+        printf("%d ", cudaGetLastError());
+        pointer<<<1, 96>>>(x);
+        printf("%d ", cudaGetLastError());
+    }
+    start<made>(x, 96);
+    printf("%d ", cudaGetLastError());
+    made<<<1, 96>>>(x);
+    printf("%d\n", cudaGetLastError());
+}
+"""
+
+
+def test_launch_bounds_hold_however_a_kernel_is_named(on_cpu, tmp_path, capfd):
+    program = tmp_path / "bounded.cu"
+    program.write_text(BOUNDED)
+    assert run.main([str(program)]) == 0
+    assert capfd.readouterr().out == "0 1 0 1 0 0 1 1\n"
+
+
 SAME = r"""
 #include <cstdio>
 #define BODY                                                                  \

@@ -4,7 +4,6 @@ NVRTC compiles the kernel as `compile_kernel` does on a GPU, with the same optio
 """
 
 import json
-import math
 import re
 from html import escape
 from pathlib import Path
@@ -15,7 +14,7 @@ from utils.cuda.common.lexer import lines_of
 from utils.cuda.gpu import resources, sass
 from utils.cuda.gpu.facts import facts_file
 from utils.cuda.gpu.nvrtc import built, version
-from utils.cuda.gpu.ptxas import Usage, usages
+from utils.cuda.gpu.ptxas import Usage, most_threads, usages
 
 __all__ = ["Compiled", "Ptx", "compiled"]
 
@@ -54,8 +53,7 @@ class Compiled(NamedTuple):
     @property
     def most_threads(self) -> int:
         """The threads that a block may have: those of its __launch_bounds__, otherwise 1024."""
-        bounds = re.search(r"^\.maxntid (\d+)(?:, (\d+))?(?:, (\d+))?", self.ptx, re.MULTILINE)
-        return math.prod(int(number) for number in bounds.groups() if number) if bounds else gpus.BLOCK_THREADS
+        return most_threads(self._whole()).get(self.symbol, gpus.BLOCK_THREADS)
 
     @property
     def ptx(self) -> Ptx:

@@ -16,7 +16,7 @@ from utils.cuda.common.diagnostics import PTXAS
 from utils.cuda.common.preprocessor import included, preprocessor_options
 from utils.cuda.gpu.cubin import NO_HEADER
 from utils.cuda.gpu.host_pass import rejected_by_host
-from utils.cuda.gpu.ptxas import usages, with_source_lines, without_usages
+from utils.cuda.gpu.ptxas import most_threads, usages, with_source_lines, without_usages
 
 __all__ = ["missing", "nvcc_as_judge"]
 
@@ -99,7 +99,7 @@ def _started(source, flags, architecture, folder):
     # With `-cuda`, `-arch=sm_90a` would mean sm_90.
     command = [str(home / "bin" / "nvcc"), f"-gencode=arch=compute_{architecture},code=sm_{architecture}", *flags]
     command += [*(["-ccbin", compiler] if compiler else []), "-allow-unsupported-compiler"]
-    command += ["-Xptxas", "-v"]  # what the kernels take
+    command += ["-Xptxas", "-v", "-keep", "-keep-dir", str(folder)]  # what the kernels take, and their launch bounds
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     with open(folder / "log", "w") as log:
         # Its own session: nvcc starts further programs, and all of them must end with it.
@@ -125,8 +125,7 @@ def _noted(place, log, taken) -> str:
     with open(place / "warnings.log", "a") as kept:
         kept.write(log)
     with open(place / "resources.txt", "a") as kept:
-        for (symbol, _), usage in taken.items():
-            kept.write(f"{symbol} {usage.registers} {usage.shared} {usage.stack}\n")
+        kept.write(taken)
     return ""
 
 
@@ -137,15 +136,20 @@ def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
         status = process.wait()
         log = (folder / "log").read_text(errors="replace")
         printed = without_usages(log)
-        return status == 0, explained_limits(printed, status) if status else printed, {} if status else usages(log)
+        return status == 0, explained_limits(printed, status) if status else printed, "" if status else taken(log)
 
-    accepted, log, taken = answer(process)
+    def taken(log):
+        bounds = most_threads("".join(ptx.read_text(errors="replace") for ptx in folder.glob("*.ptx")))
+        rows = ((symbol, *usage[:3], bounds.get(symbol, 0)) for (symbol, _), usage in usages(log).items())
+        return "".join(" ".join(map(str, row)) + "\n" for row in rows)
+
+    accepted, log, rows = answer(process)
     if not accepted and judge.cut and missing(log):
-        accepted, log, taken = answer(start(_for_nvcc(judge, _WITH_TORCH)))
+        accepted, log, rows = answer(start(_for_nvcc(judge, _WITH_TORCH)))
     if accepted and (rejected := rejected_by_host(log, judge.text)):
         return rejected
     if accepted:
-        return _noted(folder.parent, *_accepted.setdefault(key, (log, taken)))
+        return _noted(folder.parent, *_accepted.setdefault(key, (log, rows)))
     not_found = missing(log)
     if NO_HEADER.search(log) and not _should_be_there(log):
         return None
@@ -154,7 +158,7 @@ def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
     if not_found and "using" in judge.cut:
         return None
     if PTXAS.search(log):
-        again = answer(start(_for_nvcc(judge), ["-cubin", "-lineinfo", "-keep", "-keep-dir", str(folder)]))[1]
+        again = answer(start(_for_nvcc(judge), ["-cubin", "-lineinfo"]))[1]
         log = with_source_lines(again, judge.text.splitlines())
     if not re.search(r"^(?:cuda_src|name)[(:]", log, re.MULTILINE) and not answer(start(""))[0]:
         return None  # a compiler that rejects an empty text, too, is no judge

@@ -1,10 +1,12 @@
-"""What ptxas reports about the kernels that it compiles: registers, shared memory, stack and spills, and errors."""
+"""What ptxas gets and reports about the kernels that it compiles: launch bounds; registers, shared memory, stack and
+spills, and errors."""
 
+import math
 import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Usage", "with_source_lines", "without_usages", "usages"]
+__all__ = ["Usage", "most_threads", "with_source_lines", "without_usages", "usages"]
 
 
 class Usage(NamedTuple):
@@ -36,6 +38,12 @@ def usages(log) -> dict[tuple[str, str], Usage]:
 def without_usages(log) -> str:
     """The rest of the log, such as its warnings."""
     return _OF_USAGES.sub("", log)
+
+
+def most_threads(ptx) -> dict[str, int]:
+    """The threads that a block may have, by mangled name, of those kernels in PTX that have __launch_bounds__."""
+    bounds = re.findall(r"\.entry ([\w$]+)\([^{]*?\.maxntid (\d+(?:, \d+)*)", ptx)
+    return {symbol: math.prod(map(int, numbers.split(","))) for symbol, numbers in bounds}
 
 
 _OF_USAGES = re.compile(

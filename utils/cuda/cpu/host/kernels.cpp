@@ -57,9 +57,11 @@ void remember(const void* kernel, const KernelBounds& bounds) {
 }
 
 KernelBounds bounds_of(const void* kernel) {
-    std::lock_guard lock(kernels_mutex);
-    auto found = all_bounds.find(kernel);
-    return found == all_bounds.end() ? KernelBounds() : found->second;
+    {
+        std::lock_guard lock(kernels_mutex);
+        if (auto found = all_bounds.find(kernel); found != all_bounds.end()) return found->second;
+    }
+    return {resources(kernel).value_or(Resources()).most_threads};
 }
 
 // A function that the linker does not show to others (a static one) has no name here.

@@ -37,7 +37,7 @@ struct Known {
 static bool read_resources(Known& known, const std::string& folder) {
     std::ifstream file(folder + "/resources.txt");
     std::string name;
-    for (Resources r; file >> name >> r.registers >> r.shared_bytes >> r.local_bytes;) {
+    for (Resources r; file >> name >> r.registers >> r.shared_bytes >> r.local_bytes >> r.most_threads;) {
         auto [of_name, is_new] = known.taken.try_emplace(alike(name), r);
         if (!is_new && of_name->second != r) of_name->second = {};  // two files have one of this name: which is it?
     }

@@ -9,6 +9,7 @@ namespace cuda_on_cpu {
 struct Resources {
     int registers;                     // of a thread
     size_t shared_bytes, local_bytes;  // static, of a block; of a thread
+    unsigned int most_threads;         // of a block, by __launch_bounds__; 0 without
     bool operator==(const Resources&) const = default;
 };
 std::optional<Resources> resources(const void* kernel);  // where nvcc has said it: resources.cpp

@@ -78,17 +78,18 @@ std::string why_refused(const Launch& l) {
     if (threads > p.block_threads)
         return "a block of " + text(l.block) + " has " + std::to_string(threads) + " threads, and CUDA allows " +
                std::to_string(p.block_threads);
-    if (l.most_threads && threads > l.most_threads)
+    const Resources taken = resources(l.kernel).value_or(Resources());
+    const unsigned int bound = l.most_threads ? l.most_threads : taken.most_threads;
+    if (bound && threads > bound)
         return "a block of " + text(l.block) + " has " + std::to_string(threads) +
-               " threads, and the kernel's __launch_bounds__ allows " + std::to_string(l.most_threads);
+               " threads, and the kernel's __launch_bounds__ allows " + std::to_string(bound);
     if (l.block.z > p.block_dim[2])
         return "a block has at most " + std::to_string(p.block_dim[2]) + " threads along z, not " +
                std::to_string(l.block.z);
     if (l.grid.x > p.grid_dim[0] || l.grid.y > p.grid_dim[1] || l.grid.z > p.grid_dim[2])
         return "a grid has at most " + std::to_string(p.grid_dim[0]) + " blocks along x and " +
                std::to_string(p.grid_dim[1]) + " along y and z, not " + text(l.grid);
-    const size_t own = l.shared_bytes ? resources(l.kernel).value_or(Resources()).shared_bytes : 0;
-    if (const std::string why = why_too_much_shared(l, own); !why.empty()) return why;
+    if (const std::string why = why_too_much_shared(l, l.shared_bytes ? taken.shared_bytes : 0); !why.empty()) return why;
     return l.cluster.x || l.cluster.y || l.cluster.z ? why_no_clusters(l) : "";
 }
 
