@@ -129,6 +129,31 @@ def test_a_pointer_to_a_local_array_of_a_function_that_has_returned(code, touche
         assert found.hint.startswith("Let the caller declare a and pass it on")
 
 
+ENDED = """__device__ float largest(const float* x) { return fmaxf(x[0], x[1]); }
+__global__ void k(float* out) {
+    float* p = out;
+    for (int i = 0; i < 3; i++) {
+        float row[2] = {out[i], 2};
+        out[i] = largest(row);
+        if (i == KEPT) p = row;
+    }
+    {
+        float other[2] = {7, 8};
+        out[3] = largest(other);
+    }
+    out[4] = p[1];
+}
+"""
+
+
+def test_a_pointer_to_a_local_array_whose_braces_have_ended():
+    (found,) = Tracer(ENDED.replace("KEPT", "1"), "k")[1, 1](torch.ones(8)).problems
+    told = "reads row[1], but row is gone: the braces that it is declared in have ended (line 13"
+    assert found.kind == "out_of_bounds" and told in found.message
+    assert found.hint == "Declare row before the braces, where the pointer to it is declared."
+    assert Tracer(ENDED.replace("KEPT", "9"), "k")[1, 1](torch.ones(8)).ok
+
+
 def test_dynamic_shared_memory_that_the_launch_does_not_give():
     source = "__global__ void k(float* x) {\n    extern __shared__ float s[];\n    s[threadIdx.x] = x[threadIdx.x];\n}"
     (found,) = Tracer(source, "k")[1, 32](torch.zeros(32)).problems

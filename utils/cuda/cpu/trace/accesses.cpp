@@ -52,6 +52,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
     Region* region = static_cast<Region*>(last.memory);
     if (!region || !region->holds(a, bytes)) {
         bool ignore;
+        if (op == Op::store) t.is_set(a, bytes);
         region = find(b, a, bytes, ignore);
         if (ignore) {
             if (op == Op::atomic && b.running->around(address)) updates_local(b, bytes, code);
@@ -285,8 +286,7 @@ void Trace::call() {
     if (!in_thread()) return;
     TracedThread& t = *block().running->traced;
     if (t.depth < 63) t.at[++t.depth] = 0;
-    auto overwritten = [&](const TracedThread::Returned& r) { return r.depth >= t.depth; };
-    t.returned.erase(std::remove_if(t.returned.begin(), t.returned.end(), overwritten), t.returned.end());
+    std::erase_if(t.ended, [&](const TracedThread::Ended& e) { return e.depth >= t.depth; });
 }
 
 void Trace::come_back() {

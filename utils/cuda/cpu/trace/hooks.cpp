@@ -123,6 +123,7 @@ void __ubsan_handle_type_mismatch_v1(UbsanPointer* data, uintptr_t p) {
     size_t needs = size_t(1) << data->log_alignment;
     if (tracing && needs == 1)  // -fsanitize=object-size
         tracing->outside_object(reinterpret_cast<void*>(p), data->kind == 1 ? Op::store : Op::load, CODE);
+    if (!tracing && here && p & (needs - 1)) fail_misaligned(*data, reinterpret_cast<void*>(p));
     if (tracing && p & (needs - 1))
         tracing->misaligned(reinterpret_cast<void*>(p), needs, data->kind == 1 ? Op::store : Op::load, CODE);
 }

@@ -33,7 +33,9 @@ void local_begins(const char* name, void* front, size_t bytes, size_t element, s
     fill_marks(marks);
     fill_marks(marks + local_marks + bytes);
     uintptr_t begin = reinterpret_cast<uintptr_t>(marks + local_marks);
-    block().running->traced->locals.push_back({name, begin, begin + bytes, element, alignment});
+    TracedThread& t = *block().running->traced;
+    t.is_back(begin);
+    t.locals.push_back({name, begin, begin + bytes, element, alignment});
 }
 
 void local_ends(void* front) {
@@ -44,9 +46,8 @@ void local_ends(void* front) {
     if (locals.empty()) return;
     tracing->local_ends(block(), locals.back(), __builtin_return_address(0));
     TracedThread& t = *block().running->traced;
-    auto again = [&](const TracedThread::Returned& r) { return r.array.begin == begin; };
-    t.returned.erase(std::remove_if(t.returned.begin(), t.returned.end(), again), t.returned.end());
-    t.returned.push_back({locals.back(), t.depth});
+    t.is_back(begin);
+    t.ended.push_back({locals.back(), t.depth});
     locals.pop_back();
 }
 

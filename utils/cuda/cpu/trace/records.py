@@ -106,7 +106,7 @@ class Record(Side):
     both_volatile: bool = False  # both accesses of a race
     signal: bool = False  # the race is meant (signals.py)
     checked: bool = False  # the source uses what the call that fails returns
-    gone: bool = False  # the region is a local array of a function that has returned
+    gone: str = ""  # why the region no longer exists: 'its function has returned' of a local array
     unset: bool = False  # the value is that of a variable which was never set,
     depends: bool = False  # what the launch does depends on one,
     name: str = ""  # its name; it is declared in the line of `other`

@@ -69,10 +69,10 @@ static Region region_of(const LocalArray& l) {
 // thread's frames, the nearest local array. nullptr for what is not checked: other local variables.
 Region* Trace::left_local(Block& b, uintptr_t a, size_t bytes) {
     const TracedThread& t = *b.running->traced;
-    for (const auto& [array, depth] : t.returned) {
-        if (depth <= t.depth || a < array.begin || a + bytes > array.end) continue;
+    for (const auto& [array, depth] : t.ended) {
+        if (a < array.begin || a + bytes > array.end) continue;
         local = region_of(array);
-        local.gone = true;
+        local.gone = depth > t.depth ? "its function has returned" : "the braces that it is declared in have ended";
         return &local;
     }
     const LocalArray* left = nullptr;

@@ -110,7 +110,7 @@ std::string Trace::json() const {
         if (p.certain) out += ",\"certain\":true";
         if (p.depends) out += ",\"depends\":true";
         if (p.declared) out += ",\"declared\":" + std::to_string(p.declared);
-        if (p.gone) out += ",\"gone\":true";
+        if (p.gone) out += ",\"gone\":" + quoted(p.gone);
         out += "}";
     }
     out += "],\"shared\":[";

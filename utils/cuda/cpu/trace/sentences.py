@@ -74,8 +74,10 @@ def _out_of_bounds(p):
             hint = f"That is next to a null pointer: {why}"
         return f"{thread_of(p)} {does_to(p.op, what)}, outside every tensor and shared array{at(p)}", hint
     if p.gone:
-        message = f"{thread_of(p)} {does_to(p.op, element(p))}, but {region} is gone: its function has returned{at(p)}"
-        return message, f"Let the caller declare {region} and pass it on, or return a struct that holds the array."
+        message = f"{thread_of(p)} {does_to(p.op, element(p))}, but {region} is gone: {p.gone}{at(p)}"
+        if "function" in p.gone:
+            return message, f"Let the caller declare {region} and pass it on, or return a struct that holds the array."
+        return message, f"Declare {region} before the braces, where the pointer to it is declared."
     has, below = p.region_bytes // (p.element or 1), p.offset < 0
     limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
     if below and has and (p.element or p.space != "local"):

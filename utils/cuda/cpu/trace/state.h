@@ -62,7 +62,7 @@ struct Region {
     size_t output_begin = 0, output_end = 0;  // which of its bytes must all be written
     bool named = true;          // false: a tensor of an extension, named when a kernel gets it
     bool poisoned = false;      // when it was allocated
-    bool gone = false;          // a local array of a function that has returned
+    const char* gone = nullptr;  // why it is no longer there: a local array whose function has returned
     std::shared_ptr<Memory> memory;
 
     void keep_memory() { memory = std::make_shared<Memory>(begin, end - begin, element); }
@@ -101,7 +101,7 @@ struct Problem {
     bool both_volatile = false;
     bool unset = false;      // the value is of a variable that has none
     bool certain = false;    // whatever the type of the value (unset.cpp)
-    bool gone = false;       // the local array is: its function has returned
+    const char* gone = nullptr;  // why the local array is
     bool suspect = false;    // only if the launch does something else with another value in its place,
     bool harmless = false;   // and it does not (again.cpp)
     bool depends = false;       // what the launch does depends on the value,
@@ -135,11 +135,21 @@ struct TracedThread : Requests::Lane {
     int64_t array_index = 0;
     const void* array_code = nullptr;
     std::vector<LocalArray> locals;  // those that live, the newest last
-    struct Returned {
+    struct Ended {
         LocalArray array;
         unsigned char depth;
     };
-    std::vector<Returned> returned;  // of functions that have returned, or will; no call has taken their place
+    // Their functions or `{ }` have ended, and nothing has taken their place: a call would, or the same `{ }` again.
+    std::vector<Ended> ended;
+    void is_back(uintptr_t begin) {
+        std::erase_if(ended, [=](const Ended& e) { return e.array.begin == begin; });
+    }
+    // Constants of an array's initial value may be stored before its constructor runs.
+    void is_set(uintptr_t a, size_t bytes) {
+        std::erase_if(ended, [=, this](const Ended& e) {
+            return e.depth <= depth && a >= e.array.begin && a + bytes <= e.array.end;
+        });
+    }
     struct {
         uintptr_t address = 0;  // 0: none
         size_t bytes;
@@ -152,7 +162,7 @@ struct TracedThread : Requests::Lane {
         stored.address = 0;
         array_type = nullptr;
         locals.clear();
-        returned.clear();
+        ended.clear();
         events.clear();
         steps = map_fence = 0;
         depth = 1;
