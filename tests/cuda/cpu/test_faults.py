@@ -461,3 +461,49 @@ def test_memory_that_is_not_used_is_taken_all_the_same():
     out = torch.zeros(1, dtype=torch.int32)
     compile_kernel(source, "leaks")[1, 1](out)
     assert 8_000 < out.item() < 8_500  # of 1,000 bytes each: 8 MB
+
+
+MISALIGNED = """#include <cuda_fp16.h>
+#define HALF2(pointer) (*reinterpret_cast<half2*>(&(pointer)))
+__global__ void pairs(float* x, int first) {
+    float2 pair = *reinterpret_cast<float2*>(x + first);
+    x[0] = pair.x + pair.y;
+}
+__global__ void halves(half* x, int first) {
+    HALF2(x[first]) = __floats2half2_rn(1, 2);
+}
+__global__ void shared(float* x, int first) {
+    extern __shared__ char bytes[];
+    int* numbers = (int*)(bytes + first);
+    numbers[threadIdx.x] = 1;
+    x[0] = numbers[0];
+}
+"""
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize(
+    ("name", "kind", "first", "told"),
+    [
+        (
+            "pairs",
+            torch.float32,
+            3,
+            r"reads a float2 at byte 12 of a tensor, which is not a multiple of 8 .* line 4",
+        ),
+        ("halves", torch.half, 1, r"writes a \w*half2 at byte 2 of a tensor, which is not a multiple of 4 .* line 8"),
+        (
+            "shared",
+            torch.float32,
+            6,
+            r"writes an int at an address in shared memory that is not a multiple of 4 .* line 13",
+        ),
+    ],
+)
+def test_a_misaligned_access_behind_a_cast_ends_the_kernel(name, kind, first, told):
+    kernel = compile_kernel(MISALIGNED, name)
+    x = torch.ones(8, dtype=kind)
+    kernel[1, 1, 64](x, 0)
+    with pytest.raises(RuntimeError, match=rf"misaligned address: thread \(0, 0, 0\) of .* {told}"):
+        kernel[1, 1, 64](x, first)
+    kernel[1, 1, 64](x, 4)

@@ -60,11 +60,13 @@ _HOOKS_GCC += ["-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-f
 _HOOKS_GCC += ["-fno-thread-jumps", "-fno-reorder-blocks", "-fno-reorder-blocks-and-partition"]
 # Otherwise `while (i < n) out[i] = 1;` becomes a loop without a step, which calls no hook and cannot be stopped.
 _HOOKS_GCC += ["-fno-tree-loop-im"]
+# A local array has its place in the frame for itself: a pointer to one whose `{ }` has ended leads to nothing else.
+_HOOKS_GCC += ["-fstack-reuse=none"]
 _HOOKS_GCC += ["-fno-schedule-insns2"]  # an instruction that is moved may get the line of its new neighbours
 # g++ checks a type's last array only if told to.
 _STRICT_GCC = "-fsanitize=bounds-strict"
 _HOOKS_CLANG = ["-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-tsan-instrument-read-before-write=1"]
-_HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0"]
+_HOOKS_CLANG += ["-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-no-stack-coloring"]
 # A local variable without a value holds a pattern: most declarations get one by themselves (unset_locals.py), and the
 # compiler's is for the others. A trace recognises both where they are stored (trace/unset.cpp).
 # g++ 13's propagation of constants would still treat it as undefined: `found ? sum : 0` would always be 0.
@@ -121,10 +123,13 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     clang, in_step = is_clang(compiler), any(map(cxx.uses_volatile, sources))
     flags = _AS_NVCC + (_AS_NVCC_CLANG if clang else _AS_NVCC_GCC) + _CHECKED_STACK
     from utils.cuda.cpu.array_members import may_be_longer
+    from utils.cuda.cpu.casts import casts_pointers
     from utils.cuda.cpu.local_arrays import has_local_arrays
 
     if not traced and any(map(has_local_arrays, sources)):
         flags.append("-DCUDA_ON_CPU_LOCAL_ARRAYS")
+    if not traced and any(map(casts_pointers, sources)):
+        flags.append("-fsanitize=alignment")
     level = _TRACED_FLAGS if traced else _DEVICE_FLAGS if optimized else ["-O0"]
     flags += recorded_flags(level) if recorded else [*level, *_NUMBERS]
     if traced or in_step:

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "profile.h"
+#include "ubsan.h"
 #include "../guard/guarded.h"
 
 namespace cuda_on_cpu {
@@ -68,7 +69,8 @@ std::string what_ended_it(const Worker& w) {
         case wrong_product:
         case lacks_arrivals:
         case wrong_cluster:
-        case wrong_mask: return w.fault_text;
+        case wrong_mask:
+        case wrong_alignment: return w.fault_text;
         case assertion: return "fails the assertion `" + w.fault_text + "`";
         case trapped: return "calls __trap";
         case host_function: return "calls " + w.fault_text + ", which only the host has";
@@ -136,6 +138,7 @@ static std::string cuda_error(const Worker& w) {
 cudaError_t error_of(const Worker& w) {
     switch (w.fault) {
         case assertion: return cudaErrorAssert;
+        case wrong_alignment: return cudaErrorMisalignedAddress;
         case no_room: return cudaErrorMemoryAllocation;
         case endless:
         case lacks_arrivals:
@@ -151,6 +154,23 @@ cudaError_t error_of(const Worker& w) {
     return cudaErrorLaunchFailure;
 }
 
+void fail_misaligned(const UbsanPointer& access, const void* address) {
+    Block& b = block();
+    if (!b.worker->in_kernel) return;
+    b.worker->in_kernel = 0;
+    const std::string needed = std::to_string(size_t(1) << access.log_alignment);
+    const std::string type = access.type->plain_name();
+    const bool vowel = type[0] == 'i' || type.starts_with("unsigned");
+    std::string what = std::string(access.kind == 1 ? "writes" : "reads") + (vowel ? " an " : " a ") + type + " at ";
+    if (Place found; find_tensor(address, found) && found.inside())
+        what += "byte " + std::to_string(found.address - found.begin) + " of a " + found.what + ", which is";
+    else
+        what += b.arena.around(static_cast<const char*>(address)) ? "an address in shared memory that is" : "an address that is";
+    b.worker->fault_file = access.place.file;
+    b.worker->fault_line = int(access.place.line);
+    fail(wrong_alignment, what + " not a multiple of " + needed);
+}
+
 static std::string numbers(uint3 at) {
     return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
 }
@@ -163,7 +183,8 @@ std::string fault_message(const char* kernel, const Worker& w) {
     if (w.fault == too_much_shared) return std::string(kernel) + " " + what_ended_it(w);
     const std::string who = thread_name(block().thread, block().block, kernel);
     std::string place;
-    if (w.fault == assertion) place = std::string(" (") + w.fault_file + ", line " + std::to_string(w.fault_line) + ")";
+    if (w.fault == assertion || w.fault == wrong_alignment)
+        place = std::string(" (") + w.fault_file + ", line " + std::to_string(w.fault_line) + ")";
     if (w.heap_was_full)
         place += ". In this launch `malloc` or `new` has returned null: all that kernels take is at most " +
                  std::to_string(kernels_heap_limit()) + " bytes (cudaLimitMallocHeapSize)";

@@ -85,12 +85,6 @@ static std::string number(const UbsanType& type, int64_t value) {
     return type.is_signed() ? std::to_string(value) : std::to_string(uint64_t(value));
 }
 
-static std::string plain_name(const UbsanType& type) {
-    std::string name = type.name;
-    name.erase(std::remove(name.begin(), name.end(), '\''), name.end());
-    return name;
-}
-
 // Whether anybody wants to know. Host code is checked, too, as it is in the kernels' source.
 static bool wanted() { return here && (tracing || !block().worker->difference); }
 
@@ -142,7 +136,7 @@ __attribute__((cold)) void __ubsan_handle_float_cast_overflow(cuda_on_cpu::Ubsan
     auto text = [&] {
         char shown[32];
         snprintf(shown, sizeof shown, "%.9g", value);
-        return std::string("converts ") + shown + " to " + plain_name(to) + ": a GPU gives " +
+        return std::string("converts ") + shown + " to " + to.plain_name() + ": a GPU gives " +
                number(to, converted.on_gpu) + ", and the CPU " + number(to, converted.here);
     };
     differs(data->place, text, bits, __builtin_return_address(0));

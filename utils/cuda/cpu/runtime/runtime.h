@@ -109,7 +109,8 @@ enum class End { none, done, at_grid, left, waits, in_vain };
 enum Fault { no_fault = 0, too_much_shared = -1, stuck = -2, wrong_mask = -3, assertion = -4, trapped = -5, no_grid = -6,
              host_function = -7, endless = -8, wrong_copy = -9, smashed = -10, thrown = -11, wrong_free = -12,
              no_room = -13, wrong_barrier = -14,
-             lacks_arrivals = -15, wrong_registers = -16, wrong_cluster = -17, wrong_product = -18 };
+             lacks_arrivals = -15, wrong_registers = -16, wrong_cluster = -17, wrong_product = -18,
+             wrong_alignment = -19 };
 
 // A number that a GPU computes differently (numbers.cpp), and which thread computed it, where.
 struct Difference {
@@ -143,7 +144,7 @@ struct Worker {
     std::string fault_text;  // what the reason needs beside its number
     dim3 wanted_cluster{0, 0, 0};  // of a kernel that finds that it needs clusters
     std::string refusal;           // of a launch that CUDA would refuse, as a thread finds
-    const char* fault_file = nullptr;  // of a failed assertion, with its line
+    const char* fault_file = nullptr;  // of a failed assertion or a misaligned access, with its line
     int fault_line = 0;
     const char* fault_address = nullptr;
     const char* fault_verb = "touches";  // what the thread does there: "reads" or "writes", if the processor says so

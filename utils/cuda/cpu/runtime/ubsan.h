@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <string>
 
 namespace cuda_on_cpu {
 
@@ -10,6 +12,12 @@ struct UbsanPlace { const char* file; uint32_t line, column; };
 struct UbsanType {
     uint16_t kind, info;
     char name[1];  // in quotation marks
+    std::string plain_name() const {  // 'const struct float2': float2
+        std::string plain(name + 1, strlen(name) - 2);
+        for (const char* word : {"const ", "volatile ", "struct "})
+            if (plain.starts_with(word)) plain.erase(0, strlen(word));
+        return plain;
+    }
     // Of an integer:
     unsigned int bits() const { return 1u << (info >> 1); }
     bool is_signed() const { return info & 1; }
@@ -23,5 +31,7 @@ struct UbsanIndex { UbsanPlace place; UbsanType *array, *index; };
 struct UbsanPointer { UbsanPlace place; UbsanType* type; unsigned char log_alignment, kind; };
 struct UbsanConversion { UbsanPlace place; UbsanType *from, *to; };
 struct UbsanShift { UbsanPlace place; UbsanType *value, *by; };
+// In messages.cpp: the running thread accesses this address, and is not in a trace. It returns if nobody runs there.
+void fail_misaligned(const UbsanPointer& access, const void* address);
 
 }  // namespace cuda_on_cpu
