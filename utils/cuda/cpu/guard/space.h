@@ -20,7 +20,10 @@ namespace cuda_on_cpu {
 // More than a 32-bit index can reach with elements of 16 bytes.
 constexpr size_t far_apart = size_t(40) << 30;
 
-inline size_t page_bytes() { return size_t(sysconf(_SC_PAGESIZE)); }
+inline size_t page_bytes() {
+    static const size_t bytes = size_t(sysconf(_SC_PAGESIZE));
+    return bytes;
+}
 inline size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 inline bool space_is_plentiful() {
