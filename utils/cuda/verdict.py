@@ -31,7 +31,7 @@ from utils.cuda.common.program import CUDA
 from utils.cuda.common.targets import target, target_of_text
 from utils.cuda.cpu.instances import instances
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
-from utils.cuda.gpu.host_pass import rejected_by_host
+from utils.cuda.gpu.host_pass import and_for_host
 from utils.cuda.gpu.judging import missing, nvcc_as_judge
 from utils.cuda.gpu.ptxas import usages
 from utils.cuda.gpu.split import NotSplit, device_code
@@ -254,7 +254,7 @@ def _fingerprint(flags, architecture) -> str:
 
 @functools.cache
 def _own_texts():
-    judges = (device_code, nvcc_as_judge, rejected_by_host, usages, instances)
+    judges = (device_code, nvcc_as_judge, and_for_host, usages, instances)
     ours = [__file__, calls.__file__, *(judge.__code__.co_filename for judge in judges)]
     return [Path(file).read_text() for file in (*ours, *cxx.FILES)]
 

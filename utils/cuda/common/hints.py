@@ -91,6 +91,18 @@ _CUDA = [
         "`{mark}` comes before the type that the function returns: `{mark} void f(...)`.",
     ),
     (
+        "insufficient contextual information",
+        r"template\s*<[^>]*[*&]",
+        "The address of a `__device__` or `__constant__` variable cannot be a template argument of a kernel: let the "
+        "kernel name the variable.",
+    ),
+    (
+        r"no matching function for call to .(?P<type>\w+)::\w+\(\)",
+        r"__(?:device|constant|managed)__",
+        "nvcc declares the variable for the host, too, without its initial value: give {type} a constructor without "
+        "arguments.",
+    ),
+    (
         "incomplete type|size missing|storage size",
         r"^(?!.*extern).*__shared__.*\[\s*\]",
         "Give the array a size, or write `extern __shared__` if the launch gives its bytes: `<<<1, 32, bytes>>>`.",

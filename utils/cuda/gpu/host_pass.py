@@ -1,46 +1,35 @@
-"""What nvcc's front end only warns about, and the host's compiler, to which nvcc passes the host's code, rejects.
+"""The second half of nvcc: the host's compiler reads what nvcc's front end has made of a source, and may reject it.
 
-As a judge nvcc does not get that far. g++ would do it here if it were not as permissive as device code needs it.
+Beside the host's own code that is a function and a variable for each kernel and each variable of the device, so g++
+may reject what the front end has accepted, such as `__device__ Point origin(3);` without a constructor for the host.
 """
 
 import re
+import shlex
 
 from utils.cuda.common import cxx
 
-__all__ = ["rejected_by_host"]
+__all__ = ["and_for_host", "with_own_lines"]
 
-# nvcc's numbers: a jump past a variable's initial value, a pointer as a smaller integer, `int S::f()` in S itself.
-_IN_FUNCTIONS, _ANYWHERE = {"546", "767"}, {"427"}
-_WARNING = re.compile(
-    r"^(?P<file>.+)\((?P<line>\d+)\): warning #(?P<number>\d+)-D: (?P<what>.*(?:\n {12}.*)*)", re.MULTILINE
-)
+
+def and_for_host(command, flags, compiler, text) -> list[str]:
+    """The command of nvcc that writes C++ to the file `text`, and then `compiler`, which reads it."""
+    standard = next((flag for flag in flags if flag.startswith("-std=")), "-std=c++17")
+    reads = [compiler or "g++", standard, "-w", "-fsyntax-only", "-x", "c++-cpp-output", str(text)]
+    return ["sh", "-c", f"{shlex.join(command)} && exec {shlex.join(reads)}"]
+
+
+_IN_STUB = re.compile(r"^\S*\.stub\.c:\d+:\d+: error: (.*)", re.MULTILINE)
+_OF_KERNEL = re.compile(r"__wrapper__device_stub_(\w+)")
 _OWN_NAME = re.compile(r'#line 1 "(.*)"\n')  # of a program's source; otherwise it is cuda_src
 
 
-def rejected_by_host(log, text) -> str:
-    """nvcc's log of a `text` that it accepts, with what the host's compiler rejects as errors; "" if there is none.
-
-    A template's body counts only where it is used, which the log does not tell; nor does it tell what a header is for.
-    """
+def with_own_lines(log, text) -> str:
+    """The log with an error on a line of `text` if all are in what nvcc has added for a template kernel."""
     named = _OWN_NAME.match(text)
     name, own = (named[1], text[named.end() :]) if named else ("cuda_src", text)
-    found = [each for each in _WARNING.finditer(log) if each["file"] == name]
-    lines = _host_lines(own) if found else set()
-    return "".join(
-        f"{name}({line}): error: {' '.join(what.split())}\n"
-        for line, number, what in dict.fromkeys(each.group("line", "number", "what") for each in found)
-        if number in _ANYWHERE or (number in _IN_FUNCTIONS and int(line) in lines)
-    )
-
-
-def _host_lines(text):
-    """The lines of functions that the host's compiler reads, and reads as they are."""
-    found, lines = set(), text.splitlines()
-    for function in cxx.functions(text):
-        of_host = "__host__" in function.words or not {"__device__", "__global__"} & set(function.words)
-        first, last = function.tokens[0].line, function.tokens[-1].line
-        if not function.defined or function.template or not of_host:
-            continue
-        if not any("__CUDA_ARCH__" in line for line in lines[first - 1 : last]):
-            found.update(range(first, last + 1))
-    return found
+    error, kernel = _IN_STUB.search(log), _OF_KERNEL.search(log)
+    if not error or not kernel or re.search(rf"^{re.escape(name)}[:(]\d+.*error", log, re.MULTILINE):
+        return log
+    line = next((found.line for found in cxx.declared_kernels(own) if found.name == kernel[1]), 1)
+    return f"{name}:{line}: error: {error[1]}\n{log}"

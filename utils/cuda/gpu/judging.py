@@ -15,7 +15,7 @@ from utils.cuda.common.compilers import explained_limits, started
 from utils.cuda.common.diagnostics import PTXAS
 from utils.cuda.common.preprocessor import included, preprocessor_options
 from utils.cuda.gpu.cubin import NO_HEADER
-from utils.cuda.gpu.host_pass import rejected_by_host
+from utils.cuda.gpu.host_pass import and_for_host, with_own_lines
 from utils.cuda.gpu.ptxas import most_threads, usages, with_source_lines, without_usages
 
 __all__ = ["missing", "nvcc_as_judge"]
@@ -100,11 +100,12 @@ def _started(source, flags, architecture, folder):
     command = [str(home / "bin" / "nvcc"), f"-gencode=arch=compute_{architecture},code=sm_{architecture}", *flags]
     command += [*(["-ccbin", compiler] if compiler else []), "-allow-unsupported-compiler"]
     command += ["-Xptxas", "-v", "-keep", "-keep-dir", str(folder)]  # what the kernels take, and their launch bounds
+    command += [str(source), "-o", str(folder / "judged.out")]
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     with open(folder / "log", "w") as log:
         # Its own session: nvcc starts further programs, and all of them must end with it.
         return started(
-            [*command, str(source), "-o", str(folder / "judged.out")],
+            and_for_host(command, flags, compiler, folder / "judged.out") if "-cuda" in flags else command,
             stdout=log,
             stderr=log,
             env=environment,
@@ -136,7 +137,9 @@ def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
         status = process.wait()
         log = (folder / "log").read_text(errors="replace")
         printed = without_usages(log)
-        return status == 0, explained_limits(printed, status) if status else printed, "" if status else taken(log)
+        if status:
+            return False, with_own_lines(explained_limits(printed, status), judge.text), ""
+        return True, printed, taken(log)
 
     def taken(log):
         bounds = most_threads("".join(ptx.read_text(errors="replace") for ptx in folder.glob("*.ptx")))
@@ -146,8 +149,6 @@ def _nvcc_rejection(process, judge, folder, start, key) -> str | None:
     accepted, log, rows = answer(process)
     if not accepted and judge.cut and missing(log):
         accepted, log, rows = answer(start(_for_nvcc(judge, _WITH_TORCH)))
-    if accepted and (rejected := rejected_by_host(log, judge.text)):
-        return rejected
     if accepted:
         return _noted(folder.parent, *_accepted.setdefault(key, (log, rows)))
     not_found = missing(log)
