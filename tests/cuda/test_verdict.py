@@ -1,6 +1,8 @@
 """NVIDIA's compiler judges every text, and what it rejects does not run."""
 
+import os
 import subprocess
+import sys
 import warnings
 
 import pytest
@@ -436,6 +438,7 @@ OF_HOST_PASS = [
     ),
     ("int f(int n) { switch (n) { case 0: int x = 1; return x; case 1: return 2; } return 3; }", "jump to case label"),
     ("__host__ __device__ int f(int* p) { return (int)p; }", "loses precision"),
+    ("int many() { unsigned char few{300}; return few; }", "narrowing"),
     ("struct S { int S::f() { return 0; } };", "extra qualification"),
     ("__device__ int f(int n) { switch (n) { case 0: int x = 1; return x; case 1: return 2; } return 3; }", ""),
     ("__device__ int f(int* p) { return (int)p; }", ""),
@@ -453,6 +456,14 @@ def test_what_only_the_host_s_compiler_rejects(line, told):
     with pytest.raises(CompileError, match=told) as raised:
         compile_kernel(source, "k")
     assert raised.value.line == 2
+
+
+def test_a_rejection_has_its_line_where_the_locale_is_ascii(tmp_path):
+    (tmp_path / "one.cu").write_text("int main() { int a = 1  // é\n    return a; }\n", encoding="utf-8")
+    ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "utils.cuda.run", str(tmp_path / "one.cu")]
+    ran = subprocess.run(command, env={**os.environ, **ascii_only}, capture_output=True, text=True)
+    assert ran.returncode == 2 and 'one.cu, line 1: expected a ";"' in ran.stderr, ran.stderr
 
 
 def test_what_nvcc_warns_of_in_a_header_is_no_mistake_of_the_source(tmp_path):

@@ -205,6 +205,11 @@ VALUES = {
     "a const variable's address": ("const int x = 1; int* p = &x;", ARGUMENT.format("const int *", "int *"),
                                    "That pointer is for reading only: declare what takes it as `const int*`."),
     "uchar": ("uchar c = 1;", 'identifier "uchar" is undefined', "C++ has no `uchar`: write `unsigned char`."),
+    "restrict": ("__global__ void k(float* restrict x) { x[0] = 1; }", 'identifier "x" is undefined', "C++ and CUDA spell"),
+    "using enum": (K.replace("WHAT", "using enum Op; x[0] = add;"), 'identifier "add" is undefined', "`using enum` is C++"),
+    "a text for an array": ('char s[3] = "abc";', ARGUMENT.format("const char [4]", "char [3]"), "The array is too short"),
+    "a pointer to pointers": ("float** q = p;", ARGUMENT.format("float *", "float **"), "`float**` points to `float*`: "),
+    "a reference to a pointer": ("x[0] = f(p);", ARGUMENT.format("float *&", "float *"), ""),
     "char8_t": ("char8_t c = 1;", 'identifier "char8_t" is undefined', "`char8_t` is C++20, and nvcc takes C++17 unle"),
 }  # fmt: skip
 

@@ -128,6 +128,10 @@ def unknown(place, nvidia, member, gcc, clang):
 
 def _not_passed(place, name):
     """What may be a variable of Python's."""
+    if re.search(r"\*\s*restrict\b", place.code):
+        return "C++ and CUDA spell it `__restrict__`."
+    if re.search(r"\busing\s+enum\b", place.source):
+        return f"`using enum` is C++20, and {standard.ADD_THE_FLAG}"
     is_value = not name.isupper() and re.search(rf"\b{name}\b(?!\s*(?:[(\w]|::))", place.code)
     if not is_value or not is_in_device_code(place):
         return ""

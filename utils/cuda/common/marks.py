@@ -21,7 +21,7 @@ def host_function(place, name):
         return 'A kernel prints with `printf("i = %d\\n", i)`.'
     if called.startswith("cuda"):
         return f"`{called}` is for the host, the code that launches kernels."
-    if "swap" in name:
+    if "swap" in name and "bswap" not in name:
         return "Swap by hand: `float t = a; a = b; b = t;`."
     if limit := re.search(rf"numeric_limits\s*<([^;]*)>\s*::\s*{re.escape(base)}\b", place.code):
         return _limit(" ".join(limit[1].split()), base)

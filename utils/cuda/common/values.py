@@ -143,7 +143,8 @@ def pointer_or_value(place):
     if "const char" in place.message:
         if re.search(r"\bprintf\s*\(", place.code):
             return 'The first argument of `printf` is a text: `printf("i = %d\\n", i)`.'
-        return "A text is not a number."
+        sized = re.search(r"\bchar\s+\w+\s*\[\s*\d+\s*\]\s*=", place.code)
+        return "The array is too short for the text and the 0 at its end." if sized else "A text is not a number."
     types = re.findall(r"""["'‘]([^"'’]*)["'’]""", place.message)
     bare = (re.sub(r"\bconst\b|__restrict__", "", kind) for kind in types)
     given, wanted = [*(" ".join(kind.replace("*", "* ").split()).replace(" *", "*") for kind in bare), "", ""][:2]
@@ -169,6 +170,8 @@ def pointer_or_value(place):
             return "What is written to must not be `const`: are the arguments in the right order?"
         if wanted == "void*":
             return f"That pointer is for reading only: remove the `const`, or cast it, `const_cast<{given}>(pointer)`."
+        if "**" in given + wanted:
+            return f"`{wanted}` points to `{wanted[:-1]}`: pass the address of one, or declare it as `{given}`."
         return f"To read several numbers at once, cast: `reinterpret_cast<{wanted}>(...)`."
     if given.endswith("*") and wanted:
         return "A pointer is the address of an array: write `[i]` after it to get an element."
@@ -177,7 +180,7 @@ def pointer_or_value(place):
         return f"That is an array of arrays: `&x[0][0]` is the address of its first element{more}."
     if "(&)[" in given and wanted.endswith("*"):
         return ONLY_AN_ARRAY
-    if wanted.endswith("*") and given:
+    if wanted.endswith("*") and given and not given.rstrip("& ").endswith("*"):
         if re.search(r"^\s*\w+\s*=", place.code):
             return "A pointer is the address of an array: write `[i]` after it to set an element."
         return "A pointer is needed here: pass the array itself, or the address of an element, `&x[i]`."

@@ -13,10 +13,14 @@ __all__ = ["and_for_host", "with_own_lines"]
 
 
 def and_for_host(command, flags, compiler, text) -> list[str]:
-    """The command of nvcc that writes C++ to the file `text`, and then `compiler`, which reads it."""
+    """The command of nvcc that writes C++ to the file `text`, and then `compiler`, which reads it.
+
+    Only a rejection is printed: what the compiler warns of, the engine's own build has said.
+    """
     standard = next((flag for flag in flags if flag.startswith("-std=")), "-std=c++17")
-    reads = [compiler or "g++", standard, "-w", "-fsyntax-only", "-x", "c++-cpp-output", str(text)]
-    return ["sh", "-c", f"{shlex.join(command)} && exec {shlex.join(reads)}"]
+    reads = [compiler or "g++", standard, "-fsyntax-only", "-x", "c++-cpp-output", str(text)]
+    said = shlex.quote(f"{text}.log")
+    return ["sh", "-c", f"{shlex.join(command)} && {{ {shlex.join(reads)} 2>{said} || {{ cat {said}; exit 1; }}; }}"]
 
 
 _IN_STUB = re.compile(r"^\S*\.stub\.c:\d+:\d+: error: (.*)", re.MULTILINE)

@@ -61,7 +61,7 @@ def _nvcc(judge, folder, say, key, smaller):
 
         def start(text, made=()):
             source = folder / "judged.cu"
-            source.write_text(text, errors="surrogateescape")
+            source.write_text(text, encoding="utf-8", errors="surrogateescape")
             made = made or ["-cuda" if judge.for_host else "-cubin"]  # for the host, it only writes C++
             process = _started(source, [*made, *judge.flags, *smaller, "-I."], judge.architecture, folder)
             at_end.callback(_end, process)
