@@ -478,6 +478,9 @@ __global__ void shared(float* x, int first) {
     numbers[threadIdx.x] = 1;
     x[0] = numbers[0];
 }
+__global__ void atomic(float* x, int first) {
+    atomicAdd((int*)((char*)x + first), 1);
+}
 """
 
 
@@ -507,3 +510,12 @@ def test_a_misaligned_access_behind_a_cast_ends_the_kernel(name, kind, first, to
     with pytest.raises(RuntimeError, match=rf"misaligned address: thread \(0, 0, 0\) of .* {told}"):
         kernel[1, 1, 64](x, first)
     kernel[1, 1, 64](x, 4)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_a_misaligned_atomic_ends_the_kernel():
+    kernel, x = compile_kernel(MISALIGNED, "atomic"), torch.ones(8)
+    with pytest.raises(RuntimeError, match="misaligned address: .* updates 4 bytes atomically at byte 6 of a tensor"):
+        kernel[1, 1](x, 6)
+    assert torch.equal(x, torch.ones(8))
+    kernel[1, 1](x, 4)

@@ -14,7 +14,7 @@ from utils.cuda.common import cxx
 from utils.cuda.cpu.passed_on import may_be_referred_to, own_functions, passes_address
 from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, needs_name_itself, statements
 
-__all__ = ["declared_arrays", "has_local_arrays", "with_marks"]
+__all__ = ["Variable", "declared_arrays", "declared_variables", "has_local_arrays", "marked", "uses_of", "with_marks"]
 
 
 _NUMBERS = {"char", "short", "int", "long", "float", "double", "bool", "signed", "unsigned"}
@@ -22,7 +22,9 @@ _ELSEWHERE = {"__shared__", "static", "extern", "typedef"}  # what a declaration
 _IN_LINE = 8  # unset_in_line in unset.h
 
 
-class _Variable(NamedTuple):
+class Variable(NamedTuple):
+    """What a declaration declares, or one of several that it does."""
+
     kind: str  # 'const float *', everything before the name
     name: str
     at: int  # index of the name's token
@@ -45,21 +47,19 @@ def with_marks(source) -> str:
     it refers to an element of another array, line for line."""
     part, unset = cxx.tokens(source), Counter()
     functions, checks, marks = own_functions(part), {}, {}  # by where they begin: the end, and what is there instead
-    for first, end, variables, scope in _declared(source):
+    for first, end, variables, scope in declared_variables(source):
         if scope.kind != "device" or any("[]" in variable.dims for variable in variables):
             continue
-        texts, line = [], part[first].line
+        found, line = [], part[first].line
         for variable in variables:
-            uses = _uses(part, variable, scope)
-            if not uses or not _may_be_left(part, variable, uses, scope, functions):
-                texts.append(_unmarked(variable))
+            uses = uses_of(part, variable, scope)
+            left = bool(uses) and _may_be_left(part, variable, uses, scope, functions)
+            if not left:
                 checks |= _checks(part, variable, uses)
-                continue
-            texts.append(_marked(variable, unset[line]))
-            unset[line] += not variable.value
-            marks[part[first].start] = part[end].end, ""
-        if part[first].start in marks:
-            text = " ".join(texts)
+            found.append((variable, left))
+        if any(left for _, left in found):
+            text = marked(found, unset[line])
+            unset[line] += sum(left and not variable.value for variable, left in found)
             text += "\n" * (source.count("\n", part[first].start, part[end].end) - text.count("\n"))
             marks[part[first].start] = part[end].end, text
     pieces, at = [], 0
@@ -96,6 +96,16 @@ def _brackets(part, k, count):
     return found
 
 
+def marked(variables, unset=0):
+    """The declarations of variables, each with whether it gets marks. `unset`: how many without a value come before
+    them in the line."""
+    texts = []
+    for variable, left in variables:
+        texts.append(_marked(variable, unset) if left else _unmarked(variable))
+        unset += left and not variable.value
+    return " ".join(texts)
+
+
 def _unmarked(variable):
     return f"{variable.kind} {variable.name}{variable.dims} {variable.value}".rstrip() + ";"
 
@@ -121,25 +131,25 @@ def declared_arrays(source):
 
     Of a declaration that also declares something else, or that cannot be read, there is none.
     """
-    for first, end, variables, scope in _declared(source):
+    for first, end, variables, scope in declared_variables(source):
         if all(variable.count for variable in variables):
             yield first, end, variables, scope
 
 
-def _declared(source):
-    """The same for declarations of any variables."""
+def declared_variables(source, also=()):
+    """The same for declarations of any variables, those that begin with a word of `also` included: "auto"."""
     part, macros = cxx.tokens(source), cxx.macros(source).items()  # such as `#define ON_CHIP __shared__`
     elsewhere = _ELSEWHERE | {name for name, macro in macros if _ELSEWHERE & {token.text for token in macro.body}}
     for first, scope in statements(source):
-        end = _end(part, first, elsewhere)
+        end = _end(part, first, elsewhere, also)
         variables = end and _variables(part[first:end], first, source)
         if variables:
             yield first, end, variables, scope
 
 
-def _end(part, k, elsewhere):
+def _end(part, k, elsewhere, also):
     """The index of the `;` that ends the declaration beginning at index k; None if it cannot be one."""
-    if not part[k].text.isidentifier() or part[k].text in NOT_DECLARATIONS:
+    if not part[k].text.isidentifier() or part[k].text in NOT_DECLARATIONS - {*also}:
         return None
     while k < len(part) and part[k].text != ";":
         if part[k].directive or part[k].text in ("}", ")", "]") or part[k].text in elsewhere:
@@ -193,11 +203,11 @@ def _variables(declaration, offset, source):
                 return None
             before = before[stars:]
         place = places[declarator[at].start]
-        found.append(_Variable(f"{base} {''.join(before)}".strip(), declarator[at].text, place, dims, count, value))
+        found.append(Variable(f"{base} {''.join(before)}".strip(), declarator[at].text, place, dims, count, value))
     return found
 
 
-def _uses(part, variable, scope):
+def uses_of(part, variable, scope):
     """Where the variable's name is used; nothing if one of these uses needs a name of its own."""
     later = range(variable.at + 1, scope.end)
     uses = [k for k in later if part[k].text == variable.name and part[k - 1].text not in (".", "->", "::")]

@@ -1,5 +1,7 @@
 """Arrays that are members of a local variable, and copies by memcpy: an overrun is reported with its line and names."""
 
+import re
+
 import pytest
 import torch
 
@@ -117,6 +119,40 @@ def test_a_trace_finds_the_overrun(kernels, name):
     assert not others, others
 
 
+VECTORS = """
+struct Vec { float e[3]; __device__ float& operator[](int i) { return e[i]; } };
+struct Row { int n; Vec v; };
+__device__ void put(Vec& a, int n) { for (int i = 0; i < n; i++) a[i] = i; }
+__device__ Vec made(float x) { Vec a; a[0] = a[1] = a[2] = x; return a; }
+"""
+WAYS = {
+    "two": "Vec a, b; put(b, 3); put(a, n); x[0] = a.e[0] + b.e[0];",
+    "with_a_pointer": "Vec a = made(1), b = {}, *p = &a; put(b, 3); put(*p, n); x[0] = a.e[0] + b.e[0];",
+    "by_a_function": "auto a = made(x[0]); put(a, n); x[0] = a.e[0];",
+    "by_braces": "auto a = Vec{}; put(a, n); x[0] = a.e[0];",
+    "of_an_array": "Vec a[2] = {}; a[1][n - 1] = 3; x[0] = a[1].e[0];",
+    "of_an_array_without_a_value": "Vec a[2]; put(a[0], 3); put(a[1], n); x[0] = a[1].e[0];",
+    "member": "Row r; r.v = made(2); put(r.v, n); x[0] = r.v.e[0];",
+    "operator_of_a_member": "Row r = {}; r.v[n - 1] = 2; x[0] = r.v.e[0];",
+    "by_parentheses": "Vec a(made(2)); put(a, n); x[0] = a.e[0];",
+}
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    kernels = (f"__global__ void {name}(float* x, int n) {{ {code} }}\n" for name, code in WAYS.items())
+    return dict(zip(WAYS, compile_kernels(VECTORS + "".join(kernels), list(WAYS)), strict=True))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_element_more_however_the_variable_is_declared(vectors, way):
+    assert vectors[way].trace[1, 1](torch.zeros(64), 3).ok
+    (problem, *_) = vectors[way].trace[1, 1](torch.zeros(64), 4).problems
+    assert problem.kind == "out_of_bounds" and re.search(r" (?:of|writes) ([ar])\b.*, but \1 has ", str(problem)), (
+        problem
+    )
+
+
 def test_a_compiler_that_checks_memcpy_by_itself_as_ubuntu_s_does(tmp_path, monkeypatch):
     if "clang" in system.cxx_compiler():
         pytest.skip("about g++")
@@ -203,10 +239,11 @@ DECLARED = {
     "Holder h = make(1, 2); h.go();": 'Local<Holder> cuda_on_cpu_room_of_h{{"h", sizeof(Holder)}, make(1, 2), {}}',
     "Ints i; f(i.x);": 'UnsetLocal<Ints> cuda_on_cpu_room_of_i{"i"}; auto& i',
     "Row r; r.v[i] = r.n;": None,
-    "Row r(int a, int b); Row* p; Row& s = *p; Row many[3]; static Row t; __shared__ Row u; f(p, s, many, t, u);": None,
+    "Row r(int a, int b); Row* p; Row& s = *p; static Row t; __shared__ Row u; f(p, s, t, u);": None,
     "Row r; f(r); decltype(r) other;": None,
     "Row r; f(r); constexpr int n = r.size();": None,
-    "Plain p; f(p); Pointing q; f(q); Row(1, 2); Row r, s; f(r, s);": None,
+    "Plain p; f(p); Pointing q; f(q); Row(1, 2);": None,
+    "Row r, s; f(s);": 'Row r; ::cuda_on_cpu::UnsetLocal<Row> cuda_on_cpu_room_of_s{"s"}; auto& s',
 }
 
 

@@ -154,21 +154,29 @@ cudaError_t error_of(const Worker& w) {
     return cudaErrorLaunchFailure;
 }
 
-void fail_misaligned(const UbsanPointer& access, const void* address) {
+// The running thread does `what` at an address that is not a multiple of the bytes that it needs.
+static void fail_at_address(const std::string& what, const void* address, size_t needs, const UbsanPlace& place) {
     Block& b = block();
     if (!b.worker->in_kernel) return;
     b.worker->in_kernel = 0;
-    const std::string needed = std::to_string(size_t(1) << access.log_alignment);
+    std::string where = "an address that is";
+    if (b.arena.around(static_cast<const char*>(address))) where = "an address in shared memory that is";
+    if (Place found; find_tensor(address, found) && found.inside())
+        where = "byte " + std::to_string(found.address - found.begin) + " of a " + found.what + ", which is";
+    b.worker->fault_file = place.file;
+    b.worker->fault_line = int(place.line);
+    fail(wrong_alignment, what + " at " + where + " not a multiple of " + std::to_string(needs));
+}
+
+void misaligned_atomic(const void* address, size_t bytes) {
+    if (here) fail_at_address("updates " + std::to_string(bytes) + " bytes atomically", address, bytes, {});
+}
+
+void fail_misaligned(const UbsanPointer& access, const void* address) {
     const std::string type = access.type->plain_name();
     const bool vowel = type[0] == 'i' || type.starts_with("unsigned");
-    std::string what = std::string(access.kind == 1 ? "writes" : "reads") + (vowel ? " an " : " a ") + type + " at ";
-    if (Place found; find_tensor(address, found) && found.inside())
-        what += "byte " + std::to_string(found.address - found.begin) + " of a " + found.what + ", which is";
-    else
-        what += b.arena.around(static_cast<const char*>(address)) ? "an address in shared memory that is" : "an address that is";
-    b.worker->fault_file = access.place.file;
-    b.worker->fault_line = int(access.place.line);
-    fail(wrong_alignment, what + " not a multiple of " + needed);
+    const std::string what = std::string(access.kind == 1 ? "writes" : "reads") + (vowel ? " an " : " a ") + type;
+    fail_at_address(what, address, size_t(1) << access.log_alignment, access.place);
 }
 
 static std::string numbers(uint3 at) {
@@ -183,7 +191,7 @@ std::string fault_message(const char* kernel, const Worker& w) {
     if (w.fault == too_much_shared) return std::string(kernel) + " " + what_ended_it(w);
     const std::string who = thread_name(block().thread, block().block, kernel);
     std::string place;
-    if (w.fault == assertion || w.fault == wrong_alignment)
+    if (w.fault == assertion || (w.fault == wrong_alignment && w.fault_file))
         place = std::string(" (") + w.fault_file + ", line " + std::to_string(w.fault_line) + ")";
     if (w.heap_was_full)
         place += ". In this launch `malloc` or `new` has returned null: all that kernels take is at most " +

@@ -258,7 +258,13 @@ __attribute__((always_inline)) constexpr T once(T v) { return v; }
 #include "locals.h"
 namespace cuda_on_cpu {
 #else
-#define CUDA_ON_CPU_TOUCH(address, bytes, access, ...) ((void)0)
+[[gnu::cold]] void misaligned_atomic(const void* address, size_t bytes);  // ends the kernel, as on a GPU
+template <Access access>
+__attribute__((always_inline)) inline void check_alignment(const void* address, size_t bytes) {
+    if (access == Access::atomic && uintptr_t(address) % bytes) misaligned_atomic(address, bytes);
+}
+#define CUDA_ON_CPU_TOUCH(address, bytes, access, ...) \
+    ::cuda_on_cpu::check_alignment<::cuda_on_cpu::Access::access>(address, bytes)
 #define CUDA_ON_CPU_OPAQUE inline
 #endif
 
