@@ -341,7 +341,11 @@ def _judge():
     if home := toolchain.cuda_home():
         return f"nvcc {toolchain.nvcc_release(home)} checks every CUDA source, on the CPU too"
     try:
-        return f"NVRTC {_nvrtc().split(',')[0]} checks CUDA sources, except those that include C++ library headers"
+        release = _nvrtc().split(",")[0]
+        return (
+            f"NVRTC {release} checks CUDA sources, except those that include C++ library headers; unlike nvcc, it lets "
+            "kernels use the host's variables and unmarked methods"
+        )
     except ToolchainError:
         wrong = "without nvcc and NVRTC, the CPU engine accepts some sources that NVIDIA's compiler rejects"
         raise ToolchainError(wrong, toolchain.nvcc_hint()) from None
