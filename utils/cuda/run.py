@@ -180,10 +180,19 @@ def _run(command, folder, whole) -> int:
 def _finished(command, folder, environment):
     """The exit code of the program, which is run with this environment."""
     sys.stdout.flush()
-    running = subprocess.Popen([str(folder / "program"), *command.arguments], env=environment)
+    running, came = None, []
+
+    def pass_on(number, _):
+        came.append(number)
+        if running:
+            running.send_signal(number)
+
     # By `kill` or a closed terminal: the program is to end with us, unless both ignore it (`nohup`).
     ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
-    before = [signal.signal(each, lambda number, _: running.send_signal(number)) for each in ends]
+    before = [signal.signal(each, pass_on) for each in ends]
+    running = subprocess.Popen([str(folder / "program"), *command.arguments], env=environment)
+    for number in came:  # before it was there
+        running.send_signal(number)
     while True:
         try:
             code = running.wait()

@@ -526,6 +526,7 @@ __global__ void late(float* x) { float* h = (float*)malloc(16); h[1] = x[0]; fre
 @pytest.mark.parametrize("name", ["array", "single", "object", "late"])
 def test_what_was_stored_in_memory_is_looked_at_before_that_is_freed(name):
     found = [problem.message for problem in Tracer(HEAP, name)[1, 1](torch.ones(4)).problems]
-    assert [re.search("reads memory that was freed", message) is not None for message in found] == [True] * (
-        name == "late"
-    )
+    # Once kernels have had very many pieces of memory at a time, the engine no longer knows about each that was freed.
+    freed = "reads memory that was freed|reads 4 bytes at address .*, outside every tensor"
+    told = [re.search(freed, message) is not None for message in found]
+    assert told == [True] * (name == "late"), found
