@@ -106,8 +106,8 @@ def test_what_ends_python_ends_the_program(folder, sent):
         running.stdin.flush()
         assert [running.stdout.readline() for _ in range(2)] == [" 3 5\n", "> one\n"]
         running.send_signal(sent)
-        assert running.communicate(timeout=300)[0] == ""  # that is, nobody holds the pipe any more
-    assert running.returncode == 128 + sent
+        assert running.wait(timeout=300) == 128 + sent
+        assert running.stdout.read() == ""  # that is, nobody holds the pipe any more
 
 
 @pytest.mark.parametrize(
