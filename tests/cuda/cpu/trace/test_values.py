@@ -1,11 +1,15 @@
 """What a trace says of values that nobody has set: fresh tensors, local variables, lanes that have not come."""
 
+import os
 import re
+import subprocess
+import sys
 import warnings
 
 import pytest
 import torch
 
+from tests.cuda.cpu.limits import ROOT
 from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda.common.diagnostics import CompileWarning
 from utils.cuda.cpu.guard import guard_tensors
@@ -523,10 +527,15 @@ __global__ void late(float* x) { float* h = (float*)malloc(16); h[1] = x[0]; fre
 """
 
 
-@pytest.mark.parametrize("name", ["array", "single", "object", "late"])
+@pytest.mark.parametrize("name", ["array", "single", "object"])
 def test_what_was_stored_in_memory_is_looked_at_before_that_is_freed(name):
-    found = [problem.message for problem in Tracer(HEAP, name)[1, 1](torch.ones(4)).problems]
-    # Once kernels have had very many pieces of memory at a time, the engine no longer knows about each that was freed.
-    freed = "reads memory that was freed|reads 4 bytes at address .*, outside every tensor"
-    told = [re.search(freed, message) is not None for message in found]
-    assert told == [True] * (name == "late"), found
+    assert Tracer(HEAP, name)[1, 1](torch.ones(4)).ok
+
+
+def test_a_read_of_memory_that_was_freed():
+    """In a process of its own: others' kernels may have left so much memory behind that none is watched any more."""
+    script = "import torch\nfrom tests.cuda.cpu.trace.test_values import HEAP, Tracer\n"
+    script += "print(Tracer(HEAP, 'late')[1, 1](torch.ones(4)).problems)"
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=hidden, capture_output=True, text=True)
+    assert "reads memory that was freed" in ran.stdout and ran.stdout.count("thread (") == 1, ran
