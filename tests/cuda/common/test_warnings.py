@@ -130,6 +130,12 @@ SUSPICIOUS = {
     "__syncthreads;": "`__syncthreads;` calls nothing: write `__syncthreads();`",
     "if (i < n) __syncwarp;": "`__syncwarp;` calls nothing: write `__syncwarp();`",
     "for (int j = 0; j < n; j++) __syncwarp;": "`__syncwarp;` calls nothing",
+    "float s; for (int j = 0; j < n; j++) s += y[j];": "this reads `s`, which has no value yet: declare it as `float",
+    "float s, t = 0; if (i < n) { s -= t; }": "this reads `s`",
+    "float most; for (int j = 0; j < n; ++j) most = fmaxf(most, y[j]);": "declare it as `float most = ",
+    "unsigned int count; for (int j = 0; j < n; ++j) if (y[j] > 0) count++;": "declare it as `unsigned int count = ",
+    "int c; while (n--) { if (y[n] > 0 && n > 2) c = c + 1; } x[i] = c;": "this reads `c`",
+    "{ double s; { s *= 2; } }": "this reads `s`",
 }
 TUPLES = {
     "k<<<(1, 1), (16, 16)>>>(x);": "`(1, 1)` is 1 in C++: write `dim3(1, 1)`",
@@ -190,6 +196,15 @@ int a = partner_of(lane_id ^ 2), b = tile.thread_rank() ^ 2, c = threadIdx.x * 4
 dim3 b = dim3(16, 16), c(16, 16), d = {16, 16}, e((n + 1) / 2, (h)), f((n, 2), 3), g((16)); b = dim3(1, 2); b = (c);
 __syncthreads(); int meet; meet;
 float w2 = __shfl_xor_sync(~0u, v, 2), m = max(i, (n, h));
+float s; for (int j = 0; j < n; ++j) { if (j) s += y[j]; else s = y[j]; }
+float s; set(&s); s += 1; float t; set(t); t += 1; float u = 0; u += 1; int v; v = n, v++;
+float s, *p = &s; *p = 0; s += 1; float* q; q++; float v[4]; v[0] += 1; __shared__ float t; t += 1;
+float s; auto add = [&](float v) { s += v; }; s = 0; add(1);
+float s; for (int j = 0; j < n; s += y[j++]) if (j == 0) s = 0;
+float s; bool any = false; for (int j = 0; j < n; ++j) { if (any) s += y[j]; if (!any) { s = y[j]; any = true; } }
+float s; asm("mov.f32 %0, 0f00000000;" : "=f"(s)); s += 1; int k; k = (k = 1) + k; int w; w = grid.w; w += grid.w;
+int j, k; for (j = 0, k = 0; j < n; j++, k++) x[j] = k;
+struct S { float s; __device__ void add(float v) { s += v; } };
 """.strip().splitlines()
 
 
@@ -204,6 +219,11 @@ def test_a_power_is_not_what_a_function_of_a_thread_s_number_computes():
     for use in ("int p = f(threadIdx.x);", "x[f(n)] = 1;", "int me = threadIdx.x, p = n * f(me);"):
         assert suspects(square + in_kernel(f"    {use}")) == {}, use
     assert list(suspects(square + in_kernel("    x[i] = f(n);"))) == [2]
+
+
+@pytest.mark.parametrize("between", ["#ifdef ZERO\n    s = 0;\n#endif", "SET(0);", "if (n) goto set;\nset: s = 0;"])
+def test_a_sum_that_may_have_got_its_value_where_this_cannot_be_read(between):
+    assert not suspects("#define SET(v) s = v\n" + in_kernel(f"    float s;\n    {between}\n    s += x[i];"))
 
 
 def test_a_function_of_the_source_that_is_not_called():

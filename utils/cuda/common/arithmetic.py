@@ -1,4 +1,5 @@
-"""Arithmetic that every compiler accepts and that means something else than it seems to: `1 / 2`, `x ^ 2`.
+"""Arithmetic that every compiler accepts and that means something else than it seems to: `1 / 2`, `x ^ 2`, or a sum
+without a first value.
 
 What suspects.py asks of these lines; the reader of operators is for both.
 """
@@ -9,7 +10,7 @@ from utils.cuda.common import cxx
 from utils.cuda.common.cxx import text_at
 from utils.cuda.common.missing import declared_names
 
-__all__ = ["divisions", "operators", "powers"]
+__all__ = ["divisions", "operators", "powers", "unset_sums"]
 
 
 def operators(part) -> list[str]:
@@ -125,3 +126,109 @@ def _function_at(source, token) -> str:
     """The name of the function around a token; empty outside of functions."""
     around = (f for f in cxx.functions(source) if f.tokens[0].start <= token.start < f.tokens[-1].end)
     return next((f.name for f in around), "")
+
+
+# ---- sums without a first value -------------------------------------------------------------------------------------
+
+
+def unset_sums(source, part):
+    """`float sum; for (int j = 0; j < n; j++) sum += x[j];`, where nothing can have set `sum` when it is first read.
+
+    The compilers say so of straight code alone: a loop might not run.
+    """
+    texts, macros = operators(part), cxx.macros(source)
+    directives = [token.start for token in cxx.tokens(source) if token.directive]
+    for k, token in enumerate(part):
+        if token.text not in _NUMBERS or not _in_function(part, k):
+            continue
+        names = next(j for j in range(k, len(part) + 1) if text_at(part, j) not in _NUMBERS)
+        ends = names
+        while text_at(part, ends) not in (";", ""):
+            ends = cxx.step_over(part, ends)
+        scope = next((j for j in _closing(part, ends)), len(part))
+        for name in _without_value(part[names:ends]):
+            named = (j for j in range(names, scope) if part[j].text == name)
+            uses = [j for j in named if part[j - 1].text not in _OF_ANOTHER][1:]
+            if not uses or uses[0] < ends or not _is_updated(texts, uses[0]):
+                continue
+            first, between = uses[0], set(texts[ends : uses[0]])
+            hidden = any(part[ends].start < start < part[first].start for start in directives)
+            hidden |= any(name in {t.text for t in macros[word].body} for word in between & macros.keys())
+            hidden |= bool({"goto", "asm"} & set(texts[ends:scope])) or _in_lambda_or_head(part, ends, first)
+            again = between & {"for", "while", "do"} and between & {"if", "else", "switch", "?", "&&", "||"}
+            if not hidden and not (again and any(_may_set(texts, use) for use in uses[1:])):
+                meant = f"{cxx.written(part[k:names])} {name} = ..."
+                yield part[first], f"this reads `{name}`, which has no value yet: declare it as `{meant};`"
+
+
+_NUMBERS = {"char", "short", "int", "long", "float", "double", "signed", "unsigned", "size_t"}
+_OF_ANOTHER = {".", "->", "::"}
+_UPDATES = {"++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
+
+
+def _in_function(part, k) -> bool:
+    """Whether the word at index `k` begins a statement inside a function."""
+    if text_at(part, k - 1) not in (";", "{", "}"):
+        return False
+    while k > 0:
+        k -= 1
+        if part[k].text == "{":
+            return text_at(part, k - 1) in (")", "else", "do", ";", "{", "}", "const")
+        if part[k].text in ("}", ")", "]"):
+            opens = cxx.matching(part, k)
+            if opens is None:
+                return False
+            k = opens
+    return False
+
+
+def _closing(part, k):
+    """The indices of the brackets that close around index `k`, innermost first."""
+    while k < len(part):
+        if part[k].text in ("}", ")", "]"):
+            yield k
+        k = cxx.step_over(part, k)
+
+
+def _without_value(declarators) -> list[str]:
+    """'a', 'c' of `a, b = 1, c, *d, e[4]`."""
+    return [each[0].text for each in cxx.at_commas(declarators) if len(each) == 1 and each[0].text.isidentifier()]
+
+
+def _value(texts, k) -> list[str]:
+    """What the `=` after the name at index `k` sets it to."""
+    ends, depth = k + 2, 0
+    while ends < len(texts) and not (depth <= 0 and texts[ends] in (";", ",", ")", "]", "{", "}")):
+        depth += (texts[ends] in ("(", "[")) - (texts[ends] in (")", "]"))
+        ends += 1
+    return texts[k + 2 : ends]
+
+
+def _is_updated(texts, k) -> bool:
+    """Whether the name at index `k` is read there, to be set: `s += 1`, `++s`, `s = max(s, 1)`."""
+    if texts[k + 1] == "=":
+        value = _value(texts, k)
+        reads = [j for j, text in enumerate(value) if text == texts[k] and value[j - 1] not in _OF_ANOTHER]
+        return bool(reads) and not any(value[j - 1] == "&" or "=" in value[j + 1 : j + 2] for j in reads)
+    beside = [text for text in (texts[k - 1] or texts[k - 2], texts[k + 1]) if text]
+    return bool(_UPDATES & set(beside[-1:])) or beside[0] in ("++", "--")
+
+
+def _may_set(texts, k) -> bool:
+    """Whether the name at index `k` may get a value there that does not depend on its own."""
+    if texts[k + 1] == "=":
+        return not _is_updated(texts, k)
+    return texts[k - 1] == "&" or texts[k - 1] in ("(", ",", ">>") and texts[k + 1] in (")", ",", ";")
+
+
+def _in_lambda_or_head(part, begins, k) -> bool:
+    """Whether the place at index `k` is inside a lambda that begins after index `begins`, or in the head of a `for`,
+    whose last part runs after what follows it."""
+    for j in range(begins, k):
+        opens = text_at(part, j - 1)
+        if part[j].text == "[" and not (opens.isidentifier() or opens in ("]", ")")):
+            return True
+        closes = cxx.matching(part, j + 1) if part[j].text == "for" else None
+        if closes and j < k < closes:
+            return True
+    return False

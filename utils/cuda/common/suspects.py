@@ -5,7 +5,7 @@ from functools import partial
 from itertools import pairwise
 
 from utils.cuda.common import cxx
-from utils.cuda.common.arithmetic import divisions, operators, powers
+from utils.cuda.common.arithmetic import divisions, operators, powers, unset_sums
 from utils.cuda.common.cxx import Token, text_at
 from utils.cuda.common.missing import indentation
 
@@ -351,4 +351,4 @@ def _is_name(part, at):
 _FINDERS = [_assignments, _chains, _negations, _masks, _indexes, _tuples, divisions]
 _FINDERS += [_tensor_maps, _case_ranges, _copies_to_a_vector]
 # These ask what the source declares.
-_OF_SOURCES = [powers, _empty_bodies, _uncalled, _references, _copies_of_the_host]
+_OF_SOURCES = [powers, unset_sums, _empty_bodies, _uncalled, _references, _copies_of_the_host]
