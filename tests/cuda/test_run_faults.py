@@ -186,3 +186,33 @@ def test_how_many_steps_a_trace_allows(on_cpu, tmp_path, capfd):
     assert run.main([str(program), "--trace", "5"]) == 0
     assert run.main([str(program), "--trace", "--max-steps=1000", "5"]) == 702 % 256
     assert "has run 1,000 steps in the loop at line 10" in capfd.readouterr().err
+
+
+REFUSED = """
+__global__ void k(float* x) { x[threadIdx.x] = 1; }
+template <class T> __global__ void t(T* x, T by) { x[threadIdx.x] = by; }
+__global__ void __launch_bounds__(64) b(float* x, int n = 3) { x[threadIdx.x] = n; }
+#define RUN(...) __VA_ARGS__
+void go(void (*f)(float*), float* x) {
+    f<<<1, 2000>>>(x);
+}
+int main() {
+    float* x;
+    cudaMalloc(&x, 4096);
+    t<<<1, 3000>>>(x, 2.0f);
+    b<<<1, 128>>>(x);
+    RUN(k<<<1,
+        4000>>>(x));
+    go(k, x);
+    void* args[] = {&x};
+    cudaLaunchKernel((void*)k, dim3(1), dim3(5000), args, 0, 0);
+}
+"""
+
+
+@pytest.mark.skipif(device().type == "cuda", reason="a trace runs on the CPU engine")
+def test_a_trace_names_the_lines_of_refused_launches(tmp_path, capfd):
+    (tmp_path / "refused.cu").write_text(REFUSED)
+    assert run.main([str(tmp_path / "refused.cu"), "--trace"]) == 1
+    said = re.findall(r"a block of .(\d+), 1, 1. .*\(line (\d+): `", capfd.readouterr().err)
+    assert said == [("3000", "12"), ("128", "13"), ("4000", "14"), ("2000", "7"), ("5000", "18")]

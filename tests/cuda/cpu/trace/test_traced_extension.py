@@ -321,8 +321,10 @@ def test_a_refused_launch_passes_through(traced):
 def test_a_refused_launch_that_nobody_asked_about(traced):
     with pytest.raises(
         KernelProblem, match="the launch of own_number is refused .*invalid argument.*grid of .0, 1, 1."
-    ):
+    ) as raised:
         traced.refused_in_silence(0)
+    (problem,) = raised.value.problems
+    assert problem.line and problem.source.startswith("void refused_in_silence(int64_t blocks) { own_number<<<")
 
 
 def test_functions_that_work_in_place(traced):

@@ -352,9 +352,9 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (launch.cluster.x) launch.large_clusters = large_clusters(launch.kernel);
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     const cudaError_t error_of_call = is_stream(launch.stream) ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle;
-    if (refuse(name, why_refused(launch), error_of_call)) return;
-    if (refuse(name, why_too_many_registers(launch), cudaErrorLaunchOutOfResources)) return;
-    if (launch.cooperative && refuse(name, why_not_together(launch), cudaErrorCooperativeLaunchTooLarge)) return;
+    if (refuse(name, launch, why_refused(launch), error_of_call)) return;
+    if (refuse(name, launch, why_too_many_registers(launch), cudaErrorLaunchOutOfResources)) return;
+    if (launch.cooperative && refuse(name, launch, why_not_together(launch), cudaErrorCooperativeLaunchTooLarge)) return;
     if (device_is_lost()) return;
     if (!tracing) note_untraced(name);
     DeviceAccess access;
@@ -384,7 +384,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
         launch.cluster_of_kernel = grid.wanted_cluster;
         return run_grid(name, launch, run_threads, kernel);
     }
-    if (refuse(name, grid.refusal, cudaErrorInvalidValue)) return;
+    if (refuse(name, launch, grid.refusal, cudaErrorInvalidValue)) return;
     fwrite(printed.data(), 1, printed.size(), stdout);
     if (grid.left_out) printf("(%s has printed %zu bytes more, which are left out)\n", name, grid.left_out);
     if (!printed.empty() || grid.left_out) fflush(stdout);

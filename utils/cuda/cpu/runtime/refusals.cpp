@@ -17,11 +17,11 @@ const char* refusal_text() {
     return text.c_str();
 }
 
-bool refuse(const char* kernel, const std::string& why, cudaError_t error) {
+bool refuse(const char* name, const Launch& launch, const std::string& why, cudaError_t error) {
     refusal = why;
     if (why.empty()) return false;
     last_error() = error;
-    if (tracing) trace_refused(*tracing, kernel, why);
+    if (tracing) trace_refused(*tracing, name, why, launch.launched_at);
     return true;
 }
 

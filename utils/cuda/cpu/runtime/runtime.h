@@ -239,7 +239,8 @@ std::string why_not_together(const Launch& launch);  // its blocks, of a coopera
 // Why its blocks cannot have so much shared memory; empty if they can. Without nvcc, what is static shows only while a
 // kernel runs.
 std::string why_too_much_shared(const Launch& launch, size_t static_bytes);
-bool refuse(const char* kernel, const std::string& why, cudaError_t error);  // a launch; false if there is no reason to
+// A launch, of the kernel that is called `name`; false if there is no reason to.
+bool refuse(const char* name, const Launch& launch, const std::string& why, cudaError_t error);
 
 // ---- launch.cpp
 constexpr size_t most_printed = 16 << 20;  // bytes of a launch's output; CUDA keeps 1 MB of it

@@ -78,6 +78,14 @@ void Trace::of_host(const void* address, size_t bytes, Op op, const void* code, 
         }
 }
 
+void trace_refused(Trace& t, const char* kernel, const std::string& why, const void* code) {
+    Problem p;
+    p.kind = "refused_launch";
+    p.who.code = code ? reinterpret_cast<uintptr_t>(code) : caller();
+    p.text = std::string("the launch of ") + kernel + " is refused (CUDA error: " + cudaGetErrorString(last_error()) + "): " + why;
+    t.add(std::move(p));
+}
+
 void trace_untraced(Trace& t, const char* kernel) {
     Problem p;
     p.kind = "untraced_launch";

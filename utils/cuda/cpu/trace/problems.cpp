@@ -340,11 +340,4 @@ void trace_row(Trace& t, const void* row, Access access, bool transposed, const 
     t.access(row, 16, Op(int(access)), code, Strength::weak, Parts::whole, &rows);
 }
 
-void trace_refused(Trace& t, const char* kernel, const std::string& why) {
-    Problem p;
-    p.kind = "refused_launch";
-    p.text = std::string("the launch of ") + kernel + " is refused (CUDA error: " + cudaGetErrorString(last_error()) + "): " + why;
-    t.add(std::move(p));
-}
-
 }  // namespace cuda_on_cpu

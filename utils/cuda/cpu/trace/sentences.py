@@ -306,7 +306,7 @@ def _runaway(p):
 
 
 def _refused_launch(p):
-    return p.text, "A refused kernel does not run at all: check the numbers of blocks, threads and bytes."
+    return f"{p.text}{at(p)}", "A refused kernel does not run at all: check the numbers of blocks, threads and bytes."
 
 
 def _untraced_launch(p):

@@ -107,6 +107,7 @@ struct Launch {
     bool large_clusters = false;      // of up to 16 blocks (cudaFuncSetAttribute)
     unsigned int most_threads = 0, most_cluster = 0;  // per block, and blocks, by its __launch_bounds__; 0 if it has none
     size_t argument_bytes = 0;        // of the kernel with its arguments, which run_grid gets
+    const void* launched_at = nullptr;  // the host's code, in a trace of it
     Launch(dim3 grid, dim3 block = {}, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
         : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {}
 };

@@ -114,18 +114,24 @@ struct Start {
         using Thread = Call<Kernel, Arguments<std::index_sequence_for<Args...>, std::decay_t<Args>...>>;
         Thread thread{kernel, {{std::forward<Args>(args)}...}};
         launch.argument_bytes = sizeof thread;
+#ifdef CUDA_ON_CPU_TRACE
+        launch.launched_at = __builtin_return_address(0);
+#endif
         thread.arguments.look(name);
         CUDA_ON_CPU_CONSTANTS();
         if (captures_under_way && captured(name, launch, &run_threads<Thread>, copies_of<Thread>(), &thread)) return;
         run_grid(name, launch, &run_threads<Thread>, &thread);
     }
 };
+// What follows only hands on its arguments, inside the function with the launch: that line is named.
 // Where the kernel's type is known, its arguments become what it takes before they are copied: 0 a pointer, for one.
 template <class Bounds, class Kernel, class... A>
 struct StartOf : Start<Bounds, Kernel> {
-    void operator()(A... args) const { Start<Bounds, Kernel>::operator()(static_cast<A&&>(args)...); }
+    __attribute__((always_inline)) void operator()(A... args) const {
+        Start<Bounds, Kernel>::operator()(static_cast<A&&>(args)...);
+    }
     template <class... Fewer, class = std::enable_if_t<sizeof...(Fewer) < sizeof...(A)>>
-    void operator()(Fewer&&... args) const {  // the others have a default
+    __attribute__((always_inline)) void operator()(Fewer&&... args) const {  // the others have a default
         Start<Bounds, Kernel>::operator()(std::forward<Fewer>(args)...);
     }
 };
@@ -145,7 +151,7 @@ struct ThroughPointer {
     Launch launch;
     void (*kernel)(A...);
 
-    void operator()(A... args) const {
+    __attribute__((always_inline)) void operator()(A... args) const {
         const void* address = reinterpret_cast<const void*>(kernel);
         auto called = with_bytes(kernel, kernel);
         Start<std::nullptr_t, decltype(called)> start{expression, launch, called};
