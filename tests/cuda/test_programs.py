@@ -40,6 +40,11 @@ callback 10
 device 67108864 0 peer 0 0 101 101 101
 box 0 0: 0 0 0 0 0 5 6 0 0 9 10 0 0 0 0 0 0 17 18 0 0 21 22 0
 complex 25 0 4 -0.2 5
+set [cudaMemset(on_device, 0, sizeof z)] 0
+"quoted" [conjugates<<<dim3(1, 1), 32>>>(on_device, int("\\t"[0]) - '\\t')] 0
+conjugates<<<1, 32>>>(on_device, 2)
+(conjugates<<<1, 32>>>(on_device, 2)), a + "b"
+(conjugates<<<1, 32>>>(on_device, 2)), a + "b"
 """
 
 # From an H200.

@@ -1,5 +1,5 @@
 // The host's calls that books use: pinned and mapped memory, pools, callbacks, limits, peers, boxes of memory, complex
-// numbers, ranges for a profiler. Prints what tests/cuda/test_programs.py expects.
+// numbers, ranges for a profiler, macros that print a launch. Prints what tests/cuda/test_programs.py expects.
 #include <cuComplex.h>
 #include <cuda_profiler_api.h>
 #include <nvtx3/nvToolsExt.h>
@@ -10,6 +10,10 @@
 
 __device__ int counter;
 __constant__ float factors[4];
+
+#define REPORTED(what, ...) __VA_ARGS__; printf("%s [" #__VA_ARGS__ "] %d\n", what, cudaGetLastError())
+#define ALL(call...) call; puts(#call)
+#define TWICE(call, count, x) for (int i = 0; i < count; i++) { call; printf("%s, " #x "\n", #call); }
 
 __global__ void scale(float* x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -121,5 +125,12 @@ int main() {
     cudaMemcpy(z, on_device, sizeof z, cudaMemcpyDeviceToHost);
     cuDoubleComplex q = cuCdiv(make_cuDoubleComplex(1, 2), make_cuDoubleComplex(3, -4));
     printf("complex %g %g %g %g %g\n", cuCrealf(z[0]), cuCimagf(z[0]), z[1].x, cuCreal(q), cuCabs(make_cuDoubleComplex(3, 4)));
+
+    // Macros that print what they are given.
+    REPORTED("set", cudaMemset(on_device, 0,   sizeof z));
+    REPORTED("\"quoted\"", conjugates<<<dim3(1, 1),
+             32>>>(on_device,   int("\t"[0]) - '\t'));
+    ALL(conjugates<<<1, 32>>>(on_device, 2));
+    TWICE((conjugates<<<1, 32>>>(on_device, 2)), 2, a  +  "b");
     return cudaDeviceReset();
 }

@@ -23,6 +23,7 @@ from utils.cuda.cpu import (
     own_names,
     shared_uses,
     shared_variables,
+    spelled,
 )
 from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
@@ -95,7 +96,7 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
     edits += _uses(source, shared) + cases.edits(tokens) + bools.edits(tokens, declared)
     edits += long_doubles.edits(tokens, declared)
     edits += constants.edits(tokens, lambda token: _is_inside(token, in_bodies))
-    edits += designators.edits(tokens)
+    edits += designators.edits(tokens) + spelled.edits(source, tokens)
     edits += extern_variables.edits(declared, host) if whole else []
     edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
     translated = edited(source, edits)
