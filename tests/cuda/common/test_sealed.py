@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,17 @@ def test_a_damaged_file_means_a_new_build(folder, name, damage):
     damage(folder / name)
     assert built(folder) == 1 and built(folder) == 0
     assert sorted(path.name for path in folder.iterdir()) == ["commands.txt", "complete", "kernel.so"]
+
+
+def test_what_is_whole_is_read_again_only_after_a_change(folder, monkeypatch):
+    built(folder)
+    time.sleep(0.2)  # a file that is younger than a tick of the clock might change without a trace
+    assert built(folder) == 0
+    read, real = [], sealed._checksum
+    monkeypatch.setattr(sealed, "_checksum", lambda contents: read.append(len(contents)) or real(contents))
+    assert built(folder) == built(folder) == 0 and not read
+    os.utime(folder / "kernel.so")
+    assert built(folder) == 0 and 5004 in read
 
 
 def test_a_build_replaced_by_something_else_is_made_again(folder):

@@ -43,7 +43,7 @@ def put(library, place):
     os.replace(library, place)
 
 
-_found_whole = {}  # by path: what the file system said of the files that were read then
+_found_whole = {}  # by path: what was listed, and what the file system said of the files that were read then
 
 
 def is_whole(path) -> bool:
@@ -52,34 +52,34 @@ def is_whole(path) -> bool:
     The first time, every byte is read, in about 1 ms per 4 MB. Later that takes a change that the file system knows of.
     """
     try:
-        files = _files(path)
-        now = [(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) for found in map(os.stat, files)]
-        if _found_whole.get(path) == now:
+        listed = (path / "complete").read_bytes() if path.is_dir() else None
+        files = [path] if listed is None else [path / name for _, name in _lines(listed)]
+        times = [(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) for found in map(os.stat, files)]
+        if _found_whole.get(path) == (listed, times):
             return True
-        whole = _as_recorded(path)
+        whole = _is_as_recorded(path) if listed is None else _are_as_listed(path, listed)
         # A file that changes twice in a tick of the clock has the same times.
-        if whole and time.time_ns() - max(times[-1] for times in now) > 100_000_000:
-            _found_whole[path] = now
+        if whole and time.time_ns() - max((each[-1] for each in times), default=0) > 100_000_000:
+            _found_whole[path] = (listed, times)
         return whole
     except (OSError, ValueError):
         return False
 
 
-def _files(path):
-    if not path.is_dir():
-        return [path]
-    lines = (path / "complete").read_text().splitlines()[:-1]
-    return [path / "complete", *(path / line.partition(" ")[2] for line in lines)]
+def _lines(listed) -> list[tuple[str, str]]:
+    """The checksums and names of a folder's files, in the contents of its `complete`. Raises ValueError if cut off."""
+    *lines, last = listed.decode().splitlines() or [""]
+    if last != f"{len(lines)} files":
+        raise ValueError(last)
+    return [tuple(line.split(" ", 1)) for line in lines]
 
 
-def _as_recorded(path) -> bool:
-    if path.is_dir():
-        *lines, last = (path / "complete").read_bytes().decode().splitlines() or [""]
-        listed = (line.split(" ", 1) for line in lines)
-        return last == f"{len(lines)} files" and all(
-            _checksum((path / name).read_bytes()) == recorded for recorded, name in listed
-        )
-    contents, mark, recorded = path.read_bytes().rpartition(_MARK)
+def _are_as_listed(folder, listed) -> bool:
+    return all(_checksum((folder / name).read_bytes()) == recorded for recorded, name in _lines(listed))
+
+
+def _is_as_recorded(library) -> bool:
+    contents, mark, recorded = library.read_bytes().rpartition(_MARK)
     return bool(mark) and _checksum(contents).encode() == recorded
 
 
