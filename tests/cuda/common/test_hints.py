@@ -276,6 +276,55 @@ WORDS = {
         "A number has no methods: instead of `.astype(...)`, convert it by `(float)value` or `(int)value`.",
     ),
     "method of a result": (in_kernel("    x[i] = f(i).size();"), 3, f'{NO_CLASS} it has type "float"', ""),
+    "grid as a variable": (
+        "dim3 grid(4, 4);\n" + in_kernel("    x[i] = grid.x;"),
+        4,
+        'identifier "grid" is undefined in device code',
+        "`grid` is in the host's memory: pass its value to the kernel, as an argument.",
+    ),
+    "host's fence": (
+        in_kernel("    std::atomic_thread_fence(std::memory_order_seq_cst);"),
+        3,
+        'calling a __host__ function("std::atomic_thread_fence(::std::memory_order)") from a __global__ function("k")',
+        "In a kernel, `__threadfence();` orders",
+    ),
+    "atomicLoad": (
+        in_kernel("    n = atomicLoad(x);"),
+        3,
+        'identifier "atomicLoad" is undefined',
+        "C++ has no `atomicLoad`: write `atomicAdd(address, 0)`",
+    ),
+    "sign": (
+        in_kernel("    x[i] = sign(y[i]);"),
+        3,
+        'identifier "sign" is undefined',
+        "C++ has no `sign`: write `(x > 0)",
+    ),
+    "own float2": (
+        in_kernel("    x[i] = 1;", "struct float2 { float x, y; };\n"),
+        1,
+        'type "float2" has already been defined',
+        "CUDA has a `float2` of its own: give yours another name.",
+    ),
+    "std's clamp": (
+        in_kernel("    x[i] = clamp(y[i]);", "using namespace std;\n__device__ float clamp(float v) { return v; }\n"),
+        5,
+        'more than one instance of overloaded function "clamp" matches the argument list',
+        "With `using namespace std;`, the library's `clamp` fits too",
+    ),
+    "too late": (
+        in_kernel("    x[i] = add(1, 2);", "template <class... T> int add(int a, T... b) { return a + add(b...); }\n")
+        + "int add(int a) { return a; }\n",
+        1,
+        'no instance of overloaded function "add" matches the argument list',
+        "The `add` of line 6 comes too late: declare it before line 1.",
+    ),
+    "half and int": (
+        in_kernel("    if (h < 0) x[i] = 1;"),
+        3,
+        'more than one operator "<" matches these operands: operand types are: half < int',
+        "Both sides need one type: compare floats, `__half2float(h) < f`.",
+    ),
     "zero-width space": (
         in_kernel("    x[i] = \u200b1;"),
         3,

@@ -46,6 +46,11 @@ _CALLED = {
     "var": "`auto`",
     "PI": "`3.14159265f`",
     "clamp": "`min(max(x, low), high)`",
+    "sign": "`(x > 0) - (x < 0)`",
+    "sgn": "`(x > 0) - (x < 0)`",
+    "mix": "`a + t * (b - a)`",
+    "atomicLoad": "`atomicAdd(address, 0)`, which changes nothing",
+    "atomicStore": "`atomicExch(address, value)`",
     "saturate": "`__saturatef(x)`",
     "restrict": "`__restrict__`",
     "get_global_id": "`blockIdx.x * blockDim.x + threadIdx.x`",
@@ -213,9 +218,15 @@ def same_name(place, **names):
     there = [function for function in cxx.functions(place.source) if function.name == name]
     if len(there) > 1 and "more than one instance" in place.message:
         return _several(place, there)
+    if "no instance" in place.message:
+        later = next((one.line for one in there if one.line > place.line), 0)
+        return f"The `{name}` of line {later} comes too late: declare it before line {place.line}." if later else ""
     if len(there) > 1:
         return f"Line {there[0].line} has a `{name}` already: remove one, or give it another name."
-    return f"CUDA has a `{name}` of its own: give yours another name." if there else ""
+    if there and "more than one instance" in place.message and "using namespace std" in cxx.code(place.source):
+        return f"With `using namespace std;`, the library's `{name}` fits too: remove that line, or rename yours."
+    own_type = any(name == declaration.name for declaration in cxx.declarations(place.source))
+    return f"CUDA has a `{name}` of its own: give yours another name." if there or own_type else ""
 
 
 def _several(place, there):

@@ -147,7 +147,12 @@ _CUDA = [
         r"\b(?P<name>max|min)\s*\([^()]*,[^()]*,",
         "`{name}` takes two arguments: nest it.",
     ),
-    ("atomic", r"\b(?P<name>atomic\w+)\s*\([^,]*\)\s*;", "`{name}` takes an address and a value."),
+    (
+        "atomic",
+        r"\b(?P<name>atomic(?:Add|Sub|Exch|Min|Max|Inc|Dec|And|Or|Xor)\w*)\s*\([^,]*\)\s*;",
+        "`{name}` takes an address and a value.",
+    ),
+    (r'type "(?P<name>\w+)" has already been defined', "", advice.same_name),
     (ANY, r"\b(?P<name>\w+)\s*\[(?P<sizes>[^\[\]]*,[^\[\]]*)\]\s*\(", advice.launch),
     (ANY, rf"\b(?P<name>\w+)\s*(?!<<<[^<>;]*>>>){_ANGLES}\s*\(", advice.launch),
     ("expected an expression", r"\b(?P<name>\w+)\s*<<<(?P<sizes>[^<>;]*)>>>\s*\(", advice.spaced_launch),

@@ -25,6 +25,8 @@ def host_function(place, name):
         return "Swap by hand: `float t = a; a = b; b = t;`."
     if limit := re.search(rf"numeric_limits\s*<([^;]*)>\s*::\s*{re.escape(base)}\b", place.code):
         return _limit(" ".join(limit[1].split()), base)
+    if base == "atomic_thread_fence":
+        return "In a kernel, `__threadfence();` orders what a thread writes."
     if called in ("max", "min"):
         return f"CUDA has its own: write `{called}(a, b)` without `std::`."
     if called in _OF_FLOATS:
@@ -56,7 +58,7 @@ _PREFIXES |= {"long long": "LLONG", "unsigned long long": "ULLONG"}
 
 def host_name(place, name):
     """A variable of the host that device code uses, or a function whose address it takes."""
-    if any(function.name == name for function in cxx.functions(place.source)):
+    if any(function.name == name and not _has_values(function) for function in cxx.functions(place.source)):
         return host_function(place, name)
     before, behind = _declared(place, name)
     if "extern" in before and behind == "[":
@@ -72,6 +74,11 @@ def host_name(place, name):
         text = "write the text where it is used."
         return f"{where}: {text if 'char' in before else 'if it points to memory of the GPU, pass it as an argument.'}"
     return f"{where}: pass its value to the kernel, as an argument."
+
+
+def _has_values(function) -> bool:
+    """Whether it is a variable that only looks like a function: `dim3 grid(4, 4);`"""
+    return any(parameter[0].text[0].isdigit() for parameter in function.parameters if parameter)
 
 
 def _declared(place, name):

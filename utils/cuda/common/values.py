@@ -314,6 +314,8 @@ def halves(place):
     if 'operator "="' in place.message and left == kind:
         value = "__bfloat162float(v)" if right == "bfloat16" else "__half2float(v)" if right == "half" else "(float)v"
         return f"Convert it: `__float2{kind}({value})`."
+    if compared := re.search(r'more than one operator "([<>]=?|[=!]=)"', place.message):
+        return f"Both sides need one type: compare floats, `__{kind}2float(h) {compared[1]} f`."
     if "more than one" in place.message:
         return f"Both sides need one type: `__{kind}2float(h) * f` is a float, `h * __float2{kind}(f)` a {kind}."
     return "Without operators for half: compute with floats, `__half2float(x)`, or with `__hadd`, `__hmul`, `__hfma`."
