@@ -42,7 +42,7 @@ _TOKEN = re.compile(
 _LINE = re.compile(rf"(?:{_COMMENT}|{_QUOTED}|{_SPLICE}|[^\n])*", re.VERBOSE | re.DOTALL)  # of the preprocessor
 
 
-@lru_cache(16)  # several parts of a build need the tokens of the same source
+@lru_cache(64)  # several parts of a build need the tokens of the same source
 def tokens(source) -> tuple[Token, ...]:
     """The tokens of C++ text, including those of preprocessor lines. Comments are not tokens."""
     found, line, at, before, end_of_line, directive = [], 1, 0, -1, 0, 0

@@ -269,8 +269,8 @@ def test_a_width_that_is_no_power_of_two_does_what_a_gpu_does_and_is_reported():
 LOCALS = r"""
 __device__ float last(const float* x, int n, int at) {
     float sum;
-    sum += x[at];
-    return at < n ? sum : 0;
+    float more = sum + x[at];
+    return at < n ? more : 0;
 }
 __global__ void sums(const float* x, float* y, int n) {
     y[threadIdx.x] = last(x, n, threadIdx.x);

@@ -1,8 +1,9 @@
 // A launch that is made again, to see whether values matter that nobody has set. Where the outcome with other values in
 // their place is the same, nobody uses them: many a kernel copies such an element, or shuffles from a lane that has left.
 //
-// All memory that a kernel can write is kept when the launch begins, and the launch leaves behind what it did the first
-// time. While it is made again, accesses are checked, but nothing is recorded (Trace::again).
+// All memory that a kernel can write is kept when the launch begins; of what a launch leaves behind, only the pieces that
+// differ from that. In the end they are as they were after the first time. While the launch is made again, accesses are
+// checked, but nothing is recorded (Trace::again).
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -33,20 +34,35 @@ struct Changes {
     unsigned int first = 0, end = 0;
 };
 
-struct Part {
-    uintptr_t begin, end;
+// A piece of memory that is not as it was when the launch began.
+struct Piece {
+    uintptr_t begin;
+    size_t bytes;
+    const char* before;
+    size_t at;  // in Changed::bytes
 };
-using Contents = std::vector<std::vector<char>>;
+struct Changed {
+    std::vector<Piece> pieces;
+    std::vector<char> bytes;
+    bool operator==(const Changed& other) const {
+        auto same = [](const Piece& x, const Piece& y) { return x.begin == y.begin && x.bytes == y.bytes; };
+        const auto &mine = pieces, &others = other.pieces;
+        return bytes == other.bytes && std::equal(mine.begin(), mine.end(), others.begin(), others.end(), same);
+    }
+};
 
 struct Outcome {
-    Contents memory;
+    Changed memory;
     std::string printed;
     uint64_t noted;
 };
 
+struct Part {
+    uintptr_t begin, end;
+};
 struct Beginning {
     std::vector<Part> parts;  // of memory: tensors, and the module's variables
-    Contents before;
+    std::vector<std::vector<char>> before;
     size_t regions, listed;  // so many were there, and in Trace::problems;
     uint64_t problems;       // so many had been found
 };
@@ -66,47 +82,73 @@ static std::vector<Part> parts_of(const Trace& t) {
     return apart;
 }
 
-static Contents contents(const std::vector<Part>& parts) {
-    Contents all;
-    for (const Part& p : parts) all.emplace_back(reinterpret_cast<char*>(p.begin), reinterpret_cast<char*>(p.end));
-    return all;
-}
-
-// Calls `each` for every tensor and variable: which part it is in, where in it, and what `all` has of it.
+// Calls `each` for every tensor and variable, with what it held.
 template <class Each>
-static void each_region(const Trace& t, const std::vector<Part>& parts, const Contents& all, Each each) {
+static void each_region(const Trace& t, const Beginning& b, Each each) {
     auto one = [&](Region& r) {
-        for (size_t i = 0; i < parts.size(); i++)
-            if (const size_t at = r.begin - parts[i].begin; r.begin >= parts[i].begin && r.end <= parts[i].end)
-                each(r, i, at, all[i].data() + at);
+        for (size_t i = 0; i < b.parts.size(); i++)
+            if (const Part& part = b.parts[i]; r.begin >= part.begin && r.end <= part.end)
+                each(r, b.before[i].data() + (r.begin - part.begin));
     };
     for (const auto& r : t.regions) one(*r);
     for (const auto& r : t.variables)
         if (r->space != Space::constant) one(*r);
 }
 
-// Memory that is as it was may be read-only, and is left alone.
-static void restore(const Trace& t, const std::vector<Part>& parts, const Contents& all) {
-    each_region(t, parts, all, [](const Region& r, size_t, size_t, const char* from) {
+// Calls `each` for every piece that has changed.
+template <class Each>
+static void each_change(const Trace& t, const Beginning& b, Each each) {
+    each_region(t, b, [&](const Region& r, const char* before) {
         constexpr size_t piece = 4096;
-        for (uintptr_t a = r.begin; a < r.end; a += piece, from += piece) {
+        for (uintptr_t a = r.begin; a < r.end; a += piece, before += piece) {
             const size_t bytes = std::min<size_t>(piece, r.end - a);
-            if (memcmp(reinterpret_cast<char*>(a), from, bytes)) memcpy(reinterpret_cast<char*>(a), from, bytes);
+            if (memcmp(reinterpret_cast<const char*>(a), before, bytes)) each(a, bytes, before);
         }
     });
+}
+
+static Changed changed(const Trace& t, const Beginning& b) {
+    Changed all;
+    each_change(t, b, [&](uintptr_t a, size_t bytes, const char* before) {
+        all.pieces.push_back({a, bytes, before, all.bytes.size()});
+        const char* now = reinterpret_cast<const char*>(a);
+        all.bytes.insert(all.bytes.end(), now, now + bytes);
+    });
+    return all;
+}
+
+// Memory that is as it was may be read-only, and is left alone.
+static void undo(const std::vector<Piece>& pieces) {
+    for (const Piece& p : pieces) memcpy(reinterpret_cast<char*>(p.begin), p.before, p.bytes);
+}
+static void redo(const Changed& all) {
+    for (const Piece& p : all.pieces) memcpy(reinterpret_cast<char*>(p.begin), &all.bytes[p.at], p.bytes);
+}
+
+// What `all` has of memory that began with the bytes `before`.
+static std::vector<char> contents(const Changed& all, uintptr_t begin, size_t size, const char* before) {
+    std::vector<char> found(before, before + size);
+    for (const Piece& p : all.pieces) {
+        const uintptr_t from = std::max(p.begin, begin), to = std::min(p.begin + p.bytes, begin + size);
+        if (from < to) memcpy(&found[from - begin], &all.bytes[p.at + (from - p.begin)], to - from);
+    }
+    return found;
 }
 
 std::shared_ptr<Beginning> trace_beginning(Trace& t, const char* kernel, const void* code) {
     t.look_at_module(code);
     for (Problem& p : t.problems) p.suspect = false;  // a launch that could not be made again has left it so
-    auto b = std::make_shared<Beginning>();
+    if (!t.beginning || t.beginning.use_count() > 1) t.beginning = std::make_shared<Beginning>();
+    auto b = t.beginning;  // its memory serves again: the system would clear new pages first
     b->parts = parts_of(t);
     size_t bytes = 0;
     for (const Part& part : b->parts) bytes += part.end - part.begin;
     const uint64_t number = ++t.launches[kernel];
     if (t.recorder || host_threads_run() || bytes > most_kept || (bytes > few && (number & (number - 1)))) return nullptr;
     try {
-        b->before = contents(b->parts);
+        b->before.resize(b->parts.size());
+        for (size_t i = 0; i < b->parts.size(); i++)
+            b->before[i].assign(reinterpret_cast<char*>(b->parts[i].begin), reinterpret_cast<char*>(b->parts[i].end));
     } catch (const std::bad_alloc&) {
         return nullptr;
     }
@@ -118,14 +160,6 @@ std::shared_ptr<Beginning> trace_beginning(Trace& t, const char* kernel, const v
     return b;
 }
 
-static bool same_memory(const Trace& t, const std::vector<Part>& parts, const Contents& x, const Contents& y) {
-    bool same = true;
-    each_region(t, parts, x, [&](const Region& r, size_t part, size_t at, const char* bytes) {
-        same = same && memcmp(bytes, y[part].data() + at, r.end - r.begin) == 0;
-    });
-    return same;
-}
-
 namespace {
 // Makes one launch again and again.
 class Again {
@@ -133,10 +167,14 @@ public:
     Again(Trace& t, const Beginning& beginning, const std::string& printed, uint64_t blocks,
           const std::function<std::string(uint64_t)>& make)
         : t(t), beginning(beginning), blocks(std::min(blocks, t.first_blocks + 1)), make(make),
-          first{contents(beginning.parts), printed, 0} {
+          first{changed(t, beginning), printed, 0} {
+        now = first.memory.pieces;
         is_whole = this->blocks == blocks && t.total == beginning.problems;
     }
-    ~Again() { restore(t, beginning.parts, first.memory); }
+    ~Again() {
+        go_back();
+        redo(first.memory);
+    }
 
     // Whether it has another outcome then.
     bool matters(const Changes& change) {
@@ -150,22 +188,34 @@ public:
     // Whether the last two outcomes differ in these bytes.
     bool differs_at(uintptr_t a, size_t bytes) const {
         for (size_t i = 0; i < beginning.parts.size(); i++)
-            if (const Part& part = beginning.parts[i]; a >= part.begin && a + bytes <= part.end)
-                return memcmp(&other.memory[i][a - part.begin], &same->memory[i][a - part.begin], bytes);
+            if (const Part& part = beginning.parts[i]; a >= part.begin && a + bytes <= part.end) {
+                const char* before = &beginning.before[i][a - part.begin];
+                return contents(other.memory, a, bytes, before) != contents(same->memory, a, bytes, before);
+            }
         return false;
     }
     const Outcome& with() const { return other; }
     const Outcome& without() const { return *same; }
 
 private:
+    // Memory is as it was when the launch began.
+    void go_back() {
+        if (now)
+            undo(*now);
+        else
+            each_change(t, beginning, [](uintptr_t a, size_t bytes, const char* before) {
+                memcpy(reinterpret_cast<char*>(a), before, bytes);
+            });
+        now.reset();
+    }
     bool equal(const Outcome& x, const Outcome& y) const {
-        return x.noted == y.noted && x.printed == y.printed && same_memory(t, beginning.parts, x.memory, y.memory);
+        return x.noted == y.noted && x.printed == y.printed && x.memory == y.memory;
     }
     Outcome made(const Changes& change) {
         Units units = t.units;
         Tiles tiles = t.tiles;
         const auto before = std::tuple(t.threads, t.stopped, t.over, t.unfinished);
-        restore(t, beginning.parts, beginning.before);
+        go_back();
         choose_unset(change.unset.any, change.unset.integers, change.first, change.end);
         t.absent = change.absent;
         t.fresh = change.fresh;
@@ -179,7 +229,8 @@ private:
         std::swap(t.units, units);
         std::swap(t.tiles, tiles);
         choose_unset(0, 0, 0, 0);
-        outcome.memory = contents(beginning.parts);
+        outcome.memory = changed(t, beginning);
+        now = outcome.memory.pieces;
         return outcome;
     }
 
@@ -192,6 +243,7 @@ private:
     Outcome other;
     std::optional<Outcome> same;
     std::optional<bool> repeats;
+    std::optional<std::vector<Piece>> now;  // what has changed; if that is not known, it has to be looked up
 };
 }  // namespace
 
@@ -214,12 +266,13 @@ static unsigned int variable_that_matters(Values values, Matters matters) {
 
 // The first element that depends on what nobody has set, and who has written it.
 static void place_difference(Trace& t, const Beginning& beginning, const Again& again, dim3 block, Problem& p) {
-    const Contents& with = again.with().memory;
-    each_region(t, beginning.parts, again.without().memory, [&](Region& r, size_t part, size_t at, const char* without) {
-        const char *other = with[part].data() + at, *end = without + (r.end - r.begin);
-        const char* differs = std::mismatch(without, end, other).first;
-        if (p.in_region || differs == end) return;
-        const size_t offset = (differs - without) / r.element * r.element;
+    each_region(t, beginning, [&](Region& r, const char* before) {
+        if (p.in_region) return;
+        const auto without = contents(again.without().memory, r.begin, r.end - r.begin, before);
+        const auto with = contents(again.with().memory, r.begin, r.end - r.begin, before);
+        const auto differs = std::mismatch(without.begin(), without.end(), with.begin()).first;
+        if (differs == without.end()) return;
+        const size_t offset = (differs - without.begin()) / r.element * r.element;
         p.bytes = r.element;
         place_in(p, &r, r.begin + offset);
         const Record by = r.memory->shadow.wrong_write(r.begin + offset - r.memory->begin, r.element, 1,

@@ -253,6 +253,7 @@ public:
     bool divided = false;                      // a whole number by zero, while the launch was made again
     uint64_t clock = 0, clock_begins = 0;      // what clocks count: `pulse`, without launches that are made again
     std::map<const char*, uint64_t> launches;  // of each kernel
+    std::shared_ptr<Beginning> beginning;      // of the last launch that may be made again
     std::shared_ptr<Recorder> recorder;  // for a player; usually none
     dim3 grid;  // of the last launch
     const void* last_code = nullptr;  // of the last access or step
