@@ -6,6 +6,7 @@ does. A `Watched` tensor behaves as the memory of a GPU would if it could report
 
 import sys
 import threading
+from collections import defaultdict
 from operator import index
 from typing import NamedTuple
 
@@ -50,7 +51,8 @@ class Memory:
 
     def __init__(self):
         self.problems, self.touched = {}, False
-        self._current, self._regions, self._requests = threading.local(), [], {}
+        self._current, self._regions = threading.local(), []
+        self._requests, self._codes = defaultdict(set), {}
 
     def tensor(self, name, values, empty=False, shared=False):
         """`values` under watch. `empty`: it holds nothing yet, so it must be written before it is read."""
@@ -107,20 +109,23 @@ class Memory:
     def _access(self, region, element, op, frame):
         """Note one access; `frame` is the kernel's, and its position distinguishes accesses of one line."""
         self.touched, here = True, self._current
-        wrote = op == "write"
+        place, wrote = here.place, op == "write"
         if wrote:
             region.written[element] = True
         elif region.empty and not region.written[element]:
-            text = f"{here.place} reads {region.element_name(element)}{in_line(_line(frame))}"
+            text = f"{place} reads {region.element_name(element)}{in_line(_line(frame))}"
             self.problems.setdefault("uninitialized", f"{text}, which no thread has written yet")
-        seen = region.seen.setdefault(element, {})
-        if wrote > seen.get(here.place, -1):  # the first access, or the first that writes
-            seen[here.place], region.lines[element, here.place] = wrote, _line(frame)
+        seen = region.seen[element]
+        if wrote > seen.get(place, -1):  # the first access, or the first that writes
+            seen[place], region.lines[element, place] = wrote, _line(frame)
         if not region.shared:
-            position = (frame.f_code, frame.f_lasti)
-            times = here.times[position] = here.times.get(position, 0) + 1
-            request = self._requests.setdefault((here.place.block, here.warp, position, times), set())
-            request.add((region.name, element * region.values.element_size() // SECTOR))
+            times, code = here.times, frame.f_code
+            self._codes[id(code)] = code  # which keeps it: to hash its text would take longer than all the rest
+            position = id(code), frame.f_lasti
+            time = times[position] = times.get(position, 0) + 1
+            self._requests[place.block, here.warp, position, time].add(
+                (region.name, element * region.element_bytes // SECTOR)
+            )
 
     def _outside(self, watched, keys, n, op, frame):
         """Note, and raise, that `keys[n]` is not an index of `watched`; `frame` is the kernel's."""
@@ -143,7 +148,8 @@ class _Region:
         self.memory, self.name, self.empty, self.shared = memory, name, empty, shared
         self.values, self.shape = values.clone(), values.shape
         self.flat, self.written = self.values.view(-1), [False] * values.numel()
-        self.seen = {}  # by element: the threads that have accessed it, and whether they wrote it
+        self.element_bytes = values.element_size()
+        self.seen = defaultdict(dict)  # by element: the threads that have accessed it, and whether they wrote it
         self.lines = {}  # by element and thread: file and line of that access
 
     def element_name(self, element):
@@ -157,6 +163,7 @@ class Watched:
 
     def __init__(self, region, first, shape):
         self._region, self._first, self.shape = region, first, torch.Size(shape)
+        self._sizes, self._steps = tuple(shape), tuple(self.shape[n + 1 :].numel() for n in range(len(shape)))
 
     def __len__(self):
         return self.shape[0]
@@ -200,29 +207,31 @@ class Watched:
     def _place(self, key, op, frame):
         """Where `self[key]` begins in memory, and its shape. An index that leaves its own dimension is outside, even
         if it lands in another row."""
-        region, size = self._region, self.shape[0] if self.shape else 0
+        region, sizes, steps = self._region, self._sizes, self._steps
         if isinstance(key, slice) and key.step in (None, 1):
-            start, stop, _ = key.indices(size)
-            return self._first + start * self.shape[1:].numel(), (max(stop - start, 0), *self.shape[1:])
+            start, stop, _ = key.indices(sizes[0] if sizes else 0)
+            return self._first + start * (steps[0] if steps else 1), (max(stop - start, 0), *sizes[1:])
         keys = key if isinstance(key, tuple) else (key,)
         try:
             keys = [index(each) for each in keys]
         except TypeError:
             raise TypeError(f"an index of {region.name} must be a whole number, but it is {key!r}") from None
-        if len(keys) > len(self.shape):
-            has = f"{len(self.shape)} dimension{'' if len(self.shape) == 1 else 's'}"
+        if len(keys) > len(sizes):
+            has = f"{len(sizes)} dimension{'' if len(sizes) == 1 else 's'}"
             raise IndexError(f"{region.name} has {has} here, but got {len(keys)} indexes")
         first = self._first
         for n, i in enumerate(keys):
-            if not 0 <= i < self.shape[n]:
+            if not 0 <= i < sizes[n]:
                 region.memory._outside(self, keys, n, op, frame)
-            first += i * self.shape[n + 1 :].numel()
-        return first, self.shape[len(keys) :]
+            first += i * steps[n]
+        return first, sizes[len(keys) :]
 
 
 def viewed_as(kind, watched):
     """The same memory as `kind`, a subclass of Watched."""
-    return kind(watched._region, watched._first, watched.shape)
+    view = object.__new__(kind)  # each thread makes one: its sizes are not worked out again
+    vars(view).update(vars(watched))
+    return view
 
 
 def _numbers(place):
