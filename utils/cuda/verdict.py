@@ -23,19 +23,15 @@ from importlib import util
 from pathlib import Path
 from typing import NamedTuple
 
-from utils.cuda.common import calls, cxx, extension, gpus, options, toolchain
+from utils.cuda.common import cxx, extension, gpus, options, toolchain
 from utils.cuda.common.cache import hashed
-from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError
 from utils.cuda.common.preprocessor import preprocessor_options
 from utils.cuda.common.program import CUDA
 from utils.cuda.common.targets import target, target_of_text
-from utils.cuda.cpu.instances import instances
 from utils.cuda.gpu.cubin import NO_HEADER, without_rtc
-from utils.cuda.gpu.host_pass import and_for_host
-from utils.cuda.gpu.judging import missing, nvcc_as_judge
-from utils.cuda.gpu.ptxas import usages
-from utils.cuda.gpu.split import NotSplit, device_code
 from utils.ground.errors import ToolchainError
+
+# What judges is loaded where a text is judged: loading an earlier build must be quick.
 
 __all__ = ["Judge", "Judged", "on_extension", "on_kernels", "on_program"]
 
@@ -112,6 +108,10 @@ class Judge(NamedTuple):
         Raises CompileError for device code that calls a function of the host, if nvcc is not there to notice it.
         """
         __tracebackhide__ = True
+        from utils.cuda.common import calls
+        from utils.cuda.common.diagnostics import ACCEPTED, PTXAS, CompileError
+        from utils.cuda.gpu.judging import nvcc_as_judge
+
         if toolchain.nvcc_candidates():
             judging = nvcc_as_judge(self, place, say)
         else:
@@ -134,6 +134,9 @@ class Judge(NamedTuple):
 
     def again(self, library: Path, place: Path, say) -> str:
         """The log of nvcc if it rejects an instance of a kernel in `unread` that a built library has, otherwise ""."""
+        from utils.cuda.cpu.instances import instances
+        from utils.cuda.gpu.judging import nvcc_as_judge
+
         found = instances(library, self.unread) if self.unread and toolchain.nvcc_candidates() else []
         for each in found:
             if each.local:
@@ -151,6 +154,8 @@ class Judge(NamedTuple):
         Raises CompileError as `beside` does.
         """
         __tracebackhide__ = True
+        from utils.cuda.common import calls
+
         calls.check_device(self.source)
         return build()
 
@@ -172,6 +177,9 @@ def on_extension(cuda_src) -> Judge | None:
     Raises CompileError for what nvcc would refuse in the host's code, as far as `calls.check_host` notices it.
     """
     __tracebackhide__ = True
+    from utils.cuda.common import calls
+    from utils.cuda.gpu.split import NotSplit, device_code
+
     flags, architecture = tuple(extension.NVCC_FLAGS), target_of_text(_capability(), cuda_src)
     if not (cxx.includes_torch(cuda_src) or cxx.uses_torch(cuda_src) or cxx.uses_python(cuda_src)):
         return Judge(cuda_src, cuda_src, (), "instances", flags, architecture)
@@ -254,8 +262,8 @@ def _fingerprint(flags, architecture) -> str:
 
 @functools.cache
 def _own_texts():
-    judges = (device_code, nvcc_as_judge, and_for_host, usages, instances)
-    ours = [__file__, calls.__file__, *(judge.__code__.co_filename for judge in judges)]
+    judges = ("common/calls", "gpu/split", "gpu/judging", "gpu/host_pass", "gpu/ptxas", "cpu/instances")
+    ours = [__file__, *(Path(__file__).parent / f"{judge}.py" for judge in judges)]
     return [Path(file).read_text() for file in (*ours, *cxx.FILES)]
 
 
@@ -279,6 +287,9 @@ def _nvrtc(judge, folder, say):
 
 def _nvrtc_rejection(judge, folder, say) -> str | None:
     """NVRTC's log if it rejects the text, '' if it accepts it, None if there is no verdict."""
+    from utils.cuda.gpu.judging import missing
+    from utils.cuda.gpu.split import NotSplit, device_code
+
     try:
         from utils.cuda.gpu.nvrtc import build, include_folders
 

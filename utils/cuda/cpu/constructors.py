@@ -12,7 +12,6 @@ import subprocess
 import sys
 
 from utils.cuda.common import cxx
-from utils.cuda.common.diagnostics import refused
 
 __all__ = ["check", "global_with_code"]
 
@@ -88,4 +87,6 @@ def check(source, library):
         ended = f"ends the process with status {status}"
     last = f"; its last words: {said.splitlines()[-1]}" if said else ""
     message = f"code such as that of `{name}` runs when the extension is loaded, and {ended}{last}"
+    from utils.cuda.common.diagnostics import refused  # here: only an error needs it
+
     raise refused("cuda_src", source, line, message)

@@ -54,7 +54,8 @@ _FIXED = ["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []
 @functools.cache
 def fingerprint() -> str:
     """What the library depends on: the engine's C++ files, the table of GPUs, and how a compiler makes it."""
-    parts = hashed_files(_HERE, (".h", ".cuh", ".cpp")), hashed_files(INCLUDE, "")
+    others = sorted(place for place in _HERE.iterdir() if place.is_dir() and place != INCLUDE)
+    parts = hashed_files(INCLUDE, ""), [hashed_files(place, (".h", ".cuh", ".cpp")) for place in others]
     compiler = cxx_compiler()
     flags = [_flags(compiler, name) for name in ("trace", "others")]
     return hashed(parts, gpus.TABLE.read_text(), flags, _LINK, identity(compiler))

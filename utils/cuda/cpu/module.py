@@ -11,7 +11,6 @@ import shutil
 
 from utils.cuda.common import cache
 from utils.cuda.common.arguments import tensor_of
-from utils.cuda.common.diagnostics import CompileError, shorten
 from utils.cuda.common.options import problem_of_options
 from utils.cuda.common.preprocessor import included
 from utils.cuda.common.toolchain import cache_folder
@@ -41,6 +40,8 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None, 
     """
     __tracebackhide__ = True
     if problem := problem_of_options(options):
+        from utils.cuda.common.diagnostics import CompileError  # here: only an error needs it
+
         raise CompileError(problem)
     headers, judged_by = included(source, options=options), judge and judge.fingerprint
 
@@ -60,6 +61,8 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None, 
         with open(place / "commands.txt", "w") as commands, guard.building():
 
             def say(command):
+                from utils.cuda.common.diagnostics import shorten
+
                 print(shorten(command), file=commands)
 
             if (known := folder_of(False) / "resources.txt").exists() and not judge:

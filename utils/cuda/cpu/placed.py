@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 from utils.cuda.common import preprocessor
-from utils.cuda.common.diagnostics import refused
 from utils.cuda.common.program import headers_of, is_device_code
 
 __all__ = ["INCLUDE", "header_texts", "inside", "place", "placed_headers", "translated"]
@@ -30,6 +29,8 @@ def translated(which, source, traced=False, **options):
             source = with_wrappers_inlined(source)
         return translate(source, **options)
     except TranslationError as error:
+        from utils.cuda.common.diagnostics import refused  # here: only an error needs it
+
         raise refused(which, source, error.line, str(error), needs_gpu=isinstance(error, NeedsGPU)) from None
 
 

@@ -11,7 +11,6 @@ import shlex
 
 from utils.cuda.common import extension, special_functions
 from utils.cuda.common.cache import build_once, hashed, hashed_files
-from utils.cuda.common.diagnostics import CompileError
 from utils.cuda.common.toolchain import cache_folder
 from utils.cuda.cpu.placed import INCLUDE
 from utils.ground.errors import ToolchainError
@@ -61,6 +60,8 @@ def _kept(name, headers, compiler, flags, whose, seconds, *more):
         command = [compiler, *flags, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
         (place / "commands.txt").write_text(f"{shlex.join(command)}\n")
         return extension.run([command], lambda command: None)
+
+    from utils.cuda.common.diagnostics import CompileError  # here: only a build needs it
 
     with contextlib.suppress(CompileError, ToolchainError):
         build_once(folder, build, f"preparing {whose} headers", {}, seconds)

@@ -53,17 +53,17 @@ static void end_with_message() {
 // ---- a traced program -----------------------------------------------------------------------------------------------
 
 static Mutex untraced_mutex;
-static std::string untraced;  // a kernel that another thread than `main`'s has launched
+static UntracedLaunch untraced;  // the last one
 
-void note_untraced_by_program(const char* kernel) {
+void note_untraced_by_program(const char* kernel, const void* code) {
     if (!report_path) return;
     std::lock_guard lock(untraced_mutex);
-    untraced = kernel;
+    untraced = {kernel, code};
 }
 
 void write_report() {
     if (!tracing || !report_path || getpid() != process) return;
-    if (!untraced.empty()) trace_untraced(*tracing, untraced.c_str());
+    trace_untraced(*tracing, untraced);
     const char* text = cuda_on_cpu_trace_end();
     if (FILE* file = fopen(report_path, "w")) {
         fputs(text, file);

@@ -25,7 +25,7 @@ struct HostThreads {
     int running = 0;
     bool over = false;     // the call is
     std::string error;     // of the first that went wrong
-    std::string untraced;  // a kernel that one has launched, although the call is traced
+    UntracedLaunch untraced;  // the last one
 
     // Those that run may use what is on the stack that is abandoned. Whether all have ended, within ten seconds.
     bool wait() {
@@ -89,11 +89,11 @@ void leave_host_call(const std::string& what, const void* place) {
     _longjmp(call.place, 1);
 }
 
-void note_untraced(const char* kernel) {
-    if (in_program) return note_untraced_by_program(kernel);
+void note_untraced(const char* kernel, const void* code) {
+    if (in_program) return note_untraced_by_program(kernel, code);
     if (!host_call || !host_call->is_thread || !host_call->threads->traced) return;
     std::lock_guard lock(host_call->threads->mutex);
-    host_call->threads->untraced = kernel;
+    host_call->threads->untraced = {kernel, code};
 }
 
 // ---- std::terminate -------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ const char* called_from_python(const char* function, const void* code, void (*ru
             if (!call.threads) return;
             std::lock_guard lock(call.threads->mutex);
             call.threads->over = true;
-            if (tracing && !call.threads->untraced.empty()) trace_untraced(*tracing, call.threads->untraced.c_str());
+            if (tracing) trace_untraced(*tracing, call.threads->untraced);
         }
     } over{call};
     const bool whole = guarded(call, run, data);

@@ -356,7 +356,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (refuse(name, launch, why_too_many_registers(launch), cudaErrorLaunchOutOfResources)) return;
     if (launch.cooperative && refuse(name, launch, why_not_together(launch), cudaErrorCooperativeLaunchTooLarge)) return;
     if (device_is_lost()) return;
-    if (!tracing) note_untraced(name);
+    if (!tracing) note_untraced(name, launch.launched_at);
     DeviceAccess access;
     const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
     const uint64_t clusters = blocks / together, threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;

@@ -355,7 +355,11 @@ bool in_host_call();                     // this CPU thread runs an extension's 
 bool in_host_thread();                   // the same in a std::thread that the function has begun
 bool is_host_code(const void* code);     // in such a call, and the code is the extension's
 bool is_runtime_code(const void* code);
-void note_untraced(const char* kernel);  // a std::thread of a traced call launches it
+struct UntracedLaunch {  // by a std::thread of a traced call or program
+    std::string kernel;  // empty: there was none
+    const void* code = nullptr;
+};
+void note_untraced(const char* kernel, const void* code);
 struct Moving {  // while one of these lives, a fault is due to addresses that a host call has given: it ends the call
     Moving();
     ~Moving();
@@ -364,7 +368,7 @@ bool moves_for_host();
 bool is_stream(cudaStream_t stream);  // that has not been destroyed: streams.cpp
 void write_report();  // of a traced program that ends: program.cpp
 void tell_of_fault(const char* message);  // on stderr: program.cpp
-void note_untraced_by_program(const char* kernel);
+void note_untraced_by_program(const char* kernel, const void* code);
 const void* place_of_host(const char* address, const void* context);  // where it was, like a return address
 std::string what_host_did(int signal, const char* address, const void* context);  // that raised it: faults.cpp
 struct DeviceAccess {  // while none of these lives, a program's host code cannot touch the device's memory: memory.cpp

@@ -86,10 +86,12 @@ void trace_refused(Trace& t, const char* kernel, const std::string& why, const v
     t.add(std::move(p));
 }
 
-void trace_untraced(Trace& t, const char* kernel) {
+void trace_untraced(Trace& t, const UntracedLaunch& launch) {
+    if (launch.kernel.empty()) return;
     Problem p;
     p.kind = "untraced_launch";
-    p.text = std::string("a std::thread of the host code launches ") + kernel + ", which the trace does not see";
+    p.who.code = reinterpret_cast<uintptr_t>(launch.code);
+    p.text = "a std::thread of the host code launches " + launch.kernel + ", which the trace does not see";
     t.add(std::move(p));
 }
 

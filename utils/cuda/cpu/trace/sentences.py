@@ -310,7 +310,10 @@ def _refused_launch(p):
 
 
 def _untraced_launch(p):
-    return p.text, "Launch it from the thread that called the function, or that runs `main`, or leave out the trace."
+    return (
+        f"{p.text}{at(p)}",
+        "Launch it from the thread that called the function, or that runs `main`, or leave out the trace.",
+    )
 
 
 def _host_access(p):

@@ -14,7 +14,7 @@ extern __thread Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; non
 uint64_t trace_pulse(const Trace&);  // changes whenever the kernel has done something
 bool trace_has_code(const Trace&, const void* place);  // of the kernel
 void trace_refused(Trace&, const char* kernel, const std::string& why, const void* code);
-void trace_untraced(Trace&, const char* kernel);  // another thread of the CPU has launched it
+void trace_untraced(Trace&, const UntracedLaunch& launch);  // if there was one
 void trace_failed(Trace&, cudaError_t error);  // a function of the host's side, called by the learner's code
 void trace_asked(Trace&);                      // whether one has failed
 void trace_launch_begins(Trace&, const char* kernel, const Launch&, void (*code)(void*));
