@@ -355,10 +355,7 @@ bool in_host_call();                     // this CPU thread runs an extension's 
 bool in_host_thread();                   // the same in a std::thread that the function has begun
 bool is_host_code(const void* code);     // in such a call, and the code is the extension's
 bool is_runtime_code(const void* code);
-struct UntracedLaunch {  // by a std::thread of a traced call or program
-    std::string kernel;  // empty: there was none
-    const void* code = nullptr;
-};
+struct UntracedLaunch { std::string kernel; const void* code = nullptr; };  // by another thread than the traced one
 void note_untraced(const char* kernel, const void* code);
 struct Moving {  // while one of these lives, a fault is due to addresses that a host call has given: it ends the call
     Moving();
