@@ -205,6 +205,7 @@ float s; bool any = false; for (int j = 0; j < n; ++j) { if (any) s += y[j]; if 
 float s; asm("mov.f32 %0, 0f00000000;" : "=f"(s)); s += 1; int k; k = (k = 1) + k; int w; w = grid.w; w += grid.w;
 int j, k; for (j = 0, k = 0; j < n; j++, k++) x[j] = k;
 struct S { float s; __device__ void add(float v) { s += v; } };
+typedef struct __align__(8) { float s; __device__ void add(float v) { s += v; } } T;
 """.strip().splitlines()
 
 

@@ -145,7 +145,7 @@ def unset_sums(source, part):
         ends = names
         while text_at(part, ends) not in (";", ""):
             ends = cxx.step_over(part, ends)
-        scope = next((j for j in _closing(part, ends)), len(part))
+        scope = next(_closing(part, ends), len(part))
         for name in _without_value(part[names:ends]):
             named = (j for j in range(names, scope) if part[j].text == name)
             uses = [j for j in named if part[j - 1].text not in _OF_ANOTHER][1:]
@@ -173,6 +173,9 @@ def _in_function(part, k) -> bool:
     while k > 0:
         k -= 1
         if part[k].text == "{":
+            head = cxx.matching(part, k - 1) if text_at(part, k - 1) == ")" else None
+            if head and text_at(part, head - 1) in ("__align__", "alignas"):  # typedef struct __align__(16) { ... } P;
+                return False
             return text_at(part, k - 1) in (")", "else", "do", ";", "{", "}", "const")
         if part[k].text in ("}", ")", "]"):
             opens = cxx.matching(part, k)
