@@ -24,6 +24,7 @@ __all__ = ["COMMON_FLAGS", "compile_and_link", "fingerprint", "link_flags", "pat
 COMMON_FLAGS = ["-fPIC", extension.ANY_ALIAS, f"-I{INCLUDE}"]
 
 _HERE = Path(__file__).parent
+_FOLDERS = ["trace", "runtime", "host"]  # whose files are compiled for it; they include some of guard's
 _OWN_MACRO = re.compile(r"^#define (CUDA_ON_CPU_(?:TRACE|LOCAL_ARRAYS))\b", re.MULTILINE)  # what it means to headers
 # _FORTIFY_SOURCE mistakes a longjmp onto another stack, which is how fibers switch, for an attack.
 _FLAGS = [*COMMON_FLAGS, "-std=c++20", "-pthread", "-U_FORTIFY_SOURCE", "-DCUDA_ON_CPU_RUNTIME"]
@@ -54,8 +55,7 @@ _FIXED = ["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []
 @functools.cache
 def fingerprint() -> str:
     """What the library depends on: the engine's C++ files, the table of GPUs, and how a compiler makes it."""
-    others = sorted(place for place in _HERE.iterdir() if place.is_dir() and place != INCLUDE)
-    parts = hashed_files(INCLUDE, ""), [hashed_files(place, (".h", ".cuh", ".cpp")) for place in others]
+    parts = [hashed_files(INCLUDE, ""), *(hashed_files(_HERE / name, (".h", ".cpp")) for name in [*_FOLDERS, "guard"])]
     compiler = cxx_compiler()
     flags = [_flags(compiler, name) for name in ("trace", "others")]
     return hashed(parts, gpus.TABLE.read_text(), flags, _LINK, identity(compiler))
@@ -111,7 +111,7 @@ def _parts() -> dict[str, str]:
     """The texts that are compiled for the library, by name. Each includes the files of a folder that want the same of
     the headers, which are then read once for all of them: half the time of compiling file by file."""
     parts = defaultdict(str)
-    for folder in ("trace", "runtime", "host"):
+    for folder in _FOLDERS:
         for file in sorted(_HERE.glob(f"{folder}/*.cpp")):
             parts["_".join([folder, *_OWN_MACRO.findall(file.read_text())])] += f'#include "{file}"\n'
     return dict(sorted(parts.items(), key=lambda part: part[0] not in _LONGEST))
