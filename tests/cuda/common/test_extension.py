@@ -7,36 +7,63 @@ import pytest
 from utils.cuda.common import extension
 from utils.cuda.common.toolchain import host_compiler
 
-WHOLE = ["-DCUDA_COURSE_WHOLE_TORCH"]
+SMALL, WHOLE, PYBIND = [], ["-DCUDA_COURSE_WHOLE_TORCH"], ["-DCUDA_COURSE_PYBIND"]
+DECLARED = "torch::Tensor f(torch::Tensor x);"
+NO_RELU = "cuda_src:1:2: error: 'relu' is not a member of 'torch'"
+NO_PYBIND = "main.cpp:1:2: error: static assertion failed: cuda_course: pybind11 is needed"
 
 
 @pytest.mark.parametrize(
-    ("text", "log", "builds"),
+    ("cuda_src", "cpp_src", "logs", "builds"),
     [
-        ("torch::Tensor f(torch::Tensor x) { return torch::empty_like(x) + at::sum(x); }", "", [[]]),
-        ("torch::Tensor f(torch::Tensor x) { return x.relu(); }  // torch::relu", "", [[]]),
-        ("auto s = at::cuda::getCurrentCUDAStream();", "", [[]]),
-        ("torch::Tensor f(torch::Tensor x) { return torch::relu(x); }", "", [WHOLE]),
-        ("torch::Tensor f(torch::Tensor x) { return torch::nn::functional::relu(x); }", "", [WHOLE]),
-        ("using namespace torch;", "cuda_src:1:2: error: 'relu' is not a member of 'torch'", [[], WHOLE]),
-        ("using namespace torch;", "cuda_src:1:2: error: 'misspelt' is not a member of 'torch'", [[]]),
-        ("max(a, 1)", "cuda_src:1:2: error: call of overloaded 'max(c10::Half&, int)' is ambiguous", [[]]),
-        ("norm(a)", "cuda_src:1:2: error: no matching function for call to 'norm(c10::Half&)'", [[]]),
-        ("norm(a)", "cuda_src:1:2: error: no matching function for call to 'norm(at::Tensor&)'", [[], WHOLE]),
-        ("TORCH_CHECK_EQ(1, 2);", "cuda_src:1:2: error: 'LoggerVoidify' is not a member of 'c10'", [[], WHOLE]),
+        (
+            "torch::Tensor f(torch::Tensor x) { return torch::empty_like(x) + at::sum(x); }",
+            DECLARED,
+            [],
+            [(SMALL, SMALL)],
+        ),
+        ("torch::Tensor f(torch::Tensor x) { return x.relu(); }  // torch::relu", DECLARED, [], [(SMALL, SMALL)]),
+        ("auto s = at::cuda::getCurrentCUDAStream();", DECLARED, [], [(SMALL, SMALL)]),
+        # only what says so takes the longer
+        ("torch::Tensor f(torch::Tensor x) { return torch::relu(x); }", DECLARED, [], [(WHOLE, SMALL)]),
+        ("torch::Tensor f(torch::Tensor x) { return torch::nn::functional::relu(x); }", DECLARED, [], [(WHOLE, SMALL)]),
+        ("", "auto y = torch::relu(x);", [], [(SMALL, WHOLE)]),
+        ("auto y = torch::relu(x);", "auto y = torch::relu(x);", [], [(WHOLE, WHOLE)]),
+        ("auto y = torch::relu(x);", DECLARED, [NO_RELU], [(WHOLE, SMALL), (WHOLE, WHOLE)]),
+        ("auto y = torch::relu(x);", "auto y = torch::relu(x);", [NO_RELU], [(WHOLE, WHOLE)]),
+        ("auto y = torch::relu(x);", DECLARED, [NO_PYBIND], [(WHOLE, SMALL), (WHOLE, PYBIND)]),
+        ("std::map<int, int> f();", DECLARED, [NO_PYBIND], [(SMALL, SMALL), (PYBIND, PYBIND)]),
+        ("using namespace torch;", DECLARED, [NO_RELU], [(SMALL, SMALL), (WHOLE, WHOLE)]),
+        ("using namespace torch;", DECLARED, [NO_RELU.replace("relu", "misspelt")], [(SMALL, SMALL)]),
+        ("max(a, 1)", DECLARED, ["error: call of overloaded 'max(c10::Half&, int)' is ambiguous"], [(SMALL, SMALL)]),
+        ("norm(a)", DECLARED, ["error: no matching function for call to 'norm(c10::Half&)'"], [(SMALL, SMALL)]),
+        (
+            "norm(a)",
+            DECLARED,
+            ["error: no matching function for call to 'norm(at::Tensor&)'"],
+            [(SMALL, SMALL), (WHOLE, WHOLE)],
+        ),
+        (
+            "TORCH_CHECK_EQ(1, 2);",
+            DECLARED,
+            ["error: 'LoggerVoidify' is not a member of 'c10'"],
+            [(SMALL, SMALL), (WHOLE, WHOLE)],
+        ),
     ],
 )
-def test_a_source_is_compiled_with_all_of_torch_at_once_if_it_says_so(monkeypatch, text, log, builds):
-    expected, tried = [], []
+def test_what_is_compiled_with_all_of_torch(monkeypatch, cuda_src, cpp_src, logs, builds):
+    expected, tried, logs = [], [], [*logs, "", ""]
     monkeypatch.setattr(extension, "expect", expected.append)
 
     def build(more):
-        tried.append(more)
-        return "" if more else log
+        tried.append((more.get("cuda", SMALL), more.get("main", SMALL)))
+        return logs.pop(0)
 
-    extension.compiled(build, lambda command: None, [text, "torch::Tensor f(torch::Tensor x);"])
+    extension.compiled(build, lambda command: None, {"cuda": cuda_src, "main": cpp_src})
     assert tried == builds
-    assert len(expected) == builds.count(WHOLE) and all(seconds >= 27 for seconds in expected)
+    assert all(seconds >= 27 for seconds in expected)
+    changes = zip([(SMALL, SMALL), *builds], builds, strict=False)
+    assert len(expected) == sum(after.count(WHOLE) > before.count(WHOLE) for before, after in changes)
 
 
 def test_threads_may_make_the_empty_libraries_at_the_same_time(monkeypatch, tmp_path):

@@ -33,7 +33,7 @@ ANY_ALIAS = "-fno-strict-aliasing"
 HEADERS = Path(__file__).parent / "torch_headers"
 #: What a module's binding includes first.
 BINDING = ("cuda_course/extension.h", "cuda_runtime.h")
-#: About how long two sources take to compile, side by side, with all of torch's headers.
+#: About how long one source takes to compile with all of torch's headers, or two side by side.
 WHOLE_TORCH_SECONDS = 27
 
 #: What torch's own builder passes to nvcc, apart from folders (COMMON_NVCC_FLAGS and the standard in
@@ -130,27 +130,33 @@ def _empty_libraries(names, compiler) -> Path | None:
     return folder
 
 
-def compiled(build, say, texts) -> str:
-    """Call `build(extra flags)`, which returns the compilers' log, with as few headers as needed; the last log.
+def compiled(build, say, texts):
+    """Call `build(extra flags of each part)`, which returns the compilers' log, with as few headers as needed; the last
+    log.
 
-    `texts` are the sources: those that name what only all of torch has are not tried without it.
+    `texts` are the sources, by the part of the build that compiles them: parts that name what only all of torch has are
+    not tried without it.
     """
-    if name := next(filter(None, map(_beyond_small_headers, texts)), ""):
-        say(f"the smaller torch headers do not have {name}: with all of torch")
-        return _with_all_of_torch(build)
-    log = build([])
+    named = {part: name for part, text in texts.items() if (name := _beyond_small_headers(text))}
+    if named:
+        say(f"the smaller torch headers do not have {', '.join(named.values())}: with all of torch")
+    more = _with_all_of_torch(named)
+    log = build(more)
     if "cuda_course: pybind11 is needed" in log:
         say("a type that only pybind11 brings to Python: once more with it")
-        log = build(["-DCUDA_COURSE_PYBIND"])
-    if _needs_all_of_torch(log, texts):
+        more = dict.fromkeys(texts, ["-DCUDA_COURSE_PYBIND"]) | more
+        log = build(more)
+    if named.keys() != texts.keys() and _needs_all_of_torch(log, texts.values()):
         say("the smaller torch headers do not suffice: once more with all of torch")
-        log = _with_all_of_torch(build)
+        log = build(_with_all_of_torch(texts))
     return log
 
 
-def _with_all_of_torch(build):
-    expect(WHOLE_TORCH_SECONDS * (2 if os.cpu_count() == 1 else 1))
-    return build(["-DCUDA_COURSE_WHOLE_TORCH"])
+def _with_all_of_torch(parts) -> dict[str, list[str]]:
+    """The extra flags of these parts of a build; the progress bar is told how long that takes."""
+    if parts:
+        expect(WHOLE_TORCH_SECONDS * (len(parts) if os.cpu_count() == 1 else 1))
+    return dict.fromkeys(parts, ["-DCUDA_COURSE_WHOLE_TORCH"])
 
 
 def _beyond_small_headers(text) -> str:

@@ -276,15 +276,15 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
         kept["cuda"] = torch_headers
 
     def build(more, kept=kept):
-        commands, kept = [], {} if more else kept
+        commands, kept = [], {part: headers for part, headers in kept.items() if part not in more}
         for part, level in parts.items():
-            first = kept[part](compiler, [*flags, *level]) if part in kept else []
-            command = [compiler, *flags, *more, *level, *first, "-c", str(folder / f"{part}.cpp")]
+            first = kept[part](compiler, [*flags, *level]) if part in kept else more.get(part, [])
+            command = [compiler, *flags, *level, *first, "-c", str(folder / f"{part}.cpp")]
             commands.append([*command, "-o", str(folder / f"{part}.o")])
         log = library.compile_and_link(commands, link, folder, say)
         return build(more, kept={}) if kept and missed_by(log) else log
 
-    return extension.compiled(build, say, [cuda_src, cpp_src])
+    return extension.compiled(build, say, {"cuda": cuda_src, "main": cpp_src})
 
 
 # NVIDIA's libraries whose functions the engine's runtime provides, as far as it has them.

@@ -106,11 +106,11 @@ class Builder:
         link += ["-o", str(folder / f"{name}.so")]
 
         def build(more):
-            compile_host = [*host, *more, "-c", str(folder / "main.cpp"), "-o", str(folder / "main.o")]
+            compile_host = [*host, *more.get("main", []), "-c", str(folder / "main.cpp"), "-o", str(folder / "main.o")]
             log = extension.run([device, compile_host], say, folder / "warnings.log")
             return log or _join_instances(folder, parts.kernels, say) or extension.run([link], say)
 
-        return extension.compiled(build, say, texts.values())
+        return extension.compiled(build, say, {"main": "\n".join(texts.values())})
 
     def stock(self, name, cuda_src, cpp_src, funcs, folder, opt, say):
         """Build with torch's load_inline. Returns the log, empty if it succeeds."""
