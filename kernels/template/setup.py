@@ -98,7 +98,6 @@ def cudart_folder(home) -> list[str]:
 def cpu_extension():
     """The extension by the C++ compiler: the kernels translated to C++, linked to the library that runs them."""
     translate, headers, runtime = course_engine()
-    ask_nvcc()
     sources = [API]
     for kernel in KERNELS:
         text = f'#include <cuda_runtime.h>\n#line 1 "{kernel}"\n' + translate((HERE / kernel).read_text())
@@ -126,6 +125,8 @@ class Build(cpp_extension.BuildExtension):
     runtime = None
 
     def run(self):
+        if self.runtime:
+            ask_nvcc()
         super().run()
         if self.runtime:
             folder = Path(self.get_ext_fullpath(MODULE)).parent
