@@ -15,6 +15,8 @@ no_python = { echo "There is no python3 here: install Python 3.10 or newer." >&2
 
 # One process more than there are cores, since some tests only wait; four at most, since each takes a GB of memory.
 workers = -n $$(n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile
+# They share the cores: where torch's threads wait for one another, each would keep a core busy until it has its turn.
+together = OMP_NUM_THREADS=1
 
 .PHONY: help course test test-browser lint lab reset slides present handout grade doctor site outputs bench bench-build bench-engine publish clean clean-cache
 .DEFAULT_GOAL := help
@@ -35,10 +37,10 @@ test: ## linter, unit tests, and every lesson's outputs against the committed on
 	@echo "== 2 of 4: ruff format --check"
 	@$(PY) -m ruff format --check .
 	@echo "== 3 of 4: pytest tests"
-	@$(PY) -m pytest -q $(workers) --ignore tests/browser -m "not alone" tests
+	@$(together) $(PY) -m pytest -q $(workers) --ignore tests/browser -m "not alone" tests
 	@$(PY) -m pytest -q --ignore tests/browser -m alone tests
 	@echo "== 4 of 4: pytest --nbval notebooks, on the CPU as on a T4"
-	@CUDA_COURSE_GPU=T4 $(PY) -m pytest -q $(workers) --nbval --nbval-current-env -p no:cacheprovider notebooks
+	@$(together) CUDA_COURSE_GPU=T4 $(PY) -m pytest -q $(workers) --nbval --nbval-current-env -p no:cacheprovider notebooks
 
 test-browser: ## players, slides and lessons in a browser, with the system's Chromium (LESSON=03: of the lessons, only that one)
 	@$(ready) test-browser
