@@ -181,7 +181,8 @@ class Tracer:
         __tracebackhide__ = True
         blocks, threads, shared_bytes = _launch(launch, self.name)
         from utils.cuda.cpu.profile import behaving_like
-        from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS, trace
+        from utils.cuda.cpu.trace.problems import MAX_PROBLEMS, MAX_STEPS
+        from utils.cuda.cpu.trace.run import trace
 
         def trace_of_kernel(
             *args, outputs=(), order="forward", gpu=None, max_problems=MAX_PROBLEMS, max_steps=MAX_STEPS

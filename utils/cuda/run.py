@@ -38,7 +38,7 @@ from typing import NamedTuple
 from utils.cuda import verdict
 from utils.cuda.common.cache import build_once, file_name, hashed
 from utils.cuda.common.program import SUFFIXES, program
-from utils.cuda.common.toolchain import cache_folder, device
+from utils.cuda.common.toolchain import cache_folder, on_gpu
 from utils.ground.errors import CourseError
 
 __all__ = ["main"]
@@ -125,18 +125,19 @@ def _command(words) -> Command:
 
 def _built(command, whole):
     """The folder of the built program, made now or earlier."""
-    if device().type == "cuda" and not command.trace:
+    if not command.trace and on_gpu():
         from utils.cuda.gpu.program import build, expected_seconds, fingerprint
 
         where, seconds, key, judges, needed = "cuda", expected_seconds(), fingerprint(), [], ()
     else:
-        from utils.cuda.cpu.build import build_program, expected_seconds, kernel_fingerprint, needs
+        from utils.cuda.cpu import library
+        from utils.cuda.cpu.build import build_program, expected_seconds, kernel_fingerprint
 
         def build(whole, place, say):
             return build_program(whole, place, command.trace, say)
 
-        where, seconds, key, needed = "cpu", 2 + expected_seconds(), kernel_fingerprint(command.trace), needs()
-        judges = verdict.on_program(whole)
+        where, seconds, key = "cpu", 2 + expected_seconds(), kernel_fingerprint(command.trace)
+        judges, needed = verdict.on_program(whole), [library.path()]
     first = os.path.basename(command.files[0])
     judged = [judge.fingerprint for judge in judges]
     folder = cache_folder() / where / f"{file_name(first)}_{hashed(whole.fingerprint(), key, judged, command.trace)}"

@@ -250,7 +250,7 @@ class Judged:
 
 def _capability() -> int:
     """The GPU's, or that of the GPU which the CPU engine behaves like: 90."""
-    return toolchain.gpu_architecture() if toolchain.device().type == "cuda" else gpus.chosen().capability
+    return toolchain.gpu_architecture() if toolchain.on_gpu() else gpus.chosen().capability
 
 
 def _fingerprint(flags, architecture) -> str:

@@ -4,7 +4,9 @@ import os
 import re
 import shutil
 import stat
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ import torch
 from utils.cuda.common import toolchain
 from utils.ground.errors import ToolchainError
 
+ROOT = Path(__file__).parents[3]
 NVCC = toolchain.cuda_home()
 needs_nvcc = pytest.mark.skipif(
     NVCC is None, reason="needs nvcc: pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]'"
@@ -258,3 +261,24 @@ def test_ninja_is_found_beside_python_when_it_is_not_on_the_path(bare, monkeypat
     script(scripts / "ninja", "")
     toolchain.put_ninja_on_path()
     assert shutil.which("ninja") == str(scripts / "ninja")
+
+
+# ---------------------------------------------------------------- the GPU
+
+
+@pytest.mark.parametrize("found", ["cpu", "cuda"])
+def test_where_there_is_a_driver_torch_is_asked_for_a_gpu(monkeypatch, found):
+    monkeypatch.setattr(toolchain.ctypes, "CDLL", lambda name: None)
+    monkeypatch.setattr(toolchain, "device", lambda: torch.device(found))
+    assert toolchain.on_gpu() == (found == "cuda")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("options", [[], ["--trace"]])
+def test_without_a_gpu_a_program_is_built_and_run_without_torch(tmp_path, options):
+    (tmp_path / "program.cu").write_text("__global__ void k() {}\nint main() { k<<<1, 1>>>(); return 3; }\n")
+    code = "import sys; from utils.cuda.run import main; print(main(sys.argv[1:]), 'torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *options, tmp_path / "program.cu"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout == "3 False\n", done.stderr

@@ -16,7 +16,7 @@ from tests.cuda.cpu.limits import CORES, HANGS, SOURCE, cases, kilobytes, needs_
 from utils import compile_kernel
 from utils.cuda.common import gpus
 from utils.cuda.common.toolchain import nvcc_candidates
-from utils.cuda.cpu.trace.run import MAX_STEPS
+from utils.cuda.cpu.trace.problems import MAX_STEPS
 from utils.cuda.kernel import Tracer
 
 pytestmark = pytest.mark.usefixtures("on_cpu")

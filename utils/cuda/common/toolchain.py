@@ -5,6 +5,7 @@ imported at the top: the doctor prints its table even if torch is missing or bro
 """
 
 import contextlib
+import ctypes
 import functools
 import os
 import re
@@ -35,6 +36,7 @@ __all__ = [
     "nvcc_candidates",
     "nvcc_hint",
     "nvcc_release",
+    "on_gpu",
     "put_ninja_on_path",
     "torch_cuda",
     "use_cuda_toolkit",
@@ -48,6 +50,15 @@ def device():
     import torch
 
     return torch.device("cuda" if torch.cuda.is_available() and not lacks_code_for(gpu_architecture()) else "cpu")
+
+
+def on_gpu() -> bool:
+    """Whether `device` is a GPU. Where there is no driver for one, torch, whose import takes seconds, is not asked."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False
+    return device().type == "cuda"
 
 
 def gpu_architecture() -> int:

@@ -332,7 +332,7 @@ def build_program(program, folder, traced=False, say=print) -> str:
 
 
 def needs() -> list[Path]:
-    """The libraries that every build is loaded with."""
+    """The libraries that every build is loaded with in Python."""
     return [library.path(), *guard.needed()]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from utils.cuda.common.cache import hashed, sole_builder
 from utils.cuda.common.sealed import is_whole, make_folder, put
-from utils.cuda.common.toolchain import cache_folder, device
+from utils.cuda.common.toolchain import cache_folder, on_gpu
 from utils.ground.errors import ToolchainError
 from utils.ground.system import cxx_compiler
 
@@ -115,7 +115,7 @@ def needed() -> list[Path]:
 
 
 def _wanted() -> bool:
-    return not _failed and device().type == "cpu"
+    return not _failed and not on_gpu()
 
 
 def _path() -> Path:

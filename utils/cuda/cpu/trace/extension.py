@@ -13,9 +13,9 @@ from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.trace.copies import declared, memory_at, wholes
 from utils.cuda.cpu.trace.doubts import holds_floats, plausible
 from utils.cuda.cpu.trace.lines import header_lines, load_address, source_lines
+from utils.cuda.cpu.trace.problems import MAX_PROBLEMS, MAX_STEPS
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
-from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS
 from utils.cuda.cpu.trace.source import kernel_parameter, parameter_type
 from utils.cuda.cpu.trace.trace import Trace
 from utils.ground.progress import waiting

@@ -6,9 +6,8 @@ import os
 from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.doubts import holds_floats, plausible
 from utils.cuda.cpu.trace.lines import source_places
-from utils.cuda.cpu.trace.problems import Problem, problems_of
+from utils.cuda.cpu.trace.problems import MAX_PROBLEMS, MAX_STEPS, Problem, problems_of
 from utils.cuda.cpu.trace.records import read
-from utils.cuda.cpu.trace.run import MAX_PROBLEMS, MAX_STEPS
 from utils.cuda.cpu.trace.source import kernel_parameter, parameter_type
 
 __all__ = ["environment", "problems"]

@@ -24,10 +24,7 @@ from utils.cuda.cpu.trace.trace import Trace
 from utils.ground.errors import CourseError
 from utils.ground.progress import waiting
 
-__all__ = ["MAX_PROBLEMS", "MAX_STEPS", "trace"]
-
-MAX_PROBLEMS = 20  # different ones, after which a trace ends
-MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
+__all__ = ["trace"]
 
 
 @dataclass(eq=False)
