@@ -215,7 +215,7 @@ def test_declarations_one_after_the_other():
         int j() { } int k() { }
     """
     assert [d.name for d in cxx.declarations(source)] == ["f", "e", "g", "S", "i", "j", "k"]
-    assert cxx.declarations("// nothing\n#define X\n") == cxx.declarations(") ] }") == []
+    assert cxx.declarations("// nothing\n#define X\n") == cxx.declarations(") ] }") == ()
 
 
 def test_a_function():

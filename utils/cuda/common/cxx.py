@@ -7,6 +7,7 @@ Offsets are those of the source; lines count from 1.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -105,7 +106,8 @@ _WITH_PARENTHESES = {"alignas", "decltype", "__declspec", "noexcept", "throw", "
 _AFTER_PARAMETERS = {"const", "volatile", "noexcept", "override", "final", "throw", "requires", "try", "__attribute__"}
 
 
-def declarations(source) -> list[Declaration]:
+@lru_cache(64)  # as tokens: several parts of a build ask
+def declarations(source) -> tuple[Declaration, ...]:
     """What the source declares and defines, including in its namespaces."""
     part = [token for token in tokens(source) if not token.directive]
     found, at = [], 0
@@ -118,7 +120,7 @@ def declarations(source) -> list[Declaration]:
         else:
             found.append(_declaration(part, at))
             at += len(found[-1].tokens)
-    return found
+    return tuple(found)
 
 
 def _after_namespace(part, at):
