@@ -192,7 +192,7 @@ def test_every_pointer_takes_the_tensors_of_its_type_and_no_others(backend):
         ((X, X, 8.0), TypeError, r"argument 3 of scale \(int n\) takes a whole number, but got float 8.0"),
         ((X, X, "8"), TypeError, "takes a whole number, but got str '8'"),
         ((X, X, None), TypeError, "takes a whole number, but got None"),
-        ((X, X, torch.tensor(8)), TypeError, r"takes a number, but got a tensor of shape \(\): pass x.item\(\)"),
+        ((X, X, torch.tensor(8)), TypeError, r"takes a number, but got a tensor of shape \(\): pass n.item\(\)"),
         ((X, X, X), TypeError, r"takes a number, but got a tensor of shape \(8,\)"),
         ((X, X, 2**31), ValueError, "holds -2,147,483,648 to 2,147,483,647, but got 2,147,483,648"),
         ((X, X, -(2**31) - 1), ValueError, "but got -2,147,483,649"),

@@ -80,6 +80,8 @@ WRONG = {
         ("crashed", "module.launch_add2(", "module.torch_launch_add2("),
         ("crashed", "(c, a, b, a.numel())", "(c, a, b)"),
         ("crashed", "a.numel()", "4 * a.numel()"),  # bytes
+        ("crashed", "torch.empty_like(a)", "torch.empty(a.shape, dtype=torch.float64)"),
+        ("wrong: the sum should have the shape", "torch.empty_like(a)", "torch.empty(a.numel())"),
         ("wrong", "torch.empty_like(a)", "a"),
         ("wrong", "a.numel()", "len(a)"),
     ],

@@ -3,6 +3,7 @@ loads it: `%load_ext utils.cuda.magic`."""
 
 import re
 import shlex
+from difflib import get_close_matches
 
 from IPython.core.magic import Magics, cell_magic, magics_class
 from IPython.display import display
@@ -74,7 +75,8 @@ class CudaMagics(Magics):
         from utils.cuda.common import cxx
         from utils.cuda.kernel import Kernel
 
-        kept = [name for name in cxx.kernels(cell) if isinstance(self.shell.user_ns.get(name), (Kernel, Template))]
+        names = dict.fromkeys(function.name for function in cxx.functions(cell))
+        kept = [name for name in names if isinstance(self.shell.user_ns.get(name), (Kernel, Template))]
         still = "are still the kernels" if len(kept) > 1 else "is still the kernel"
         return f"\n{', '.join(kept)} {still} that compiled before." if kept else ""
 
@@ -180,7 +182,21 @@ def _kernels(source, options, verbose):
             names = [name for name in names if name not in hidden]
     if left_out:
         raise ValueError(f"an #if or a namespace hides every kernel of the cell: {', '.join(left_out)}")
-    raise ValueError("the cell has no kernel: a kernel is a function marked __global__")
+    raise ValueError(f"the cell has no kernel: a kernel is a function marked __global__{_unmarked(source)}")
+
+
+def _unmarked(source):
+    """What may be meant as a kernel: a function with a misspelt mark, or without one."""
+    from utils.cuda.common import cxx
+
+    for function in cxx.functions(source):
+        if not function.defined or "__device__" in function.words or "__host__" in function.words:
+            continue
+        wrong = next((word for word in function.words if get_close_matches(word, ["__global__", "global"], 1, 0.8)), "")
+        if wrong or function.returns == "void":
+            what = f"has `{wrong}` instead" if wrong else "has no mark"
+            return f". Line {function.line}, `{function.name}`, {what}"
+    return ""
 
 
 def _hidden(error, names):

@@ -270,7 +270,9 @@ def _in_cuda(exercise, source):
             if exercise.cuda in cxx.kernels(source)
             else ""
         )
-        yield Verdict("wrong", f"{error}{passes}")
+        # How to convert a tensor is no advice here: the launch is not the learner's.
+        said = re.sub(r"(but this one is (\w+)): .*", r"\1: declare the parameter for that type", str(error))
+        yield Verdict("wrong", f"{said}{passes}")
         return
     except RuntimeError as error:
         yield Verdict("crashed", str(error))

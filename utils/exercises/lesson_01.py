@@ -46,7 +46,7 @@ def _wrong_stopwatch(best_time):
         ran = runs[: len(runs) - len(left)]
         took = f"the runs took {', '.join(map(str, ran)) or 'no'} seconds"
         if len(ran) != 6:
-            return f"f ran {len(ran)} time{'s' * (len(ran) != 1)}; one to warm up and five by the clock are 6"
+            return f"f ran {len(ran)} time{'s' * (len(ran) != 1)}, but one run to warm up and five timed runs make 6"
         if got != min(runs[1:6]):
             return f"{took}: the shortest after the first is {min(runs[1:6])}, but yours is {got}"
     return ""

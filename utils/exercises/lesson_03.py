@@ -34,7 +34,7 @@ def _wrong_name(build_name):
     if build_name(source, options) != first:
         return "the same source and options got two names: it would be compiled again every time"
     if uses_name(build_name, "hash"):
-        return "Python's hash() of a text is different in every process: the cache would never be found again"
+        return "Python's hash() of a text is different in every process: no other process would find the build"
     seen = {}
     for pair in _pairs(_texts_in(build_name)):
         name = build_name(*pair)
@@ -76,8 +76,8 @@ def _texts_in(function):
 # ---- a call to a module ---------------------------------------------------------------------------------------------
 
 
-class _Module:
-    """The module that the exercise says was built: one function, which is as strict as a binding."""
+class _Module(types.ModuleType):
+    """The module that the exercise says was built: one function, which is as strict as its binding and `data_ptr`."""
 
     calls = 0
 
@@ -86,18 +86,22 @@ class _Module:
             raise TypeError("launch_add2 takes three tensors and an int")
         if not 0 <= n <= min(x.numel() for x in (c, a, b)):
             raise IndexError(f"n = {n} is more than the smallest of the tensors has")
+        if wrong := [x.dtype for x in (c, a, b) if x.dtype != torch.float32]:
+            raise RuntimeError(f"data_ptr<float>() of a tensor of {wrong[0]}")
         self.calls += 1
         total = a.reshape(-1)[:n] + b.reshape(-1)[:n]
         if c.is_floating_point():
             c.fill_(torch.nan)  # memory that was not cleared may hold the sum by chance
         c.view(-1)[:n] = total
 
+    launch_add2.__qualname__ = "launch_add2"  # what Python says of wrong arguments
+
 
 def _wrong_call(add):
     for shape in ((1,), (17,), (65, 100), (0,)):
         a, b = torch.randn(shape), torch.randn(shape)
         before = a.clone(), b.clone()
-        module = _Module()
+        module = _Module("module")
         c = add(module, a, b)
         if c is None and module.calls:
             return "it calls launch_add2 and returns None: launch_add2 itself returns nothing, but fills c"
@@ -107,7 +111,9 @@ def _wrong_call(add):
             return "it does not call launch_add2"
         if not (torch.equal(a, before[0]) and torch.equal(b, before[1])):
             return "it changes a or b, which belong to the caller"
-        if c.shape != a.shape or not torch.equal(c, a + b):
+        if c.shape != a.shape:
+            return f"the sum should have the shape {tuple(a.shape)}, but it has {tuple(c.shape)}"
+        if not torch.equal(c, a + b):
             return f"the sum of two tensors of shape {shape} is not right"
     return ""
 

@@ -204,7 +204,7 @@ def _with_bases(types, name) -> list[cxx.Token]:
 
 def similar(place, name, known=KNOWN, part=None):
     """A name that is close to another one, of the source or of `part` of it."""
-    bare = {word.strip("_").lower(): word for word in known}
+    bare = {word.strip("_").lower(): word for word in [*known, "min", "max", "abs"]}  # too short for what comes below
     part = tokens(place.source) if part is None else part
     mine = sorted({token.text for token in part if token.text.isidentifier()} - {name, *KNOWN})
     near = [bare[name.strip("_").lower()]] if name.strip("_").lower() in bare else []

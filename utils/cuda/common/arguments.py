@@ -150,14 +150,14 @@ def _check_pointer(where, parameter, arg, device_type):
         return
     dtypes = _TENSORS.get(parameter.pointee)
     if not isinstance(arg, torch.Tensor):
-        hint = ": torch.from_numpy(...) makes one of an array" if hasattr(arg, "__array_interface__") else ""
+        hint = ": torch.from_numpy(...) turns an array into one" if hasattr(arg, "__array_interface__") else ""
         if isinstance(arg, list | tuple | range):
             kind = f", dtype=torch.{dtypes[0]}" if dtypes else ""
-            hint = f": torch.tensor(...{kind}) makes one of a {type(arg).__name__}"
+            hint = f": torch.tensor(...{kind}) turns a {type(arg).__name__} into one"
         raise TypeError(f"{where} takes a tensor, but got {_shown(arg)}{hint}")
     dtype = str(arg.dtype).removeprefix("torch.")
     if dtypes and dtype not in dtypes:
-        instead = _converted(arg, name, dtypes[0])
+        instead = _kept(parameter, _converted(arg, name, dtypes[0]))
         raise TypeError(f"{where} takes a tensor of {' or '.join(dtypes)}, but this one is {dtype}{instead}")
     if device_type and arg.device.type != device_type:
         raise ValueError(
@@ -174,10 +174,8 @@ def _check_pointer(where, parameter, arg, device_type):
     if arg.layout != torch.strided:
         raise ValueError(f"{where} has layout {arg.layout}: {name}.to_dense() makes a copy that a kernel can read")
     if not arg.is_contiguous():
-        raise ValueError(
-            f"{where} is not contiguous (shape {tuple(arg.shape)}, strides {arg.stride()}): "
-            f"{name}.contiguous() makes a contiguous copy"
-        )
+        instead = _kept(parameter, f": {name}.contiguous() makes a contiguous copy")
+        raise ValueError(f"{where} is not contiguous (shape {tuple(arg.shape)}, strides {arg.stride()}){instead}")
     needed = arg.nbytes and arg.nbytes + arg.storage_offset() * arg.element_size()
     if arg.untyped_storage().nbytes() < needed:
         raise ValueError(
@@ -189,6 +187,13 @@ def _check_pointer(where, parameter, arg, device_type):
             f"{where} is a view that torch conjugates or negates when read: {name}.resolve_conj().resolve_neg() "
             "makes a copy that holds the values"
         )
+
+
+def _kept(parameter, advice) -> str:
+    """The advice to pass a copy; if the kernel may write to it, with what becomes of that."""
+    if not advice or "const" in parameter.text.split("*")[0].split():
+        return advice
+    return f"{advice}; what the kernel writes is in that copy alone, so keep it in a variable"
 
 
 def _converted(tensor, name, wanted) -> str:
@@ -240,7 +245,7 @@ def _scalar(where, parameter, arg) -> bytes:
     if isinstance(arg, torch.Tensor) and kind == _MAP:
         raise TypeError(f"{where} takes a tensor map, but got a tensor: tensor_map(x, box) makes one")
     if isinstance(arg, torch.Tensor):
-        advice = "pass x.item()" if arg.numel() == 1 else "pass a number"
+        advice = f"pass {parameter.name}.item()" if parameter.name and arg.numel() == 1 else "pass a number"
         raise TypeError(f"{where} takes a number, but got a tensor of shape {tuple(arg.shape)}: {advice}")
     if kind == "bool":
         if isinstance(arg, bool) or arg in (0, 1) and isinstance(arg, Integral):

@@ -74,11 +74,13 @@ def _sizes(value, name: str, most: dim3) -> dim3:
         raise ValueError(f"{name} takes one to three numbers (x, y, z), but got {len(numbers)}: {name}={value!r}")
     sizes = dim3(*(whole_number(number, name) for number in numbers))
     for axis, size, limit in zip("xyz", sizes, most, strict=True):
+        along, has = (f" in {axis}", f" has {axis} = {size:,}") if len(numbers) > 1 else ("", "")
         if size < 1:
-            hint = " CUDA refuses an empty launch: return early when there is nothing to do." if size == 0 else ""
-            raise ValueError(f"{name} must be at least 1, but {name}={value!r} has {axis} = {size}.{hint}")
+            hint = " CUDA refuses an empty launch: return early when there is nothing to do."
+            hint = hint if size == 0 and name == "blocks" else ""
+            raise ValueError(f"{name} must be at least 1, but {name}={value!r}{has}.{hint}")
         if size > limit:
-            raise ValueError(f"{name} is at most {limit:,} in {axis}, but {name}={value!r} has {axis} = {size:,}")
+            raise ValueError(f"{name} is at most {limit:,}{along}, but {name}={value!r}{has}")
     return sizes
 
 
@@ -88,5 +90,7 @@ def whole_number(number, name: str) -> int:
     try:
         return index(number)
     except TypeError:
-        hint = " cdiv(n, threads) gives a whole number, n / threads does not." if isinstance(number, float) else ""
+        hint = f" Write {number:.0f}." if isinstance(number, float) and number.is_integer() else ""
+        if name == "blocks" and isinstance(number, float):
+            hint = " cdiv(n, threads) gives a whole number, n / threads does not."
         raise TypeError(f"{name} must be whole numbers, but got {number!r}.{hint}") from None

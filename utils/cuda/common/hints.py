@@ -330,6 +330,7 @@ _CUDA = [
 ]
 
 _CPP = [
+    ("expected|is undefined|declared", "", missing.parameters),
     (EXPECTED, r"^\s*include\b", "It is `#include`, with `#`."),
     ("include is not a template", "", "It is `#include`, with `#`."),
     (
@@ -360,7 +361,9 @@ _CPP = [
     (_SUBSCRIPT, "", values.subscript),
     (_READ_ONLY, "", values.read_only),
     (DEREFERENCED, "", "Only a pointer has a `*` before it: a number is used as it is."),
-    ("literal operator", r"\b(?P<number>\d+)f\b", "A float needs a point before its `f`: `{number}.0f`."),
+    ("literal operator", r"\b(?P<whole>\d+),(?P<rest>\d+f)\b", "A number has a point, not a comma: `{whole}.{rest}`."),
+    ("literal operator", r"(?P<number>\d+\.\d*f)f+\b", "A float has one `f`: `{number}`."),
+    ("literal operator", r"(?<![\w.])(?P<number>\d+)f\b", "A float needs a point before its `f`: `{number}.0f`."),
     (_ARGUMENTS, "", values.arguments),
     (_TO_POINTER, "", values.pointer_or_value),
     (

@@ -18,6 +18,7 @@ __all__ = [
     "is_floor_division",
     "line_at_fault",
     "line_of",
+    "parameters",
     "semicolon",
 ]
 __all__ += ["tokens", "unclosed_brace"]
@@ -150,6 +151,39 @@ def _is_nested(part, at) -> bool:
     around = [k for k in range(name) if part[k].text == "{" and (cxx.matching(part, k) or len(part)) > at]
     returns = part[name - 1].text.isidentifier() or part[name - 1].text in ("*", "&", ">")
     return returns and bool(around) and part[around[-1] - 1].text in (")", "else", "do")
+
+
+_TYPES = {"bool", "char", "short", "int", "long", "unsigned", "signed", "size_t", "float", "double", "half", "__half"}
+_QUALIFIERS = {"const", "volatile", "__restrict__", "struct", "typename"}
+
+
+def parameters(place):
+    """What is wrong with the parameters of the function whose head the line is in."""
+    part = tokens(place.source)
+    above = [k for k, token in enumerate(part) if token.line <= place.line]
+    mark = next((k for k in reversed(above) if part[k].text in ("__global__", "__device__")), len(part))
+    heads = (k for k in range(mark, len(part)) if part[k].text in "({;" and part[k - 1].text != "__launch_bounds__")
+    opens = next(heads, None)
+    closes = cxx.matching(part, opens) if opens and part[opens].text == "(" else None
+    if closes is None or part[closes].line < place.line:
+        return ""
+    for each in cxx.at_commas(part[opens + 1 : closes]):
+        words = [token.text for token in each]
+        for k, (before, word) in enumerate(pairwise(words), 1):
+            begins = word in _TYPES or word == "const" and cxx.text_at(each, k + 1) in _TYPES
+            if begins and before.isidentifier() and before not in _TYPES | _QUALIFIERS:
+                return f"Put a `,` before `{cxx.written(each[k:])}`."
+        of = next((k for k, word in enumerate(words) if word in _TYPES), None)
+        if of is None:
+            continue
+        kind, after = cxx.written(each[: of + 1]), words[of + 1 :]
+        if after[:2] == ["[", "]"] and len(after) == 3:
+            return f"A pointer stands for an array: `{kind}* {after[2]}`."
+        if len(after) == 2 and after[1] == "*":
+            return f"The `*` belongs to the type: `{kind}* {after[0]}`."
+        if len(after) == 4 and after[1] == "[" and after[2].isidentifier():
+            return f"A parameter does not say how long an array is: `{kind}* {after[0]}`."
+    return ""
 
 
 def body(place):

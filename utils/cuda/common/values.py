@@ -341,6 +341,8 @@ def missing_operator(place, name):
     opens = cxx.matching(part, closes) or 0
     begins = next((k + 1 for k in range(opens, -1, -1) if part[k].text in (";", "{", "}")), 0)
     called = [token.text for token in part[begins:opens]]  # `asm volatile`, `n::f`
+    if meant := [word for word in ("if", "for", "while") if len(called) == 1 and sorted(called[0]) == sorted(word)]:
+        return f"Did you mean `{meant[0]}`?"
     if called and "return" not in called and all(text.isidentifier() or text == "::" for text in called):
         return f"Put a `;` between `)` and `{name}`."
     return f"C++ needs the `*` between two factors: `(...) * {name}[...]`."

@@ -188,10 +188,20 @@ def test_threads_that_each_do_the_work_of_all():
     assert found.hint.startswith("Does each thread do the work of all?")
 
 
-def test_a_whole_number_divided_by_zero():
-    source = "__global__ void k(int* x, int n) {\n    x[threadIdx.x] /= n;\n}"
-    (found,) = Tracer(source, "k")[1, 32](torch.ones(32).int(), 0).problems
-    assert found.hint == "Why is the divisor 0? Guard the line, as in `if (n) ...`."
+@pytest.mark.parametrize(
+    ("statement", "guard"),
+    [
+        ("x[threadIdx.x] /= n;", ": `if (n != 0) ...`"),
+        ("x[threadIdx.x] = 7 % x[n];  // or 7 / n", ": `if (x[n] != 0) ...`"),
+        ("x[threadIdx.x] = x[1] / 2 / x[n];", ": `if (x[n] != 0) ...`"),
+        ("x[threadIdx.x] = 7 / n + 7 % x[n];", ""),
+        ("x[threadIdx.x] = 7 / (n + n);", ""),
+    ],
+)
+def test_a_whole_number_divided_by_zero(statement, guard):
+    source = f"__global__ void k(int* x, int n) {{\n    {statement}\n}}"
+    (found,) = Tracer(source, "k")[1, 1](torch.zeros(2).int(), 0).problems
+    assert found.hint == f"Why is the divisor 0? Guard the line{guard}."
 
 
 # ---- conditions -----------------------------------------------------------------------------------------------------

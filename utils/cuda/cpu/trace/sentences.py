@@ -1,8 +1,9 @@
 """A problem in words: for each kind, a function that turns a record into one sentence and a hint on what to try."""
 
 import math
+import re
 
-from utils.cuda.common.cxx import written
+from utils.cuda.common.cxx import code, written
 from utils.cuda.cpu.differences import hint_of
 from utils.cuda.cpu.trace.allocations import missing_sizeof
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
@@ -352,7 +353,9 @@ def _ended(p):
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
     elif "whole number by zero" in p.ended:
-        hint = "Why is the divisor 0? Guard the line, as in `if (n) ...`."
+        divisors = set(re.findall(r"[/%]=?\s*([A-Za-z_]\w*\b(?:\[[^][]*\])?)(?![.([]|->|::)", code(p.source or "")))
+        guard = f": `if ({divisors.pop()} != 0) ...`" if len(divisors) == 1 else ""
+        hint = f"Why is the divisor 0? Guard the line{guard}."
     elif "for its local variables" in p.ended:
         hint = "Does the recursion end?" if p.recursive else "Large arrays belong in shared or global memory."
     elif "where expect_tx says" in p.ended:
