@@ -264,6 +264,34 @@ def test_floats(backend):
         )
 
 
+# C++ of float parameters: the value. The fast functions are what nvcc makes of them: lg2, mul, ex2, and div.approx.
+SPECIAL = {
+    "__powf(-two, two)": "nan",
+    "__powf(0 * two, 0 * two)": "nan",
+    "__powf(two, -two)": 0.25,
+    "__fdividef(8, large)": 0.0,
+    "__fdividef(-8, large)": -0.0,
+    "__fdividef(infinite, large)": "nan",
+    "__fdividef(8, infinite)": 0.0,
+    "__fdividef(large, large / 4)": 4.0,
+    "norm3df(none, two, -infinite)": "inf",
+    "rnorm3df(none, two, infinite)": 0.0,
+    "norm4df(none, two, two, infinite)": "inf",
+    "rnorm4df(infinite, none, two, two)": 0.0,
+    "rhypotf(infinite, none)": 0.0,
+    "norm3df(none, two, two)": "nan",
+    "norm3df(large, 0, 0)": float(torch.tensor(1.2e38)),
+}
+
+
+def test_floats_beyond_the_usual(backend):
+    rows = "".join(f"    out[{k}] = {code};\n" for k, code in enumerate(SPECIAL))
+    source = f"__global__ void k(float* out, float two, float large, float infinite, float none) {{\n{rows}}}\n"
+    given = (2.0, 1.2e38, float("inf"), float("nan"))
+    out, *_ = run(backend, source, "k", 1, 1, torch.zeros(len(SPECIAL)), *given)
+    assert dict(zip(SPECIAL, map(str, out.tolist()), strict=True)) == {k: str(float(v)) for k, v in SPECIAL.items()}
+
+
 CASTS = r"""
 #define ALL(F, from, T, to)                                                             \
     __global__ void from##_to_##to(const F* x, T* out, int n) {                         \

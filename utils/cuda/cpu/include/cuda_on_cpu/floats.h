@@ -111,16 +111,20 @@ inline double erfcx(double x) {
 }
 inline float erfcxf(float x) { return (float)erfcx(x); }
 
-// Lengths. In double precision, so that no square is too large.
-inline float rhypotf(float x, float y) { return 1 / sqrt((double)x * x + (double)y * y); }
-inline float norm3df(float x, float y, float z) { return sqrt((double)x * x + (double)y * y + (double)z * z); }
-inline float rnorm3df(float x, float y, float z) { return 1 / sqrt((double)x * x + (double)y * y + (double)z * z); }
-inline float norm4df(float x, float y, float z, float w) {
+// Lengths. In double precision, so that no square is too large. With an infinite part they are infinite, even beside a
+// NaN (CUDA Math API, norm3df).
+namespace cuda_on_cpu {
+inline double length(float x, float y, float z = 0, float w = 0) {
+    for (float part : {x, y, z, w})
+        if (__builtin_isinf(part)) return __builtin_inf();
     return sqrt((double)x * x + (double)y * y + (double)z * z + (double)w * w);
 }
-inline float rnorm4df(float x, float y, float z, float w) {
-    return 1 / sqrt((double)x * x + (double)y * y + (double)z * z + (double)w * w);
-}
+}  // namespace cuda_on_cpu
+inline float rhypotf(float x, float y) { return 1 / cuda_on_cpu::length(x, y); }
+inline float norm3df(float x, float y, float z) { return cuda_on_cpu::length(x, y, z); }
+inline float rnorm3df(float x, float y, float z) { return 1 / cuda_on_cpu::length(x, y, z); }
+inline float norm4df(float x, float y, float z, float w) { return cuda_on_cpu::length(x, y, z, w); }
+inline float rnorm4df(float x, float y, float z, float w) { return 1 / cuda_on_cpu::length(x, y, z, w); }
 
 __forceinline__ float __expf(float x) { return expf(x); }
 __forceinline__ float __exp10f(float x) { return exp10f(x); }
@@ -132,8 +136,10 @@ __forceinline__ float __cosf(float x) { return cosf(x); }
 __forceinline__ float __tanf(float x) { return tanf(x); }
 __forceinline__ float __tanhf(float x) { return tanhf(x); }
 __forceinline__ void __sincosf(float x, float* s, float* c) { *s = sinf(x), *c = cosf(x); }
-__forceinline__ float __powf(float x, float y) { return powf(x, y); }
-__forceinline__ float __fdividef(float x, float y) { return x / y; }
+__forceinline__ float __powf(float x, float y) { return exp2f(y * log2f(x)); }  // so nvcc, too: of x < 0, a NaN
+__forceinline__ float __fdividef(float x, float y) {  // beyond 2^126, the inverse of y is 0
+    return fabsf(y) > 0x1p126f && fabsf(y) < __builtin_inff() ? x * copysignf(0.0f, y) : x / y;
+}
 __forceinline__ float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }  // a NaN becomes 0
 
 // ---- arithmetic with the rounding in its name -----------------------------------------------------------------------
