@@ -63,6 +63,9 @@ __global__ void atomics(unsigned int* x, float* f, unsigned int* out, __half2* h
     asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" :: "l"(f + 2), "f"(1.0f), "f"(2.0f));
     asm volatile("st.release.gpu.global.u32 [%0], 9; fence.acq_rel.gpu; membar.gl;" :: "l"(x + 4) : "memory");
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1]; nanosleep.u32 20;" : "=r"(old) : "l"(x + 4) : "memory");
+    asm volatile("st.global.release.gpu.u32 [%0], %1;" :: "l"(x + 4), "r"(old) : "memory");  // ptxas takes any order
+    asm volatile("ld.global.acquire.gpu.b32 %0, [%1];" : "=r"(old) : "l"(x + 4) : "memory");
+    asm volatile("red.global.gpu.relaxed.max.u32 [%0], %1;" :: "l"(x + 1), "r"(old) : "memory");
     out[64 + i] = old;
 }
 typedef unsigned __int128 wide;

@@ -38,6 +38,19 @@ def _parsed(pattern):
     return found
 
 
+# Of an access: the memory order, its scope, the state space. ptxas takes these in any order ("ld.global.acquire.gpu").
+_FIRST = "weak volatile relaxed acquire release acq_rel".split(), "cta cluster gpu sys".split()
+_FIRST += ("global shared shared::cta shared::cluster local const".split(),)
+
+
+def _words(name) -> tuple[str, list[str]]:
+    """The mnemonic of an instruction's name, and its modifiers as the table has them in order."""
+    base, *modifiers = name.split(".")
+    if base in ("ld", "st", "atom", "red") and "async" not in modifiers:
+        modifiers.sort(key=lambda word: next((k for k, words in enumerate(_FIRST) if word in words), len(_FIRST)))
+    return base, modifiers
+
+
 def _matched(slots, modifiers):
     """What each name of a pattern matched; None if the pattern does not fit."""
     found, at = {}, 0
@@ -93,7 +106,7 @@ _ON_BLACKWELL = """tcgen05 clusterlaunchcontrol add.f32x2 mul.f32x2 fma.rn.f32x2
 
 def may_be(name, whole) -> bool:
     """Whether an instruction in the table may have this name, or a name that begins so if it is not the `whole` one."""
-    base, *modifiers = name.split(".")
+    base, modifiers = _words(name) if whole else (name.split(".")[0], name.split(".")[1:])
     if not whole and not modifiers:
         return any(known.startswith(base) for known in _TABLE)
     fits = _matched if whole else _begins
@@ -113,7 +126,7 @@ def translated(instruction: Instruction, statement) -> str:
     """The C++ statement for an instruction without its predicate. Raises Refused."""
     check_gpu(instruction)
     name, line = instruction.name, instruction.line
-    base, *modifiers = name.split(".")
+    base, modifiers = _words(name)
     rows = _TABLE.get(base)
     if not rows:
         raise Refused(f"`{name}`: the CPU engine knows no instruction `{base}`", line)
