@@ -1,7 +1,9 @@
 """compile_kernel: what it launches, what it refuses and in which words, what it keeps, what a trace is given."""
 
+import copy
 import ctypes
 import os
+import pickle
 import signal
 import threading
 from types import SimpleNamespace
@@ -179,7 +181,7 @@ def test_every_pointer_takes_the_tensors_of_its_type_and_no_others(backend):
         (
             (X, list(range(99)), 8),
             TypeError,
-            r"but got list \[0, 1, .*, \.\.\.: torch.tensor\(\.\.\., dtype=torch.float32\) makes one of",
+            r"but got list \[0, 1, .*, \.\.\.: torch.tensor\(\.\.\., dtype=torch.float32\) turns a list into one",
         ),
         ((X, X.numpy(), 8), TypeError, "takes a tensor, but got ndarray.*torch.from_numpy"),
         ((X, 12345, 8), TypeError, "takes a tensor, but got int 12345"),
@@ -274,7 +276,7 @@ def test_a_lazily_conjugated_tensor_is_refused(backend):
         ((0, 32), ValueError, "blocks must be at least 1, but blocks=0"),
         ((1, -1), ValueError, "threads must be at least 1, but threads=-1"),
         ((1.0, 32), TypeError, "blocks must be whole numbers, but got 1.0"),
-        ((1, 1025), ValueError, "threads is at most 1,024 in x, but threads=1025"),
+        ((1, 1025), ValueError, "threads is at most 1,024, but threads=1025"),
         ((1, (64, 32)), ValueError, r"at most 1024 threads, but threads=\(64, 32, 1\) makes 2048"),
         ((1, (1, 1, 65)), ValueError, "at most 64 in z"),
         (((1, 65536), 1), ValueError, "at most 65,535 in y"),
@@ -306,6 +308,12 @@ def test_too_much_shared_memory_is_refused_and_the_next_launch_runs(backend):
 def test_a_kernel_called_without_a_launch(backend):
     with pytest.raises(TypeError, match=r"scale needs a launch: scale\[blocks, threads\]\(...\)"):
         compile_kernel(SOURCE, "scale")(X, X, 8)
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_a_kernel_that_is_pickled_or_copied(backend, copied):
+    with pytest.raises(TypeError, match="the kernel scale can be neither pickled nor copied: call compile_kernel"):
+        copied(compile_kernel(SOURCE, "scale"))
 
 
 def test_a_fault_on_the_cpu_names_thread_and_block(on_cpu):

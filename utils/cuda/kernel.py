@@ -75,6 +75,12 @@ class Kernel:
     def __repr__(self):
         return f"<kernel {self.name}({', '.join(p.text for p in self.parameters)}) for {self.device}>"
 
+    def __reduce__(self):
+        raise TypeError(
+            f"the kernel {self.name} can be neither pickled nor copied: call compile_kernel where you need it, which "
+            "finds the build in the cache"
+        )
+
     def __call__(self, *args):
         raise TypeError(f"{self.name} needs a launch: {self.name}[blocks, threads](...), not {self.name}(...)")
 
