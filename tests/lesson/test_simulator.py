@@ -157,14 +157,14 @@ def shared_launch(f, blocks, threads):
 @pytest.mark.parametrize(
     "blocks, threads, kind, words",
     [
-        (0, 256, ValueError, ["blocks=0", "x = 0", "return early"]),
+        (0, 256, ValueError, ["at least 1, but blocks=0.", "return early"]),
         (-3, 256, ValueError, ["blocks=-3", "at least 1"]),
         (1, 0, ValueError, ["threads=0", "at least 1"]),
         (7 / 2, 256, TypeError, ["blocks", "3.5", "cdiv"]),
         (2.0, 256, TypeError, ["blocks", "2.0", "cdiv"]),
         (1, "8", TypeError, ["threads", "'8'"]),
         (1, None, TypeError, ["threads", "None"]),
-        (1, 1025, ValueError, ["1,024", "1,025"]),
+        (1, 1025, ValueError, ["at most 1,024, but threads=1025"]),
         (1, (32, 33), ValueError, ["1024", "(32, 33, 1)", "1056"]),
         (1, (1, 1, 65), ValueError, ["at most 64 in z", "(1, 1, 65)"]),
         ((1, 65_536), 1, ValueError, ["at most 65,535 in y", "65,536"]),

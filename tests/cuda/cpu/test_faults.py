@@ -406,7 +406,7 @@ def test_a_kernel_that_copies_by_the_runtime_is_told_what_that_needs():
         ((1, 64, -1), ValueError, "shared_bytes must not be negative"),
         ((1, 64, 1.5), TypeError, "shared_bytes must be a whole number of bytes, but got 1.5"),
         ((1, 2**64), ValueError, "threads is at most 1,024, but"),
-        ((2**64, 1), ValueError, "blocks is at most 2,147,483,647 in x"),
+        ((2**64, 1), ValueError, "blocks is at most 2,147,483,647, but"),
         ((1.0, 64), TypeError, "blocks must be whole numbers, but got 1.0"),
         ((1, -1), ValueError, "threads must be at least 1"),
     ],
