@@ -273,9 +273,9 @@ def test_a_cell_without_a_kernel(shell, on_cpu, capsys):
         with pytest.raises(ValueError, match="the cell has no kernel: a kernel is a function marked __global__"):
             raise failing(shell, cell, ValueError)
     assert "Traceback" not in capsys.readouterr().out
-    with pytest.raises(ValueError, match="__global__. Line 2, `k`, has `__globl__` instead"):
+    with pytest.raises(ValueError, match="__global__. `k` in line 2 is marked `__globl__`"):
         raise failing(shell, "%%cuda\n__globl__ void k(float* x) { x[0] = 1; }", ValueError)
-    with pytest.raises(ValueError, match="__global__. Line 4, `k`, has no mark"):
+    with pytest.raises(ValueError, match="__global__. `k` in line 4 has no mark"):
         raise failing(shell, "%%cuda\n__device__ void f() {}\n\nvoid k(float* x) { x[0] = 1; }", ValueError)
     with pytest.raises(Exception, match="cell body is empty"):
         raise failing(shell, "%%cuda", Exception)

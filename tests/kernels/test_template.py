@@ -144,6 +144,7 @@ def test_a_second_build_compiles_nothing_and_leaves_no_older_engine_behind(insta
     if engines:
         (built / "libcuda_on_cpu-0.so").touch()
     second = installed.install()
+    assert not (built / "libcuda_on_cpu-0.so").exists()
     assert objects == {path: path.stat().st_mtime_ns for path in installed.project.glob("build/temp*/**/*.o")}
     assert len(objects) >= 4 and second < max(installed.first, 10)
     assert engines == {path.name for path in installed.site.glob("my_kernels/libcuda_on_cpu-*.so")}

@@ -194,8 +194,8 @@ def _unmarked(source):
             continue
         wrong = next((word for word in function.words if get_close_matches(word, ["__global__", "global"], 1, 0.8)), "")
         if wrong or function.returns == "void":
-            what = f"has `{wrong}` instead" if wrong else "has no mark"
-            return f". Line {function.line}, `{function.name}`, {what}"
+            mark = f"is marked `{wrong}`" if wrong else "has no mark"
+            return f". `{function.name}` in line {function.line} {mark}"
     return ""
 
 

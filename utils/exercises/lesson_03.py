@@ -87,7 +87,7 @@ class _Module(types.ModuleType):
         if not 0 <= n <= min(x.numel() for x in (c, a, b)):
             raise IndexError(f"n = {n} is more than the smallest of the tensors has")
         if wrong := [x.dtype for x in (c, a, b) if x.dtype != torch.float32]:
-            raise RuntimeError(f"data_ptr<float>() of a tensor of {wrong[0]}")
+            raise RuntimeError(f"data_ptr<float>() needs a tensor of torch.float32, but this one is {wrong[0]}")
         self.calls += 1
         total = a.reshape(-1)[:n] + b.reshape(-1)[:n]
         if c.is_floating_point():

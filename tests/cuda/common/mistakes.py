@@ -286,12 +286,12 @@ MISTAKES = {
     "float[] x": (
         in_kernel("    x[i] = n;", parameters="float[] x, int n"),
         1,
-        "A pointer stands for an array",
+        "A pointer stands for an array: `float* x`.",
     ),
     "float x*": (
         in_kernel("    x[i] = n;", parameters="float x*, int n"),
         1,
-        "The `*` belongs to the type",
+        "The `*` belongs to the type: `float* x`.",
     ),
     "float x[n]": (
         in_kernel("    x[i] = n;", parameters="float x[n], int n"),

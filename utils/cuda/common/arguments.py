@@ -160,10 +160,8 @@ def _check_pointer(where, parameter, arg, device_type):
         instead = _kept(parameter, _converted(arg, name, dtypes[0]))
         raise TypeError(f"{where} takes a tensor of {' or '.join(dtypes)}, but this one is {dtype}{instead}")
     if device_type and arg.device.type != device_type:
-        raise ValueError(
-            f"{where} is on {arg.device}, but the kernel was compiled for {device_type}: "
-            f"{name}.to({device_type!r}) makes a copy there"
-        )
+        instead = _kept(parameter, f": {name}.to({device_type!r}) makes a copy there")
+        raise ValueError(f"{where} is on {arg.device}, but the kernel was compiled for {device_type}{instead}")
     if not _has_memory(arg):
         values = "pass a tensor with values"
         kind = "a meta tensor" if arg.is_meta else "a nested tensor" if arg.is_nested else f"a {type(arg).__name__}"
@@ -172,7 +170,8 @@ def _check_pointer(where, parameter, arg, device_type):
             kind, values = "a tensor of zeros that torch does not store", f"{name}.clone() has memory"
         raise TypeError(f"{where} is {kind}, which has no memory of its own: {values}")
     if arg.layout != torch.strided:
-        raise ValueError(f"{where} has layout {arg.layout}: {name}.to_dense() makes a copy that a kernel can read")
+        instead = _kept(parameter, f": {name}.to_dense() makes a copy that a kernel can read")
+        raise ValueError(f"{where} has layout {arg.layout}{instead}")
     if not arg.is_contiguous():
         instead = _kept(parameter, f": {name}.contiguous() makes a contiguous copy")
         raise ValueError(f"{where} is not contiguous (shape {tuple(arg.shape)}, strides {arg.stride()}){instead}")
@@ -190,8 +189,8 @@ def _check_pointer(where, parameter, arg, device_type):
 
 
 def _kept(parameter, advice) -> str:
-    """The advice to pass a copy; if the kernel may write to it, with what becomes of that."""
-    if not advice or "const" in parameter.text.split("*")[0].split():
+    """The advice on what to pass; if that is a copy, and the kernel may write to it, with what becomes of that."""
+    if "copy" not in advice or "const" in parameter.text.split("*")[0].split():
         return advice
     return f"{advice}; what the kernel writes is in that copy alone, so keep it in a variable"
 

@@ -130,7 +130,7 @@ def _empty_libraries(names, compiler) -> Path | None:
     return folder
 
 
-def compiled(build, say, texts):
+def compiled(build, say, texts) -> str:
     """Call `build(extra flags of each part)`, which returns the compilers' log, with as few headers as needed; the last
     log.
 
@@ -139,7 +139,7 @@ def compiled(build, say, texts):
     """
     named = {part: name for part, text in texts.items() if (name := _beyond_small_headers(text))}
     if named:
-        say(f"the smaller torch headers do not have {', '.join(named.values())}: with all of torch")
+        say(f"the smaller torch headers do not have {', '.join(dict.fromkeys(named.values()))}: with all of torch")
     more = _with_all_of_torch(named)
     log = build(more)
     if "cuda_course: pybind11 is needed" in log:

@@ -43,12 +43,11 @@ _FIRST = "weak volatile relaxed acquire release acq_rel".split(), "cta cluster g
 _FIRST += ("global shared shared::cta shared::cluster local const".split(),)
 
 
-def _words(name) -> tuple[str, list[str]]:
-    """The mnemonic of an instruction's name, and its modifiers as the table has them in order."""
-    base, *modifiers = name.split(".")
-    if base in ("ld", "st", "atom", "red") and "async" not in modifiers:
-        modifiers.sort(key=lambda word: next((k for k, words in enumerate(_FIRST) if word in words), len(_FIRST)))
-    return base, modifiers
+def _in_order(base, modifiers) -> list[str]:
+    """The modifiers of an instruction `base` in the order of the table."""
+    if base not in ("ld", "st", "atom", "red") or "async" in modifiers:
+        return modifiers
+    return sorted(modifiers, key=lambda word: next((k for k, words in enumerate(_FIRST) if word in words), len(_FIRST)))
 
 
 def _matched(slots, modifiers):
@@ -106,10 +105,10 @@ _ON_BLACKWELL = """tcgen05 clusterlaunchcontrol add.f32x2 mul.f32x2 fma.rn.f32x2
 
 def may_be(name, whole) -> bool:
     """Whether an instruction in the table may have this name, or a name that begins so if it is not the `whole` one."""
-    base, modifiers = _words(name) if whole else (name.split(".")[0], name.split(".")[1:])
+    base, *modifiers = name.split(".")
     if not whole and not modifiers:
         return any(known.startswith(base) for known in _TABLE)
-    fits = _matched if whole else _begins
+    fits, modifiers = (_matched, _in_order(base, modifiers)) if whole else (_begins, modifiers)
     return any(fits(slots, modifiers) not in (None, False) for slots, _, _ in _TABLE.get(base, ()))
 
 
@@ -126,7 +125,8 @@ def translated(instruction: Instruction, statement) -> str:
     """The C++ statement for an instruction without its predicate. Raises Refused."""
     check_gpu(instruction)
     name, line = instruction.name, instruction.line
-    base, modifiers = _words(name)
+    base, *modifiers = name.split(".")
+    modifiers = _in_order(base, modifiers)
     rows = _TABLE.get(base)
     if not rows:
         raise Refused(f"`{name}`: the CPU engine knows no instruction `{base}`", line)
