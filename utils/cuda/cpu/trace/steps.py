@@ -3,6 +3,7 @@
 import ctypes
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -111,34 +112,38 @@ class _Reader:
         self.operands = Operands(made)
         self.asm = lines_of_asm(source)
         self.barriers = Barriers(made, numbers, places, source)
-        self._last_frame = max(0, len(made.frames) - 1)
         if not len(made.frames):
             made.frames = np.zeros(1, made.frames.dtype)
+        places_in_code = np.where(
+            made.seen["frames"] > 0, made.frames["pc"][np.minimum(made.seen["frame"], len(made.frames) - 1)], 0
+        )
+        memories = made.seen["memory"].astype("u8") << 8 | np.minimum(made.seen["size"], 1)
+        self._keys = memories << 32 | places_in_code  # what lanes in one group of `_alike` have in common
         self.known = {}  # by block and warp: the last values of its lanes' variables
         for place in places:
             place.block_number = numbers.get(place.block)
 
     def steps(self, raw):
         """The step, or several if its lanes touch several memories or are in several lines."""
-        lanes = np.flatnonzero(np.unpackbits(np.array([raw["lanes"]], "<u4").view(np.uint8), bitorder="little"))
+        lanes = _lanes_of(int(raw["lanes"]))
         events = self.made.order[raw["first"] : raw["first"] + len(lanes)]
         seen, kind, groups = self.made.seen[events], _DID[raw["did"]], {}
         is_bulk = kind in ("read", "copy") and not seen[0]["size"]
-        for one, members in self._alike(seen):
+        for one, members in self._alike(seen, events):
             key = int(one["memory"]) if one["size"] else None, self._line(one)
             for k in members if is_bulk else ():
                 shape = (*key, self.barriers.shape(seen[k], kind == "read"))
-                groups[shape] = np.append(groups.get(shape, np.zeros(0, int)), k)
+                groups.setdefault(shape, []).append([k])
             if not is_bulk:
-                groups[key] = np.concatenate([groups.get(key, np.zeros(0, int)), members])
+                groups.setdefault(key, []).append(members)
         if kind == "line" and not self._is_own(seen[0]):
             return
         first = True
         for (memory, line, *_), members in groups.items():
-            members = np.sort(members)
-            part = seen[members]
-            step = Step(self.numbers[int(raw["block"])], int(raw["warp"]), line or 0, kind, [])
-            step.lanes = lanes[members].tolist()
+            members = members[0] if len(members) == 1 else np.sort(np.concatenate(members))
+            part = seen if len(members) == len(seen) else seen[members]
+            here = lanes[members]
+            step = Step(self.numbers[int(raw["block"])], int(raw["warp"]), line or 0, kind, here.tolist())
             if is_bulk:
                 self.barriers.bulk(step, part)
             elif memory is not None:
@@ -151,16 +156,14 @@ class _Reader:
                 step.source_lanes = [int(one["source"]) for one in part]
                 step.values = self._exchanged(part)
             if not self.barriers.waited_for(events[members]):
-                step.variables = self._variables(raw, step.lanes, part)
+                step.variables = self._variables(raw, here, part)
             first = False
             self.barriers.take(step, events[members], int(raw["epoch"]))
             yield step
 
-    def _alike(self, seen):
+    def _alike(self, seen, events):
         """Groups of lanes that touch the same memory from the same place: of each, one lane and all their numbers."""
-        keys = seen["memory"].astype("u8") << 8 | np.minimum(seen["size"], 1)
-        places = np.where(seen["frames"] > 0, self.made.frames["pc"][np.minimum(seen["frame"], self._last_frame)], 0)
-        keys = keys << 32 | places
+        keys = self._keys[events]
         if (keys == keys[0]).all():
             return [(seen[0], np.arange(len(seen)))]
         found = {key: np.flatnonzero(keys == key) for key in keys.tolist()}
@@ -230,14 +233,14 @@ class _Reader:
 
     def _variables(self, raw, lanes, part):
         known = self.known.setdefault((int(raw["block"]), int(raw["warp"])), {})
-        lanes, changed = np.array(lanes), {}
+        changed = {}
         for stack, members in self._stacks(part):
             if not stack:
                 continue
-            here, visible = lanes[members], set()
+            here, innermost, visible = lanes[members], part["frame"][members], set()
             for depth, (function, pc) in enumerate(stack):
                 whole = self.debug.functions[function]
-                starts = self.made.frames[part[members]["frame"] + depth]["bytes"].astype(np.int64)
+                starts = self.made.frames["bytes"][innermost + depth].astype(np.int64)
                 copied = self.made.bytes[starts[:, None] + np.arange(whole.bytes)]
                 prefix = "" if whole.is_kernel else f"{whole.name}(): "
                 for scalar in self.debug.visible(whole, pc):
@@ -248,14 +251,17 @@ class _Reader:
                     if scalar.reference is None:
                         now = copied[:, scalar.at : scalar.at + scalar.size]
                     else:
-                        scalar, now = self._referred(scalar, copied, stack, part[members]["frame"])
-                    is_set = ~(now == _UNSET).all(axis=1)
+                        scalar, now = self._referred(scalar, copied, stack, innermost)
                     visible.add(name)
                     if name not in known or known[name][0].shape[1] != scalar.size:
                         known[name] = [np.zeros((32, scalar.size), np.uint8), np.zeros(32, bool), scalar]
                     last, valid, _ = known[name]
                     known[name][2] = scalar
-                    if (is_set != valid[here]).any() or (is_set[:, None] & (now != last[here])).any():
+                    is_new = now != last[here]
+                    if valid[here].all() and not is_new.any():
+                        continue
+                    is_set = (now != _UNSET).any(axis=1)
+                    if (is_set != valid[here]).any() or (is_set[:, None] & is_new).any():
                         changed[name] = True
                     last[here], valid[here] = now, is_set
             for name in known.keys() - visible:
@@ -290,9 +296,10 @@ class _Reader:
         """Groups of lanes with the same call stack: (function, pc) from the innermost out, and the lanes' numbers."""
         counts = part["frames"]
         if (counts == counts[0]).all():
-            rows = self.made.frames[part["frame"][:, None].astype(int) + np.arange(counts[0])]
-            if (rows["pc"] == rows["pc"][0]).all():
-                stack = tuple(zip(rows["function"][0].tolist(), rows["pc"][0].tolist(), strict=True))
+            rows = part["frame"][:, None] + np.arange(counts[0])
+            places = self.made.frames["pc"][rows]
+            if (places == places[0]).all():
+                stack = tuple(zip(self.made.frames["function"][rows[0]].tolist(), places[0].tolist(), strict=True))
                 return [(stack, np.arange(len(part)))]
         groups = {}
         for k, one in enumerate(part):
@@ -327,6 +334,13 @@ class _Reader:
         return None
 
 
+@cache
+def _lanes_of(mask) -> np.ndarray:
+    """The lanes whose bits are set."""
+    return np.flatnonzero(np.unpackbits(np.array([mask], "<u4").view(np.uint8), bitorder="little"))
+
+
+@cache
 def _own_name(name) -> str | None:
     """A variable's name in the source; None for one of the engine's own. A local array has a room (locals.h)."""
     if not name.startswith("cuda_on_cpu_"):
