@@ -228,7 +228,7 @@ __global__ void pairs(float* y) {
     unsigned long long at = (unsigned long long)y + (threadIdx.x == 31 ? 8 : 0);
     asm volatile("{ .reg .b128 a, b; mov.b128 a, 0;\n"
                  "atom.global.exch.b128 b, [%0], a; }" :: "l"(at) : "memory");
-    if (threadIdx.x == 1) y[31] = y[2];
+    if (threadIdx.x == 0) y[31] = y[2];
 }
 """
 

@@ -225,3 +225,71 @@ def test_what_is_of_a_block_orders_nothing_between_two(kernel, code):
         assert ("is for the threads of one block" in problems[0].hint) == ("__threadfence_block" in code)
         assert wide.trace[2, 64](x, 1).ok
         assert kernel == "passed_on" or narrow.trace[2, 64](x, 0).ok  # within a block
+
+
+AFTER_ATOMICS = r"""
+__global__ void last_reads(int* x, int* out) {
+    atomicAdd(x, 1);
+    SYNC
+    if (threadIdx.x == blockDim.x - 1) out[0] = *x;
+}
+__global__ void last_writes(int* x, int* out) {
+    __shared__ int s;
+    if (threadIdx.x == 0) s = 0;
+    __syncthreads();
+    atomicAdd(&s, 1);
+    SYNC
+    if (threadIdx.x == blockDim.x - 1) s = 0;
+}
+__global__ void last_block(int* x, int* out) {
+    if (threadIdx.x == 0) {
+        x[1 + blockIdx.x] = 1;
+        __threadfence();
+        const bool last = COUNTS;
+        if (last) out[0] = x[1] + x[2];
+    }
+}
+__global__ void one_reads(int* x, int* out) {
+    const int old = *x;
+    SYNC
+    if (threadIdx.x == 64) *x = old + 1;
+}
+"""
+PAIR = 'if (threadIdx.x / 32 != 1) asm volatile("bar.sync 1, 64;" ::: "memory");'  # warps 0 and 2
+LOOKED = "atomicAdd(x, 1) == 1"
+ORDERED_OR_NOT = [
+    ("last_reads", 32, "__syncwarp();", ""),
+    ("last_reads", 96, "__syncthreads();", ""),
+    ("last_reads", 96, "__syncthreads();", "__syncwarp();"),
+    ("last_reads", 96, "__syncthreads();", PAIR),
+    ("last_writes", 64, "__syncthreads();", ""),
+    ("last_writes", 96, "__syncthreads();", PAIR),
+    ("one_reads", 96, "__syncthreads();", PAIR),
+]
+
+
+@pytest.mark.parametrize(("kernel", "threads", "ordered", "missing"), ORDERED_OR_NOT)
+def test_who_comes_last_does_not_know_that_the_others_came(kernel, threads, ordered, missing):
+    x, out = torch.zeros(4, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    traces = [
+        compile_kernel(AFTER_ATOMICS.replace("SYNC", code).replace("COUNTS", LOOKED), kernel).trace
+        for code in (ordered, missing)
+    ]
+    assert traces[0][1, threads](x, out).ok
+    assert {problem.kind for problem in traces[1][1, threads](x, out).problems} == {"race"}
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        LOOKED,
+        "(atomicAdd(x, 1), blockIdx.x == 1)",
+        "Ref(*x).fetch_add(1) == 1",
+        "(Ref(*x).fetch_add(1), blockIdx.x == 1)",
+    ],
+)
+def test_a_count_that_nobody_looks_at_orders_nothing(counts):
+    source = "#include <cuda/atomic>\nusing Ref = cuda::atomic_ref<int>;\n" + AFTER_ATOMICS.replace("SYNC", "")
+    x, out = torch.zeros(4, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    problems = compile_kernel(source.replace("COUNTS", counts), "last_block").trace[2, 32](x, out).problems
+    assert [problem.kind for problem in problems] == ([] if "== 1" in counts.partition("blockIdx")[0] else ["race"])

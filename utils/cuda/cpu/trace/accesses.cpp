@@ -133,7 +133,8 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
         if (of_block && x.block != me.block) return false;
         return !(of_volatile(op, strength) && of_volatile(other.op, other.strength));
     };
-    if (as_atomic) order.acquire(tb.order, a);
+    if (op == Op::atomic) t.updated = a;
+    else if (op == Op::load && as_atomic) order.acquire(tb.order, a);
     size_t unwritten = 0;
     Record before = memory.shadow.note(a - memory.begin, bytes, me, op, as_atomic, since, shared, unwritten,
                                        [&](const Record& x) { return ordered(x, me, tb.order, copy); }, together);
@@ -146,6 +147,13 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     if (!shared && op != Op::store && is_poison(*region, a, bytes)) unwritten = bytes;
     if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region, unwritten < bytes);
     if (t.events.size() >= Requests::most_events) make_room(b, t);
+}
+
+// What the thread's last atomic returned is used: by it the thread knows what others did before theirs.
+void Trace::asked() {
+    if (!in_thread()) return;
+    Block& b = block();
+    if (const uintptr_t a = std::exchange(b.running->traced->updated, 0)) order.acquire(b.traced->order, a);
 }
 
 // Whether `x` came before the access by `me`. A copy writes at some time after its begin: nothing since then came

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <utility>
 
 #include "requests.h"
@@ -17,8 +18,51 @@ struct Record {  // of one access; time 0: none
     uint16_t thread = 0, site = 0;
 };
 
-// The last accesses of every few bytes: the last write, the last atomic and two reads, by different threads where there
-// were two.
+// The last atomics of a few bytes by different threads, and which of the bytes each touched. Any thread may be one that a
+// later access does not wait for, so they are of several blocks, of several warps, and two are of one warp.
+class Atomics {
+public:
+    template <class Function>
+    void each(Function function) const {
+        for (const Atomic& x : last) function(x.record, x.mask);
+    }
+    template <class Ordered>
+    void note(const Record& me, unsigned char mask, uint32_t since, Ordered ordered) {
+        // What is ordered before me is so for all that wait for me.
+        Atomic *free = nullptr, *of_warp = nullptr, *of_block = nullptr, *of_grid = nullptr;
+        unsigned int in_warp = 0, in_block = 0;
+        auto older = [](Atomic*& oldest, Atomic& x) {
+            if (!oldest || x.record.time < oldest->record.time) oldest = &x;
+        };
+        for (Atomic& x : last) {
+            const bool is_mine = x.record.thread == me.thread && x.record.block == me.block;
+            if (x.record.time >= since && is_mine) {
+                x = {me, static_cast<unsigned char>(x.mask | mask)};
+                return;
+            }
+            if (x.record.time < since || ordered(x.record)) {
+                if (!free) free = &x;
+                continue;
+            }
+            older(of_grid, x);
+            if (x.record.block != me.block) continue;
+            in_block++, older(of_block, x);
+            if (x.record.thread / 32 == me.thread / 32) in_warp++, older(of_warp, x);
+        }
+        if (!free) free = in_warp >= 2 ? of_warp : in_block >= 6 ? of_block : of_grid;
+        *free = {me, mask};
+    }
+
+private:
+    struct Atomic {
+        Record record;
+        unsigned char mask;  // of the bytes
+    };
+    Atomic last[8] = {};
+};
+
+// The last accesses of every few bytes: the last write, the first read, the last one by another thread and the last one
+// by another warp than that, and the last atomics.
 class Shadow {
 public:
     Shadow() = default;
@@ -27,6 +71,7 @@ public:
         std::swap(cells, other.cells);
         std::swap(count, other.count);
         std::swap(log_granule, other.log_granule);
+        std::swap(atomics, other.atomics);
         return *this;
     }
     ~Shadow() {
@@ -49,10 +94,11 @@ public:
         for (size_t at = offset; cells && at < offset + bytes; at++) {
             const Cell& c = cells[at >> log_granule];
             const unsigned char mask = 1u << within(at);
-            for (int i = 0; i < 2; i++) {
-                if (c.write[i].time >= since && c.write_mask[i] & mask && !ordered(c.write[i])) return c.write[i];
-                if (c.read[i].time >= since && c.read_mask[i] & mask && !ordered(c.read[i])) return c.read[i];
-            }
+            auto races = [&](const Record& x, unsigned char of) { return x.time >= since && of & mask && !ordered(x); };
+            if (races(c.write, c.write_mask)) return c.write;
+            for (int i = 0; i < reads; i++)
+                if (races(c.read[i], c.read_mask[i])) return c.read[i];
+            if (const Record x = atomic_that(at, c, races); x.time) return x;
         }
         return {};
     }
@@ -62,8 +108,9 @@ public:
     Record wrong_write(size_t offset, size_t bytes, uint32_t since, Wrong wrong) const {
         for (size_t at = offset; cells && at < offset + bytes; at++) {
             const Cell& c = cells[at >> log_granule];
-            for (int i = 0; i < 2; i++)
-                if (c.write[i].time >= since && c.write_mask[i] & 1u << within(at) && wrong(c.write[i])) return c.write[i];
+            auto is = [&](const Record& x, unsigned char of) { return x.time >= since && of & 1u << within(at) && wrong(x); };
+            if (is(c.write, c.write_mask)) return c.write;
+            if (const Record x = atomic_that(at, c, is); x.time) return x;
         }
         return {};
     }
@@ -86,54 +133,74 @@ public:
         Record other;
         if (!cells) return other;
         for (size_t at = offset; at < offset + bytes;) {
-            Cell& c = cells[at >> log_granule];
+            const size_t number = at >> log_granule;
+            Cell& c = cells[number];
             size_t from = within(at), to = std::min(size_t(1) << log_granule, offset + bytes - (at - from));
             unsigned char mask = (1u << to) - (1u << from);
-            at += to - from;
             auto races = [&](const Record& x, unsigned char x_mask, bool x_atomic) {
                 return x.time >= since && (x_mask & mask) && !(x_atomic && atomic && together(x)) && !ordered(x);
             };
-            for (int plain_or_atomic = 0; plain_or_atomic < 2; plain_or_atomic++)
-                if (!other.time && races(c.write[plain_or_atomic], c.write_mask[plain_or_atomic], plain_or_atomic))
-                    other = c.write[plain_or_atomic];
-            if (op != Op::load) {
-                if (!other.time && races(c.read[0], c.read_mask[0], c.read_atomic[0])) other = c.read[0];
-                if (!other.time && races(c.read[1], c.read_mask[1], c.read_atomic[1])) other = c.read[1];
-            }
+            if (!other.time && races(c.write, c.write_mask, false)) other = c.write;
+            if (!other.time)
+                other = atomic_that(at, c, [&](const Record& x, unsigned char of) { return races(x, of, true); });
+            at += to - from;
+            for (int i = 0; i < reads && op != Op::load; i++)
+                if (!other.time && races(c.read[i], c.read_mask[i], c.is_atomic(i))) other = c.read[i];
             if (shared) {
                 if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
                 if (op != Op::store) unwritten += __builtin_popcount(mask & ~c.initialized);
                 c.initialized |= mask;  // reported once
             }
             if (op == Op::load) {
-                // Keep the first reader and one other: a later writer is neither or not both.
+                // Keep the first reader and two others: a later writer does not wait for all of them.
                 Record& first = c.read[0];
                 bool first_is_old = first.time < since || (first.thread == me.thread && first.block == me.block) ||
                                     (first.block == me.block && ordered(first));
                 int slot = first_is_old ? 0 : 1;
-                c.read_mask[slot] = c.read[slot].thread == me.thread && c.read[slot].block == me.block &&
-                                            c.read[slot].time >= since
-                                        ? c.read_mask[slot] | mask
-                                        : mask;
-                c.read[slot] = me;
-                c.read_atomic[slot] = atomic;
+                const Record last = c.read[slot];
+                const bool mine = last.thread == me.thread && last.block == me.block && last.time >= since;
+                if (slot && (last.thread / 32 != me.thread / 32 || last.block != me.block))
+                    c.set_read(2, last, c.read_mask[1], c.is_atomic(1));
+                c.set_read(slot, me, mine ? c.read_mask[slot] | mask : mask, atomic);
+            } else if (atomic) {
+                c.has_atomics = true;
+                atomics[number].note(me, mask, since, ordered);
             } else {
-                Record& last = c.write[atomic];
-                bool mine = last.thread == me.thread && last.block == me.block && last.time >= since;
-                c.write_mask[atomic] = mine ? c.write_mask[atomic] | mask : mask;
-                last = me;
+                bool mine = c.write.thread == me.thread && c.write.block == me.block && c.write.time >= since;
+                c.write_mask = mine ? c.write_mask | mask : mask;
+                c.write = me;
             }
         }
         return other;
     }
 
 private:
+    static constexpr int reads = 3;
     struct Cell {
-        Record write[2], read[2];  // a plain write and an atomic one
-        unsigned char write_mask[2], read_mask[2], initialized;
-        bool read_atomic[2];
+        Record write, read[reads];
+        unsigned char write_mask, read_mask[reads], initialized;
+        unsigned char atomic_reads;  // a bit for each
+        bool has_atomics;
         uint32_t initialized_since;
+
+        bool is_atomic(int reader) const { return atomic_reads >> reader & 1; }
+        void set_read(int slot, const Record& by, unsigned char mask, bool atomic) {
+            read[slot] = by;
+            read_mask[slot] = mask;
+            atomic_reads = (atomic_reads & ~(1u << slot)) | unsigned(atomic) << slot;
+        }
     };
+    // The first atomic of a cell that is `wrong`.
+    template <class Wrong>
+    Record atomic_that(size_t at, const Cell& c, Wrong wrong) const {
+        Record found;
+        if (!c.has_atomics) return found;
+        atomics.at(at >> log_granule).each([&](const Record& x, unsigned char mask) {
+            if (!found.time && wrong(x, mask)) found = x;
+        });
+        return found;
+    }
+    std::unordered_map<size_t, Atomics> atomics;  // by the cell's number
     Cell* cells = nullptr;
     size_t count = 0;
     unsigned int log_granule = 2;  // a shift takes less time than a division, at every access

@@ -127,6 +127,7 @@ struct LocalArray {
 struct TracedThread : Requests::Lane {
     uint64_t steps = 0;
     uint32_t map_fence = 0;  // when it last executed one for tensor maps
+    uintptr_t updated = 0;   // by its last atomic, until it asks what that returned
     unsigned char depth = 1;
     bool reads_again = false;  // since a check failed: what it had read
     uint16_t at[64] = {};  // the block where it is, by depth of calls
@@ -164,7 +165,7 @@ struct TracedThread : Requests::Lane {
         locals.clear();
         ended.clear();
         events.clear();
-        steps = map_fence = 0;
+        steps = map_fence = updated = 0;
         depth = 1;
         full = stopped = false;
         at[1] = block[1] = 0;
@@ -295,6 +296,7 @@ public:
     void reads_local(Block& b, uintptr_t a, size_t bytes, const void* code);
     void left_in_flight(Block& b);
     void step(const void* code);
+    void asked();
     void beat() { __atomic_store_n(&pulse, pulse + 1, __ATOMIC_RELAXED); }
     void call();
     void come_back();

@@ -34,7 +34,7 @@ CUDA_ON_CPU_OPAQUE void nothing_changed() {
 
 template <Change change, bool of_block = false, class T>
 CUDA_ON_CPU_OPAQUE T atomic(T* p, T v) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), update, of_block);
     T old, next;
     if constexpr (std::is_integral_v<T> && change == Change::add) {
         old = __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
@@ -65,7 +65,7 @@ CUDA_ON_CPU_OPAQUE T add_each(T* p, T v) {
 
 template <bool of_block = false, class T>
 CUDA_ON_CPU_OPAQUE T compare_and_swap(T* p, T expected, T v) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), update, of_block);
     if (!__atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) nothing_changed();
     return expected;
 }
@@ -85,7 +85,8 @@ inline constexpr bool can_add = is_one_of<T, int, unsigned int, Wide, float, dou
     template <class T>                                                                                           \
     __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> v) {                                                    \
         static_assert(allowed, "CUDA has " #name " only for pointers to " types);                                \
-        if constexpr (allowed) return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::change, of_block>(p, v);      \
+        if constexpr (allowed)                                                                                   \
+            return ::cuda_on_cpu::asked(::cuda_on_cpu::atomic<::cuda_on_cpu::Change::change, of_block>(p, v));      \
     }
 #define CUDA_ON_CPU_ATOMICS(name, change, allowed, types)            \
     CUDA_ON_CPU_ATOMIC(name, change, false, (allowed), types)        \
@@ -121,7 +122,8 @@ inline float4 atomicAdd(float4* p, float4 v) { return ::cuda_on_cpu::add_each(p,
     __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> v) {                                                    \
         static_assert(::cuda_on_cpu::is_one_of<T, int, unsigned int>,                                            \
                       "CUDA has " #name " only for pointers to int and unsigned int");                           \
-        return ::cuda_on_cpu::atomic<::cuda_on_cpu::Change::add, of_block>(p, T(0u - (unsigned int)v));          \
+        using ::cuda_on_cpu::Change;                                                                             \
+        return ::cuda_on_cpu::asked(::cuda_on_cpu::atomic<Change::add, of_block>(p, T(0u - (unsigned int)v)));   \
     }
 CUDA_ON_CPU_ATOMIC_SUB(atomicSub, false)
 CUDA_ON_CPU_ATOMIC_SUB(atomicSub_block, true)
@@ -134,7 +136,8 @@ CUDA_ON_CPU_ATOMIC_SUB(atomicSub_system, false)
         constexpr bool allowed = CUDA_ON_CPU_INTEGERS || std::is_same_v<T, unsigned short>;                      \
         static_assert(allowed, "CUDA has " #name " only for pointers to " CUDA_ON_CPU_INTEGERS_TEXT              \
                                ", unsigned short: take a float's bits with __float_as_int");                 \
-        if constexpr (allowed) return ::cuda_on_cpu::compare_and_swap<of_block>(p, expected, v);                 \
+        if constexpr (allowed)                                                                                   \
+            return ::cuda_on_cpu::asked(::cuda_on_cpu::compare_and_swap<of_block>(p, expected, v));              \
     }
 CUDA_ON_CPU_ATOMIC_CAS(atomicCAS, false)
 CUDA_ON_CPU_ATOMIC_CAS(atomicCAS_block, true)

@@ -8,7 +8,7 @@
 namespace cuda_on_cpu {
 template <class T, class Next>
 CUDA_ON_CPU_OPAQUE T exchanged_for(T* p, Next next) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), update);
     T old, changed;
     __atomic_load(p, &old, __ATOMIC_RELAXED);
     do changed = next(old);
@@ -19,7 +19,7 @@ CUDA_ON_CPU_OPAQUE T exchanged_for(T* p, Next next) {
 
 #define CUDA_ON_CPU_GPU_ATOMIC(name, change)                                                       \
     template <class T> T name(T* p, cuda_on_cpu::NotDeduced<T> v) {                                   \
-        return ::cuda_on_cpu::exchanged_for(p, [=](T old) -> T { return change; });                \
+        return ::cuda_on_cpu::asked(::cuda_on_cpu::exchanged_for(p, [=](T old) -> T { return change; }));   \
     }
 CUDA_ON_CPU_GPU_ATOMIC(gpuAtomicAdd, old + v)
 CUDA_ON_CPU_GPU_ATOMIC(gpuAtomicMul, old * v)
