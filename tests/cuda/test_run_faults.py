@@ -217,3 +217,60 @@ def test_a_trace_names_the_lines_of_refused_launches(tmp_path, capfd):
     assert run.main([str(tmp_path / "refused.cu"), "--trace"]) == 1
     said = re.findall(r"a block of .(\d+), 1, 1. .*\(line (\d+): `", capfd.readouterr().err)
     assert said == [("3000", "12"), ("128", "13"), ("4000", "14"), ("2000", "7"), ("5000", "18")]
+
+
+MEETING = r"""
+#include <cooperative_groups.h>
+#include <cstdio>
+#include <cstdlib>
+__device__ unsigned int arrived;
+__device__ void meet(unsigned int all, bool by_atomic) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(&arrived, 1);
+        if (by_atomic) while (atomicAdd(&arrived, 0) < all) {}
+        else while (*(volatile unsigned int*)&arrived < all) {}
+        __threadfence();
+    }
+    __syncthreads();
+}
+__global__ void turn(int* a, int* b, int by_atomic, int faulty) {
+    const int n = gridDim.x, me = blockIdx.x, next = (me + 1) % n;
+    if (threadIdx.x == 0) a[me] = me;
+    meet(n, by_atomic);
+    if (threadIdx.x == 0) b[me] = a[next];
+    if (me == faulty) a[1ll << 34] = 3;
+    meet(2 * n, by_atomic);
+    cooperative_groups::this_grid().sync();
+    if (threadIdx.x == 0) a[me] = b[next];
+    if (threadIdx.x == 0 && me < 3) printf("%d ", me);
+}
+int main(int, char** argv) {
+    int n = atoi(argv[1]), by_atomic = atoi(argv[2]), faulty = atoi(argv[3]), *a, *b, got[100], right = 0;
+    cudaMalloc(&a, n * sizeof(int));
+    cudaMalloc(&b, n * sizeof(int));
+    void* arguments[] = {&a, &b, &by_atomic, &faulty};
+    cudaLaunchCooperativeKernel((const void*)turn, dim3(n), dim3(32), arguments, 0, 0);
+    printf("%d", cudaDeviceSynchronize());
+    cudaMemcpy(got, a, n * sizeof(int), cudaMemcpyDeviceToHost);
+    for (int i = 0; i < n; i++) right += got[i] == (i + 2) % n;
+    printf(" %d\n", right);
+}
+"""
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5, 100])
+def test_blocks_of_a_cooperative_launch_may_wait_for_each_other_by_hand(tmp_path, capfd, blocks):
+    program, printed = tmp_path / "meeting.cu", [*map(str, range(min(3, blocks))), "0", str(blocks)]
+    program.write_text(MEETING)
+    traces = [[], ["--trace"]] if device().type == "cpu" else [[]]
+    for by_atomic, trace in [(by_atomic, trace) for by_atomic in "01" for trace in traces]:
+        assert run.main([*trace, str(program), str(blocks), by_atomic, "-1"]) == 0
+        said = capfd.readouterr()
+        assert sorted(said.out.split()) == sorted(printed)
+        assert not trace or "found no problem" in said.err
+        run.main([*trace, str(program), str(blocks), by_atomic, str(blocks // 2)])
+        said = capfd.readouterr()
+        assert said.out.startswith("700 ")
+        assert not trace or re.search(r"\(line 22: `", said.err) and "does it ever end" not in said.err

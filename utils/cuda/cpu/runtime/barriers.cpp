@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "clusters.h"
+#include "turns.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
@@ -200,7 +201,8 @@ static void stand_aside(bool sleeps) {
     Block& b = block();
     const unsigned int polled = sleeps && b.watched ? b.running->polled : 0;
     if (b.watched) b.running->polled = polled;
-    if (!b.ready.first && !b.aside.first && b.started == b.threads && !(b.cluster && peers_may_help(b))) return;
+    leave_if_over(b);
+    if (!b.ready.first && !b.aside.first && b.started == b.threads && !others_may_help(b)) return;
     Fiber* me = enter_runtime("step_aside", nullptr);
     me->polled = polled;
     b.aside.add(me);

@@ -1,5 +1,4 @@
-// Clusters: where a block is in its cluster, the cluster's barrier, addresses in a peer's shared memory, and how the
-// blocks of a cluster take turns. Read `run_cluster` first, which launch.cpp calls.
+// Clusters: where a block is in its cluster, the cluster's barrier, and addresses in a peer's shared memory.
 #include "clusters.h"
 
 #include <string>
@@ -9,47 +8,6 @@
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
-
-// ---- turns ----------------------------------------------------------------------------------------------------------
-
-static bool can_go_on(const Block& b) { return b.ready.first || b.started < b.threads; }
-
-bool peers_may_help(const Block& b) { return cluster_size(b) > 1 && !b.cluster->stuck; }
-
-bool peers_come_first(Block& b) { return peers_may_help(b) && !std::exchange(b.its_turn, false); }
-
-// Runs a block; false if it stays where it is.
-static bool take_turn(Worker& w, Block& b, Block*& left) {
-    const End end = run_block(w, b);
-    if (end == End::left) left = &b;
-    b.done = end == End::done || end == End::left;
-    b.waits_for_grid = end == End::at_grid;
-    return end != End::in_vain;
-}
-
-Block* run_cluster(Worker& w, Cluster& cluster) {
-    Block* left = nullptr;
-    for (;;) {
-        bool any = false, waits = false;
-        for (Block* b : cluster.blocks) {
-            if (b->done || !can_go_on(*b)) continue;
-            any = true;
-            take_turn(w, *b, left);
-            if (left) return left;
-        }
-        if (any) continue;
-        // Threads that ask again and again, or that wait until no other can go on: those of one block after the other.
-        for (Block* b : cluster.blocks) {
-            if (b->done || b->waits_for_grid) continue;
-            waits = b->its_turn = true;
-            any |= take_turn(w, *b, left);
-            b->its_turn = false;
-            if (left) return left;
-        }
-        if (!waits) return nullptr;
-        cluster.stuck |= !any;
-    }
-}
 
 // ---- places ---------------------------------------------------------------------------------------------------------
 

@@ -13,15 +13,10 @@ struct Cluster {
     // The barrier. Threads that have ended are not waited for.
     uint64_t phase = 0;        // that is under way
     unsigned int arrived = 0;  // of the threads that have not ended
-    bool stuck = false;        // no thread of any block can go on: the block that runs next says why
 };
 
 // ---- clusters.cpp
 void cluster_thread_ends(Block& b, Fiber& fiber);
-// Whether block `b`, none of whose threads is ready, lets the others of its cluster run first; and whether it then waits
-// for them, where it could not let any thread go on either.
-bool peers_come_first(Block& b);
-bool peers_may_help(const Block& b);
 // The block of the running block's cluster in whose shared memory an address is, or nearest to it: the running block
 // itself, a peer, or nullptr for any other memory.
 Block* block_with(const void* address);
@@ -44,9 +39,5 @@ void for_each_cta(uint32_t mask, const char* name, F f) {
     for (unsigned int rank = 0; rank < size; rank++)
         if (mask >> rank & 1) f(cluster_block(b, rank));
 }
-
-// Runs the blocks of a cluster in turns, until each has ended or waits for the grid. A block whose threads cannot go on
-// lets the others run. Returns the block that was left because of a fault or an interruption; nullptr if there was none.
-Block* run_cluster(Worker& w, Cluster& cluster);
 
 }  // namespace cuda_on_cpu

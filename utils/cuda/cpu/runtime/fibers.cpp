@@ -4,6 +4,7 @@
 #define CUDA_ON_CPU_LOCAL_ARRAYS  // for the declarations that only such sources use
 #include "clusters.h"
 #include "runtime.h"
+#include "turns.h"
 
 #include <sys/mman.h>
 
@@ -147,12 +148,17 @@ static Fiber* idle_fiber(Worker& w) {
     return fiber;
 }
 
+void leave_if_over(Block& b) {
+    if (*b.worker->over) leave_block(*b.worker);
+}
+
 // The next fiber to run. If there is none, the block has ended, or stops here.
 static Fiber* next_fiber(Block& b) {
     for (;;) {
+        leave_if_over(b);
         if (Fiber* fiber = b.ready.take()) return fiber;
         if (b.started < b.threads) return idle_fiber(*b.worker);
-        if (b.cluster && b.alive && peers_come_first(b)) _longjmp(b.worker->scheduler, int(End::waits));
+        if (b.turns && b.alive && others_come_first(b)) _longjmp(b.worker->scheduler, int(End::waits));
         if (b.in_step && b.worker->trace && trace_release(*b.worker->trace, b)) continue;
         bool stepped = release_in_step(b);
         if (stepped || (b.aside.first && !polls_in_vain(b))) {
@@ -165,7 +171,7 @@ static Fiber* next_fiber(Block& b) {
         if (b.watched && release_polls(b)) continue;
         if (b.alive == 0 || !b.watched) _longjmp(b.worker->scheduler, int(End::done));
         if (b.at_grid.length == b.alive) _longjmp(b.worker->scheduler, int(End::at_grid));
-        if (b.cluster && peers_may_help(b)) _longjmp(b.worker->scheduler, int(End::in_vain));
+        if (others_may_help(b)) _longjmp(b.worker->scheduler, int(End::in_vain));
         if (b.worker->trace) {
             trace_stuck(*b.worker->trace, b);
             leave_block(*b.worker);
@@ -324,6 +330,7 @@ void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
     b.alive = b.threads;
     b.ready = b.aside = b.at_barrier = b.at_grid = b.at_trace = b.at_cluster = {};
     b.cluster = nullptr;
+    b.turns = nullptr;
     b.own_cluster.reset();
     b.rank = 0;
     b.its_turn = b.waits_for_grid = false;

@@ -1,70 +1,20 @@
 // Launches: what CUDA would refuse is refused (refusals.cpp), and the blocks of the rest are distributed over the cores.
 // A launch in a source calls `run_grid` (launch.h), which calls `run_block` (fibers.cpp) for each block, or
-// `run_cluster` (clusters.cpp) for those of a cluster. How many workers share them is in workers.cpp.
-#include <cxxabi.h>
-
+// `take_turns` (turns.cpp) for those that run side by side. How many workers share them is in workers.cpp.
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
-#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
-#include "cuda_on_cpu/host.h"
-#include "cuda_on_cpu/kernel.h"
 #include "clusters.h"
+#include "turns.h"
 #include "../trace/trace.h"
 
 namespace cuda_on_cpu {
-
-std::string demangled(const char* type) {
-    char* text = abi::__cxa_demangle(type, nullptr, nullptr, nullptr);
-    std::string result = text ? text : type;
-    free(text);
-    return result;
-}
-
-// ---- for kernel.h
-
-static Mutex texts_mutex;
-static std::set<std::string> texts;
-
-static const char* kept(std::string text) {
-    std::lock_guard lock(texts_mutex);
-    return texts.insert(std::move(text)).first->c_str();
-}
-
-const char* signature_text(const std::type_info& kernel) { return kept(demangled(kernel.name())); }
-
-const char* parameters_text(const Parameter* parameters, size_t count) {
-    std::string text;
-    for (size_t i = 0; i < count; i++)
-        text += std::to_string(parameters[i].bytes) + ":" + std::to_string(parameters[i].pointee_alignment) + ":" +
-                std::to_string(parameters[i].pointee_bytes) + ";";
-    return kept(text);
-}
-
-const char* guarded(void (*run)(const PythonLaunch&), const char* name, const unsigned grid[3], const unsigned block[3],
-                    size_t shared_bytes, bool cooperative, void** arguments) {
-    PythonLaunch asked{name, Launch({grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes), arguments};
-    asked.launch.cooperative = cooperative;
-    asked.launch.any_shared_bytes = true;
-    static thread_local std::string error;
-    error.clear();
-    const cudaError_t before = cudaGetLastError();  // an error that the extension has not asked for
-    try {
-        run(asked);
-        if (last_error() != cudaSuccess)
-            error = std::string("CUDA error: ") + cudaGetErrorString(last_error()) + refusal_text();
-    } catch (const std::exception& e) {
-        error = e.what();
-    }
-    last_error() = before;
-    return error.empty() ? nullptr : error.c_str();
-}
 
 // One launch, and what its workers share.
 struct Grid {
@@ -103,10 +53,26 @@ struct Grid {
     void run_in_turn(Worker& w);
     void run_clusters(Worker& w);
     void prepare(Worker& w, Block& b) const { prepare_shared(w, b, launch.shared_bytes, run_threads); }
+    const Block* run_in_turns(Worker& w, const std::vector<Block*>& side_by_side);
     void set_up_cluster(Worker& w, Cluster& cluster, uint64_t i) const;
     void run_together(Worker& w, uint64_t index, std::barrier<>& meeting);
+    void keep_printed(Worker& w, const Block& b);
     void collect(Worker& w, Block& b);
 };
+
+// Keeps what the block printed.
+void Grid::keep_printed(Worker& w, const Block& b) {
+    if (w.printed.empty() && !w.left_out) return;
+    std::lock_guard lock(output_mutex);
+    left_out += std::exchange(w.left_out, 0);
+    if (printed_bytes + w.printed.size() <= most_printed) {
+        printed_bytes += w.printed.size();
+        printed.emplace_back(b.number, std::move(w.printed));
+    } else {
+        left_out += w.printed.size();
+    }
+    w.printed.clear();
+}
 
 // Keeps what the block printed, and the fault that ended it, if one did; of a cluster, this is its first block.
 void Grid::collect(Worker& w, Block& b) {
@@ -124,17 +90,10 @@ void Grid::collect(Worker& w, Block& b) {
         wanted_cluster = std::exchange(w.wanted_cluster, {0, 0, 0});
         refusal = std::exchange(w.refusal, "");
     }
-    if (w.printed.empty() && !w.fault && !w.left_out) return;
+    keep_printed(w, b);
+    if (!w.fault) return;
     std::lock_guard lock(output_mutex);
-    left_out += std::exchange(w.left_out, 0);
-    if (printed_bytes + w.printed.size() <= most_printed) {
-        printed_bytes += w.printed.size();
-        printed.emplace_back(b.number, std::move(w.printed));
-    } else {
-        left_out += w.printed.size();
-    }
-    w.printed.clear();
-    if (!w.fault || !fault.empty()) return;
+    if (!fault.empty()) return;
     fault = fault_message(name, w);
     error = error_of(w);
 }
@@ -165,7 +124,6 @@ void Grid::set_up_cluster(Worker& w, Cluster& cluster, uint64_t i) const {
     const uint64_t x = number % along * dim.x, y = number / along % up * dim.y, z = number / along / up * dim.z;
     cluster.dim = dim;
     cluster.phase = cluster.arrived = 0;
-    cluster.stuck = false;
     for (unsigned int rank = 0; rank < cluster.blocks.size(); rank++) {
         Block& b = *cluster.blocks[rank];
         const uint64_t at_z = z + rank / dim.x / dim.y, at_y = y + rank / dim.x % dim.y, at_x = x + rank % dim.x;
@@ -178,6 +136,18 @@ void Grid::set_up_cluster(Worker& w, Cluster& cluster, uint64_t i) const {
     if (trace && launch.cluster.x) trace_cluster_begins(*trace, cluster);
 }
 
+// Runs blocks side by side until each has ended or waits for the grid; the one that was left, if one was.
+const Block* Grid::run_in_turns(Worker& w, const std::vector<Block*>& side_by_side) {
+    Turns turns{side_by_side};
+    for (Block* b : turns.blocks) b->turns = &turns;
+    size_t late = 0;  // turns since a thread has stopped for which others may wait
+    return take_turns(w, turns, [&](Block& b) {
+        keep_printed(w, b);
+        if (trace && (trace_is_full(*trace) || (trace_error(*trace) && ++late > 10 * turns.blocks.size()))) over = true;
+        return !interrupted && !over;
+    });
+}
+
 void Grid::run_clusters(Worker& w) {
     Cluster cluster;
     while (w.blocks.size() < blocks / clusters) w.blocks.push_back(std::make_unique<Block>());
@@ -187,7 +157,7 @@ void Grid::run_clusters(Worker& w) {
     }
     for (uint64_t i; !interrupted && !over && next_cluster(i);) {
         set_up_cluster(w, cluster, i);
-        const Block* left = run_cluster(w, cluster);
+        const Block* left = run_in_turns(w, cluster.blocks);
         if (trace && left && w.fault && !interrupted) {
             trace_fault(*trace, w);
             w.fault = no_fault;
@@ -212,21 +182,23 @@ void Grid::run_together(Worker& w, uint64_t index, std::barrier<>& meeting) {
         set_up_cluster(w, *groups.back(), i);
     }
     for (;;) {
-        for (auto& group : groups) {
-            if (group->blocks[0]->done || interrupted || over) continue;
-            const Block* left = run_cluster(w, *group);
+        std::vector<Block*> waiting;
+        for (auto& block : mine)
+            if (!block->done) waiting.push_back(block.get());
+        if (!interrupted && !over) {
+            const Block* left = run_in_turns(w, waiting);
             if (left && trace && w.fault && !interrupted) {
                 trace_fault(*trace, w);
                 w.fault = no_fault;
                 over = true;
             }
-            for (Block* block : group->blocks) {
+            for (Block* block : waiting) {
                 block->done = left || block->done;
                 if (!block->done && trace) trace_block_waits_for_grid(*trace, *block);
                 if (block->done && trace) trace_block_ends(*trace, *block);
                 (block->done ? ended : at_grid)++;
             }
-            collect(w, *group->blocks[0]);
+            for (auto& group : groups) collect(w, *group->blocks[0]);
         }
         meeting.arrive_and_wait();
         bool on = !interrupted && !over && at_grid && !ended;
@@ -289,6 +261,7 @@ void Grid::serve(uint64_t index, std::barrier<>* meeting) {
     w->trace = trace;
     w->flow = launch.in_step ? std::make_unique<Flow>(true) : nullptr;
     w->cooperative = meeting;
+    w->over = &over;
     w->launch = &launch;
     w->fault = no_fault;
     w->heap_was_full = false;

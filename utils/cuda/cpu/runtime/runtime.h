@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "cuda_runtime.h"
+#include "arena.h"
 #include "threads.h"
 #include "warpgroups.h"
 #include "../guard/guard.h"
@@ -36,36 +37,9 @@ namespace cuda_on_cpu {
 class Trace;         // trace/state.h
 struct TracedBlock;
 struct Cluster;      // clusters.h
+struct Turns;        // turns.h
 
 struct Worker;
-
-// The shared memory of a block: static, then dynamic. It begins with bank 0, and no thread may touch the pages around
-// it.
-class Arena {
-public:
-    Arena() = default;
-    ~Arena() { release(); }
-    Arena(const Arena&) = delete;
-    Arena& operator=(const Arena&) = delete;
-    // Only the pages with bytes `from` to `to` may be touched, and what `grow` has opened for the same user before.
-    void make(size_t from, size_t to, const void* wanted_by);
-    bool grow(size_t bytes);  // the pages with the first bytes too; false where there is no room
-    unsigned char* get() const { return begin; }
-    size_t size() const { return open.to; }
-    bool holds(size_t at, size_t bytes) const {
-        return at + bytes <= open.first || (at >= open.from && at + bytes <= open.to);
-    }
-    bool around(const void* p) const { return p >= begin - guard && p < begin + room + guard; }
-    struct Open { size_t first = 0, from = 0, to = 0; };  // the first bytes, and others from here to there: whole pages
-    Open is_open() const { return open; }
-
-private:
-    unsigned char* begin = nullptr;
-    Open open;
-    size_t room = 0, guard = 0;  // bytes that there is space for, and on either side
-    const void* user = nullptr;
-    void release();
-};
 
 // The running block. Device code finds its Position in `here`, which points to one of these.
 struct Block : Position {
@@ -89,8 +63,8 @@ struct Block : Position {
     Cluster* cluster = nullptr;       // it runs together with the others of this,
     unsigned int rank = 0;            // among which it has this place
     std::shared_ptr<Cluster> own_cluster;  // in a launch without clusters
-    bool its_turn = false;            // of the cluster's blocks: see peers_come_first
-    bool waits_for_grid = false;
+    Turns* turns = nullptr;           // that it takes with other blocks, if it does
+    bool its_turn = false, waits_for_grid = false;
 
     struct Variable { const SharedVariable* variable; size_t offset; };
     std::vector<Variable> variables;  // the shared memory
@@ -102,7 +76,7 @@ struct Block : Position {
     Warp& warp_of(unsigned int thread) { return warps[thread / 32]; }
 };
 
-// waits: others of its cluster come first; in_vain: and this one cannot go on at all.
+// waits: the blocks that it takes turns with come first; in_vain: and this one cannot go on at all.
 enum class End { none, done, at_grid, left, waits, in_vain };
 
 // Why a launch ended early: a signal's number, or one of these.
@@ -132,6 +106,7 @@ struct Worker {
     Trace* trace = nullptr;
     std::unique_ptr<Flow> flow;  // of a kernel whose warps run in step
     bool cooperative = false;
+    const std::atomic<bool>* over = nullptr;  // the launch is: the threads of other workers have faulted
     const Launch* launch = nullptr;
     std::string printed;  // by the block that runs
     size_t left_out = 0;  // bytes of what it printed
@@ -170,6 +145,7 @@ inline Block& block() { return *static_cast<Block*>(here); }
 void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch);
 End run_block(Worker& w, Block& b);        // until it ends or waits for the grid
 [[noreturn]] void leave_block(Worker& w);  // for good: the stacks of its threads are not unwound
+void leave_if_over(Block& b);            // where another worker's block has faulted, which it may wait for
 void enter_kernel(Worker& w);              // back to the learner's code, unless an interruption came meanwhile
 [[noreturn]] void fail(int fault, std::string text = "");
 void wait_for_trace(Queue& queue);         // until the trace lets the threads of `queue` go on
@@ -244,6 +220,8 @@ bool refuse(const char* name, const Launch& launch, const std::string& why, cuda
 
 // ---- launch.cpp
 constexpr size_t most_printed = 16 << 20;  // bytes of a launch's output; CUDA keeps 1 MB of it
+
+// ---- kernel.cpp
 std::string demangled(const char* type);
 
 // ---- workers.cpp
