@@ -512,6 +512,33 @@ def test_a_misaligned_access_behind_a_cast_ends_the_kernel(name, kind, first, to
     kernel[1, 1, 64](x, 4)
 
 
+COMPUTED = [
+    "int v = *(int*)(b + first);",
+    "int v; v = *(int*)&b[first];",
+    "int v = ((int*)(b + first - 4))[1];",
+    "int v = *(int*)(char*)(b + first);",
+    "int v = *reinterpret_cast<int*>(b + first);",
+    "int v = 1; ((int*)&b[first])[0] = v;",
+    "int v = (int)*(double*)(b + first);",
+]
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("code", COMPUTED)
+def test_an_address_that_a_cast_computes_is_checked_with_its_constant(code):
+    sources = [
+        "__global__ void k(int* out, unsigned char* b) {\n" + code.replace("first", number) + "\nout[0] = v; }"
+        for number in ("5", "8")
+    ]
+    wrong, right = (compile_kernel(source, "k") for source in sources)
+    out, b = torch.zeros(1, dtype=torch.int32), torch.zeros(64, dtype=torch.uint8)
+    right[1, 1](out, b)
+    assert right.trace[1, 1](out, b).ok
+    assert [(p.kind, p.line) for p in wrong.trace[1, 1](out, b).problems] == [("misaligned", 2)]
+    with pytest.raises(RuntimeError, match="misaligned address: .* line 2"):
+        wrong[1, 1](out, b)
+
+
 @pytest.mark.usefixtures("on_cpu")
 def test_a_misaligned_atomic_ends_the_kernel():
     kernel, x = compile_kernel(MISALIGNED, "atomic"), torch.ones(8)

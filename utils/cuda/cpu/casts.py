@@ -1,12 +1,14 @@
 """Pointers that device code makes of others, such as `reinterpret_cast<float2*>(x + 1)`.
 
 A GPU stops at an access whose address is not a multiple of the type's alignment. A processor goes on, so the compiler
-checks the accesses of a text in which a pointer may be misaligned (-fsanitize=alignment): only a cast makes one.
+checks the accesses of a text in which a pointer may be misaligned (-fsanitize=alignment): only a cast makes one. Of
+`v = *(int*)(p + 1)` g++ checks only `p`, unless a function has returned `p + 1`.
 """
 
 from utils.cuda.common import cxx
+from utils.cuda.cpu.plain_macros import edited
 
-__all__ = ["casts_pointers"]
+__all__ = ["casts_pointers", "with_sums_once"]
 
 _BYTES = {"void", "char", "int8_t", "uint8_t", "byte", "bool"}  # what needs no alignment
 _ALLOCATES = {"malloc", "calloc", "realloc", "aligned_alloc"}  # what these return is aligned
@@ -49,6 +51,38 @@ def _may_be_misaligned(part, k) -> bool:
     if text == "&":
         return not _is_word(cxx.text_at(part, k + 1)) or cxx.text_at(part, k + 2) in ("[", ".", "->", "(")
     return text == "(" or (_is_word(text) and text not in _ALLOCATES)
+
+
+def with_sums_once(source) -> str:
+    """The source with `once(...)` (launch.h) around what a cast in device code computes: `(int*)(p + 1)`."""
+    edits = []
+    for function in cxx.functions(source):
+        if {"__global__", "__device__"} & set(function.words):
+            tokens = function.tokens[function.head :]
+            for first, end in _computed(tokens):
+                start, behind = tokens[first].start, tokens[end - 1].end
+                edits.append((start, behind, f"::cuda_on_cpu::once({source[start:behind]})"))
+    return edited(source, edits)
+
+
+def _computed(part):
+    """What casts to pointers compute: the first token and the one behind the last of `p + 1` in `(int*)(p + 1)` and of
+    `&p[1]` in `(int*)&p[1]`."""
+    for k, token in enumerate(part):
+        if token.text != "*" or token.directive or cxx.text_at(part, k + 1) not in (")", ">"):
+            continue
+        if cxx.text_at(part, k + 2) == "(":
+            first, end = k + 3, cxx.step_over(part, k + 2) - 1
+            texts = [each.text for each in cxx.at_commas(part[first:end])[0]] if end > first else []
+            is_computed = {"+", "-"} & set(texts[1:]) or texts[:1] == ["&"] and "[" in texts
+            if len(texts) == end - first and is_computed:
+                yield first, end
+        elif cxx.text_at(part, k + 1) == ")" and cxx.text_at(part, k + 2) == "&":
+            first, end = k + 2, k + 3
+            while _is_word(cxx.text_at(part, end)) or cxx.text_at(part, end) in (".", "->", "::", "["):
+                end = cxx.step_over(part, end) if cxx.text_at(part, end) == "[" else end + 1
+            if cxx.text_at(part, end - 1) == "]":
+                yield first, end
 
 
 def _is_word(text) -> bool:

@@ -240,3 +240,26 @@ def test_an_atomic_needs_memory_that_threads_share(on_cpu, code, line):
         assert "updates a local variable atomically" in trace.problems[0].message
     elif "cuda" in code:
         assert trace.args[0].tolist() == [2] * 32
+
+
+PADDED = r"""
+struct Last { int key; char flag; };
+struct Middle { char key; double flag; };
+__global__ void turn(TYPE* out) {
+    MEMORY
+    s[threadIdx.x].key = threadIdx.x;
+    FLAG
+    __syncthreads();
+    out[32 * blockIdx.x + threadIdx.x] = s[31 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("struct", ["Last", "Middle"])
+@pytest.mark.parametrize("memory", ["__shared__ TYPE s[32];", "extern __shared__ TYPE s[];"])
+def test_what_is_between_the_members_of_a_struct_needs_no_value(struct, memory):
+    source, out = PADDED.replace("MEMORY", memory).replace("TYPE", struct), torch.zeros(2048, dtype=torch.uint8)
+    launch = (2, 32, 512 if "extern" in memory else 0)
+    assert compile_kernel(source.replace("FLAG", "s[threadIdx.x].flag = 1;"), "turn").trace[launch](out).ok
+    problems = compile_kernel(source.replace("FLAG", ""), "turn").trace[launch](out).problems
+    assert {problem.kind for problem in problems} == {"uninitialized"} and problems[0].line == 9

@@ -164,7 +164,8 @@ void* dynamic_shared(const DynamicVariable* variable) {
     if (b.worker->trace && !b.dynamic.name)
         for (unsigned int rank = 0; rank < cluster_size(b); rank++) {
             Block& peer = cluster_block(b, rank);
-            peer.dynamic = {variable->name, 0, 16, variable->element_bytes, variable->element_alignment, nullptr};
+            peer.dynamic = {variable->name, 0, 16, variable->element_bytes, variable->element_alignment, nullptr,
+                            variable->clear_padding};
             peer.variables.push_back({&peer.dynamic, offset});
         }
     return b.arena.get() + offset;

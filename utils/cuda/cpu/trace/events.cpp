@@ -81,6 +81,7 @@ void trace_block_begins(Trace& t, Block& b) {
     tb->products = {};
     if (b.variables.empty()) tb->shared.clear();
     t.order.begin_block(tb->order, b.threads);
+    for (size_t i = 0; i < tb->shared.size(); i++) set_padding(*tb, i, *b.variables[i].variable);
     if (t.recorder) t.recorder->block_begins(b);
 }
 

@@ -14,6 +14,16 @@
 
 namespace cuda_on_cpu {
 
+void set_padding(TracedBlock& b, size_t number, const SharedVariable& variable) {
+    if (!variable.clear_padding) return;
+    Memory& memory = *b.shared[number].memory;
+    std::vector<unsigned char> element(variable.element_bytes, 0xFF);
+    variable.clear_padding(element.data());
+    for (size_t at = 0; at < element.size(); at++)
+        for (size_t i = at; i < memory.bytes && !element[at]; i += element.size())
+            memory.shadow.set_initialized(i, 1, b.order.begun);
+}
+
 Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
     TracedBlock& tb = *b.traced;
     for (size_t i = tb.shared.size(); i < b.variables.size(); i++) {  // those that are new
@@ -29,6 +39,7 @@ Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
         r.alignment = v.variable->element_alignment;
         r.keep_memory();
         tb.shared.push_back(std::move(r));
+        set_padding(tb, i, *v.variable);
     }
     Region* near = nullptr;
     uintptr_t distance = ~uintptr_t(0);

@@ -207,6 +207,10 @@ struct TracedBlock {
     TracedProducts products;
 };
 
+// What is between the members of structs in the block's shared variable of this number counts as written: a copy of a
+// struct reads it.
+void set_padding(TracedBlock& b, size_t number, const SharedVariable& variable);
+
 // An asynchronous copy, as the access at one of its ends sees it.
 struct Copy {
     size_t bytes;

@@ -229,6 +229,10 @@ unsigned int multiprocessors();  // of the GPU that the engine behaves like
 long long nanoseconds();   // of a clock that starts anywhere: PTX's %globaltimer
 long long device_clock();  // ticks of the multiprocessors' clock (runtime/profile.h): what clock() and clock64() give
 
+// A value that is read once, however often a check of the compiler's needs it (shifts.py, casts.py).
+template <class T>
+__attribute__((always_inline)) constexpr T once(T v) { return v; }
+
 // Reports to a trace, if there is one, an access that the compiler's hooks do not see: atomics, asynchronous copies.
 // Call it from a function marked CUDA_ON_CPU_OPAQUE, before the access.
 // The last argument: it is atomic only among the threads of a block.
@@ -259,9 +263,6 @@ __attribute__((always_inline)) inline T asked(T returned) {
 #else  // g++ 11
 #define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread")))
 #endif
-// A value that is read once, however often a check of the compiler's needs it (shifts.py).
-template <class T>
-__attribute__((always_inline)) constexpr T once(T v) { return v; }
 // A function that only wraps an instruction (wrappers.py): its caller's line is named, too. A player shows its own.
 #ifdef CUDA_ON_CPU_RECORDED
 #define CUDA_ON_CPU_WRAPPER

@@ -14,9 +14,24 @@ struct SharedVariable {
     const char* name;
     size_t bytes, alignment, element_bytes, element_alignment;
     const std::type_info* type;
+    void (*clear_padding)(void* element);  // sets the bytes between its members to 0; nullptr if there are none
 };
 // const: a thread finds the same variable at the same place whenever it asks.
 __attribute__((const)) void* static_shared(const SharedVariable* variable);
+
+#if defined(CUDA_ON_CPU_TRACE) && __has_builtin(__builtin_clear_padding)
+template <class T>
+CUDA_ON_CPU_OPAQUE void clear_padding(void* element) { __builtin_clear_padding(static_cast<T*>(element)); }
+template <class T>
+constexpr auto padding_of() -> void (*)(void*) {
+    constexpr bool may_have_some = std::is_class_v<T> && std::is_trivially_copyable_v<T>;
+    if constexpr (may_have_some && !std::has_unique_object_representations_v<T>) return clear_padding<T>;
+    return nullptr;
+}
+#else
+template <class T>
+constexpr auto padding_of() -> void (*)(void*) { return nullptr; }
+#endif
 
 template <class T>
 struct SharedOf : SharedVariable {
@@ -24,7 +39,7 @@ struct SharedOf : SharedVariable {
     using Element = std::remove_all_extents_t<T>;
     static T unplaced;  // never defined: stands for the variable where only its type matters, as in `decltype(tile)`
     constexpr SharedOf(const char* name)
-        : SharedVariable{name, sizeof(T), alignof(T), sizeof(Element), alignof(Element), &typeid(T)} {}
+        : SharedVariable{name, sizeof(T), alignof(T), sizeof(Element), alignof(Element), &typeid(T), padding_of<Element>()} {}
     T& of_this_block() const { return *static_cast<T*>(static_shared(this)); }
 };
 
@@ -33,6 +48,7 @@ struct SharedOf : SharedVariable {
 struct DynamicVariable {
     const char* name;
     size_t element_bytes, element_alignment;
+    void (*clear_padding)(void* element);
 };
 void* dynamic_shared(const DynamicVariable* variable);
 
@@ -40,7 +56,7 @@ template <class T>
 struct DynamicShared : DynamicVariable {
     using Element = std::remove_all_extents_t<T>;
     static T unplaced;
-    constexpr DynamicShared(const char* name) : DynamicVariable{name, sizeof(Element), alignof(Element)} {}
+    constexpr DynamicShared(const char* name) : DynamicVariable{name, sizeof(Element), alignof(Element), padding_of<Element>()} {}
     void* begin() const { return dynamic_shared(this); }
     T& of_this_block() const { return *reinterpret_cast<T*>(begin()); }
     operator std::remove_extent_t<T>*() const { return static_cast<std::remove_extent_t<T>*>(begin()); }
