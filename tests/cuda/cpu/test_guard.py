@@ -362,6 +362,26 @@ def test_threads_share_the_memory(kernels):
     assert not wrong
 
 
+def test_a_write_is_not_blamed_on_another_threads_launch(kernels):
+    told, over = [], threading.Event()
+
+    def fills():
+        out = torch.zeros(64)
+        while not over.is_set():
+            told.append(message(kernels["fill"], out, 64, launch=(2, 32)))
+
+    others = [threading.Thread(target=fills) for _ in range(2)]
+    for thread in others:
+        thread.start()
+    told += [message(kernels["put"], torch.zeros(8), 8) for _ in range(300)]
+    over.set()
+    for thread in others:
+        thread.join()
+    assert message(kernels["put"], torch.zeros(8), 8).startswith("a thread of put wrote ")
+    blamed = [each for each in told if each.startswith("a thread of fill wrote")]
+    assert not blamed and sum(map(bool, told)) > 100
+
+
 class Squares(torch.utils.data.Dataset):
     def __len__(self):
         return 32

@@ -318,6 +318,20 @@ std::string Grid::output() {
     return all;
 }
 
+// While one of these lives, a launch runs or its damage has not been asked for.
+class Running {
+public:
+    ~Running() { now--; }
+    // Whether no other launch, of another CPU thread, has run meanwhile.
+    bool alone() const { return first && begun == number; }
+
+private:
+    static std::atomic<uint64_t> now, begun;
+    const bool first = now++ == 0;
+    const uint64_t number = ++begun;
+};
+std::atomic<uint64_t> Running::now{0}, Running::begun{0};
+
 void run_grid(const char* name, const Launch& given, void (*run_threads)(void*), void* kernel) {
     if (device_error()) return;
     Launch launch = given;
@@ -331,6 +345,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (device_is_lost()) return;
     if (!tracing) note_untraced(name, launch.launched_at);
     DeviceAccess access;
+    std::optional<Running> running(std::in_place);
     const uint64_t together = launch.cluster.x ? uint64_t(launch.cluster.x) * launch.cluster.y * launch.cluster.z : 1;
     const uint64_t clusters = blocks / together, threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;
     std::optional<Workers> taken(std::in_place, tracing ? 1 : clusters, threads * together);
@@ -349,19 +364,22 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     beginning.reset();
     taken.reset();  // leaving a host call abandons what is on the stack
     if (grid.stopped) {  // Python raises KeyboardInterrupt, if this is its main thread and its handler does
+        running.reset();
         if (in_host_call()) leave_host_call("");
         throw std::runtime_error(std::string(name) + " was interrupted before all of its blocks had run");
     }
     if (grid.wanted_cluster.x) {  // no thread has executed anything yet
         launch = given;
         launch.cluster_of_kernel = grid.wanted_cluster;
+        running.reset();
         return run_grid(name, launch, run_threads, kernel);
     }
     if (refuse(name, launch, grid.refusal, cudaErrorInvalidValue)) return;
     fwrite(printed.data(), 1, printed.size(), stdout);
     if (grid.left_out) printf("(%s has printed %zu bytes more, which are left out)\n", name, grid.left_out);
     if (!printed.empty() || grid.left_out) fflush(stdout);
-    const std::string damage = tracing ? "" : damage_message(name);  // asked after a fault, too: reported once
+    const std::string damage = tracing ? "" : damage_message(name, running->alone());  // asked after a fault, too: once
+    running.reset();
     const std::string message = grid.fault.empty() ? damage : grid.fault;
     if (!grid.fault.empty()) forget_heap();
     if (!grid.error && !damage.empty()) grid.error = cudaErrorIllegalAddress;

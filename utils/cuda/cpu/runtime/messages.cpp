@@ -25,13 +25,14 @@ std::string beside(const Place& p) {
     return distance + " of a " + p.what + " of " + std::to_string(p.bytes) + " bytes";
 }
 
-std::string damage_message(const char* kernel) {
+std::string damage_message(const char* kernel, bool alone) {
     const Guard* asked = guard;
     Place found;
     if (!(asked && asked->damage(found)) && !allocated().damage(found) && !kernels_heap().damage(found))
         return "";
+    static constexpr char others[] = ", or of a kernel that another CPU thread has launched meanwhile,";
     const std::string who = found.freed ? "before this launch of " + std::string(kernel) + ", something"
-                                        : "a thread of " + std::string(kernel);
+                                        : "a thread of " + std::string(kernel) + (alone ? "" : others);
     return "CUDA error: an illegal memory access was encountered: " + who + " wrote " + beside(found) +
            (found.freed ? ", which is no longer there" : "") +
            ": run it under .trace (load_cuda: with trace=True) to see which thread";

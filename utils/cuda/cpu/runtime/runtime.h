@@ -316,7 +316,8 @@ cudaError_t error_of(const Worker& w);  // what a GPU answers to the fault
 bool find_tensor(const void* address, Place& found);  // or allocation that holds it or is beside it, where guarded
 std::string beside(const Place& p);  // '4 bytes before the start of a ...'
 std::string freed_memory(const void* address);  // 'memory that was freed: ...', empty for any other address
-std::string damage_message(const char* kernel);        // about a write beside a tensor, empty if there was none
+// About a write beside a tensor, empty if there was none; `alone`: no other kernel has run at the same time.
+std::string damage_message(const char* kernel, bool alone);
 
 // ---- numbers.cpp
 void note(const char* kernel, const Difference& found);  // Python warns of it
