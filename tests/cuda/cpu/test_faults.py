@@ -207,8 +207,10 @@ def test_a_trace_names_the_shared_array_that_is_left_far_behind(kernels):
     assert problem.kind == "out_of_bounds" and "tile" in str(problem) and problem.line == 24
 
 
-def test_far_accesses_outside_variables_of_the_module_raise():
-    source = "__device__ float table[8];\n__global__ void k(long long at) { table[at] = 1; }"
+@pytest.mark.parametrize("before", [0, 1000])
+def test_far_accesses_outside_variables_of_the_module_raise(before, monkeypatch):
+    monkeypatch.setattr(guard, "_sizes", iter([size for times, size in guard._RESERVED for _ in range(times)][before:]))
+    source = f"__device__ float table[{8 + before}];\n__global__ void k(long long at) {{ table[at] = 1; }}"
     kernel = compile_kernel(source, "k")
     for megabytes in (-4000, -1000, -100, 60, 82, 100, 1000, 4000):
         with pytest.raises(RuntimeError, match="an illegal memory access"):

@@ -58,8 +58,10 @@ def can_guard(address) -> bool:
     return _loaded is not None and not _loaded.cuda_on_cpu_guard_holds(address)
 
 
-_MOST_RESERVED = 1000  # of 40 GB each: a third of what a process can address
-_reserved = itertools.count()
+# How often how much is reserved: first more than a 32-bit index reaches with elements of 16 bytes, then what it reaches
+# with single bytes. Together 70 TB, of the 128 TB that a process can address.
+_RESERVED = ((1000, 40 << 30), (6000, 5 << 30))
+_sizes = itertools.chain.from_iterable(itertools.repeat(size, times) for times, size in _RESERVED)
 
 
 @contextlib.contextmanager
@@ -74,18 +76,18 @@ def apart():
 
 
 def _reserve():
-    """Reserve more address space than a 32-bit index can reach; it takes no memory, but counts for `ulimit -v`."""
+    """Reserve address space; it takes no memory, but counts for `ulimit -v`."""
     if sys.platform != "linux":
         return
     import resource  # not on every system
 
-    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY or next(_reserved) >= _MOST_RESERVED:
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY or not (size := next(_sizes, 0)):
         return
     no_access, private_anonymous_noreserve = 0, 0x4022
     mmap = ctypes.CDLL(None).mmap
     mmap.restype = ctypes.c_void_p
     mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-    mmap(None, 40 << 30, no_access, private_anonymous_noreserve, -1, 0)
+    mmap(None, size, no_access, private_anonymous_noreserve, -1, 0)
 
 
 @contextlib.contextmanager
