@@ -145,7 +145,7 @@ public:
                 other = atomic_that(at, c, [&](const Record& x, unsigned char of) { return races(x, of, true); });
             at += to - from;
             for (int i = 0; i < reads && op != Op::load; i++)
-                if (!other.time && races(c.read[i], c.read_mask[i], c.is_atomic(i))) other = c.read[i];
+                if (!other.time && races(c.read[i], c.read_mask[i], c.read_mask[i] & of_atomic)) other = c.read[i];
             if (shared) {
                 if (c.initialized_since != since) c.initialized_since = since, c.initialized = 0;
                 if (op != Op::store) unwritten += __builtin_popcount(mask & ~c.initialized);
@@ -156,12 +156,17 @@ public:
                 Record& first = c.read[0];
                 bool first_is_old = first.time < since || (first.thread == me.thread && first.block == me.block) ||
                                     (first.block == me.block && ordered(first));
-                int slot = first_is_old ? 0 : 1;
-                const Record last = c.read[slot];
+                int slot = 0;
+                if (!first_is_old) {
+                    const Record& newest = c.read[1 + c.second_is_newest];
+                    if (newest.thread / 32 != me.thread / 32 || newest.block != me.block)
+                        c.second_is_newest = !c.second_is_newest;
+                    slot = 1 + c.second_is_newest;
+                }
+                Record& last = c.read[slot];
                 const bool mine = last.thread == me.thread && last.block == me.block && last.time >= since;
-                if (slot && (last.thread / 32 != me.thread / 32 || last.block != me.block))
-                    c.set_read(2, last, c.read_mask[1], c.is_atomic(1));
-                c.set_read(slot, me, mine ? c.read_mask[slot] | mask : mask, atomic);
+                c.read_mask[slot] = (mine ? (c.read_mask[slot] & ~of_atomic) | mask : mask) | (atomic ? of_atomic : 0);
+                last = me;
             } else if (atomic) {
                 c.has_atomics = true;
                 atomics[number].note(me, mask, since, ordered);
@@ -178,23 +183,17 @@ private:
     static constexpr int reads = 3;
     struct Cell {
         Record write, read[reads];
-        unsigned char write_mask, read_mask[reads], initialized;
-        unsigned char atomic_reads;  // a bit for each
+        unsigned char write_mask, read_mask[reads], initialized;  // a bit for each byte, and of_atomic
+        bool second_is_newest;  // of the two readers behind the first
         bool has_atomics;
         uint32_t initialized_since;
-
-        bool is_atomic(int reader) const { return atomic_reads >> reader & 1; }
-        void set_read(int slot, const Record& by, unsigned char mask, bool atomic) {
-            read[slot] = by;
-            read_mask[slot] = mask;
-            atomic_reads = (atomic_reads & ~(1u << slot)) | unsigned(atomic) << slot;
-        }
     };
+    static constexpr unsigned char of_atomic = 0x80;
     // The first atomic of a cell that is `wrong`.
     template <class Wrong>
     Record atomic_that(size_t at, const Cell& c, Wrong wrong) const {
         Record found;
-        if (!c.has_atomics) return found;
+        if (!c.has_atomics) [[likely]] return found;
         atomics.at(at >> log_granule).each([&](const Record& x, unsigned char mask) {
             if (!found.time && wrong(x, mask)) found = x;
         });
