@@ -169,6 +169,7 @@ public:
                 last = me;
             } else if (atomic) {
                 c.has_atomics = true;
+                if (atomics.size() >= most_with_atomics) atomics.clear();  // a race with the earliest may be missed
                 atomics[number].note(me, mask, since, ordered);
             } else {
                 bool mine = c.write.thread == me.thread && c.write.block == me.block && c.write.time >= since;
@@ -194,11 +195,14 @@ private:
     Record atomic_that(size_t at, const Cell& c, Wrong wrong) const {
         Record found;
         if (!c.has_atomics) [[likely]] return found;
-        atomics.at(at >> log_granule).each([&](const Record& x, unsigned char mask) {
+        const auto noted = atomics.find(at >> log_granule);
+        if (noted == atomics.end()) return found;
+        noted->second.each([&](const Record& x, unsigned char mask) {
             if (!found.time && wrong(x, mask)) found = x;
         });
         return found;
     }
+    static constexpr size_t most_with_atomics = 1 << 20;  // cells, which take 200 MB
     std::unordered_map<size_t, Atomics> atomics;  // by the cell's number
     Cell* cells = nullptr;
     size_t count = 0;
