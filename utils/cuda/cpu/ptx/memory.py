@@ -79,7 +79,8 @@ def _atomic(use):
     before, after = _fences(use)
     if not returns:
         return f"{{ {before} {text}; {after} }}"
-    return f"{{ {before} const {bits} cuda_on_cpu_old = {text}; {after} {use.set('cuda_on_cpu_old')} }}"
+    sets = use.set("::cuda_on_cpu::asked(cuda_on_cpu_old)")
+    return f"{{ {before} const {bits} cuda_on_cpu_old = {text}; {after} {sets} }}"
 
 
 def _atomic_vector(use):
@@ -96,7 +97,7 @@ def _atomic_vector(use):
     function = f"atomic_{use['op']}_each<{use.type('t')}, {count}, {_of_block(use)}>"
     text = f"{before} const auto cuda_on_cpu_old = {PTX}{function}({address}, {given});"
     parts = use.elements(use.operands[0], count) if returns else []
-    results = [use.into(part, f"cuda_on_cpu_old.of[{k}]") for k, part in enumerate(parts)]
+    results = [use.into(part, f"::cuda_on_cpu::asked(cuda_on_cpu_old.of[{k}])") for k, part in enumerate(parts)]
     return f"{{ {text} {after} (void)cuda_on_cpu_old; {' '.join(results)} }}"
 
 

@@ -30,7 +30,7 @@ std::string damage_message(const char* kernel, bool alone) {
     Place found;
     if (!(asked && asked->damage(found)) && !allocated().damage(found) && !kernels_heap().damage(found))
         return "";
-    static constexpr char others[] = ", or of a kernel that another CPU thread has launched meanwhile,";
+    static constexpr char others[] = ", or of a kernel that another CPU thread launched at the same time,";
     const std::string who = found.freed ? "before this launch of " + std::string(kernel) + ", something"
                                         : "a thread of " + std::string(kernel) + (alone ? "" : others);
     return "CUDA error: an illegal memory access was encountered: " + who + " wrote " + beside(found) +

@@ -106,7 +106,7 @@ struct Worker {
     Trace* trace = nullptr;
     std::unique_ptr<Flow> flow;  // of a kernel whose warps run in step
     bool cooperative = false;
-    const std::atomic<bool>* over = nullptr;  // the launch is: the threads of other workers have faulted
+    const std::atomic<bool>* over = nullptr;  // of the launch: it ends early, as after a fault
     const Launch* launch = nullptr;
     std::string printed;  // by the block that runs
     size_t left_out = 0;  // bytes of what it printed

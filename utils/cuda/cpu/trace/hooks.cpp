@@ -134,12 +134,10 @@ namespace cuda_on_cpu {
 void touch(const void* address, size_t bytes, Access access, const void* code, bool of_block) {
     if (!tracing) return;
     const bool strong = access == Access::strong_load || access == Access::strong_store;
-    const bool updates = access == Access::atomic || access == Access::update;
-    Op op = updates ? Op::atomic : access == Access::load || access == Access::strong_load ? Op::load : Op::store;
+    Op op = strong ? access == Access::strong_load ? Op::load : Op::store : Op(int(access));
     if ((strong || op == Op::atomic) && uintptr_t(address) % bytes) tracing->misaligned(address, bytes, op, code);
     const Strength strength = of_block ? Strength::of_block : strong ? Strength::strong : Strength::weak;
     tracing->access(address, bytes, op, code, strength);
-    if (access == Access::atomic) tracing->asked();
 }
 
 uint64_t asked_bits(uint64_t returned) {

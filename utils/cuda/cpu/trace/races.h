@@ -6,7 +6,7 @@
 // holds for two lanes of a warp and `__syncwarp`. Who has waited for a phase of a barrier in memory knows what those did
 // before who had arrived. What is done asynchronously has agents of its own. Between blocks there are only atomics: what
 // a thread did before a fence is visible to a thread that then reads, atomically, what that thread wrote atomically after
-// the fence; if the fence is one for the block, only to a thread of that block.
+// the fence, and uses what it reads; if the fence is one for the block, only to a thread of that block.
 #pragma once
 
 #include <algorithm>

@@ -34,7 +34,7 @@ CUDA_ON_CPU_OPAQUE void nothing_changed() {
 
 template <Change change, bool of_block = false, class T>
 CUDA_ON_CPU_OPAQUE T atomic(T* p, T v) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T), update, of_block);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);
     T old, next;
     if constexpr (std::is_integral_v<T> && change == Change::add) {
         old = __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
@@ -65,7 +65,7 @@ CUDA_ON_CPU_OPAQUE T add_each(T* p, T v) {
 
 template <bool of_block = false, class T>
 CUDA_ON_CPU_OPAQUE T compare_and_swap(T* p, T expected, T v) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T), update, of_block);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);
     if (!__atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) nothing_changed();
     return expected;
 }
@@ -114,8 +114,8 @@ CUDA_ON_CPU_ATOMICS(atomicDec, decrement, (std::is_same_v<T, unsigned int>), "un
 #undef CUDA_ON_CPU_SIGNED_TEXT
 
 // One access; each number is atomic by itself. Only compute capability 9.0 has these.
-inline float2 atomicAdd(float2* p, float2 v) { return ::cuda_on_cpu::add_each(p, v); }
-inline float4 atomicAdd(float4* p, float4 v) { return ::cuda_on_cpu::add_each(p, v); }
+inline float2 atomicAdd(float2* p, float2 v) { return ::cuda_on_cpu::asked(::cuda_on_cpu::add_each(p, v)); }
+inline float4 atomicAdd(float4* p, float4 v) { return ::cuda_on_cpu::asked(::cuda_on_cpu::add_each(p, v)); }
 
 #define CUDA_ON_CPU_ATOMIC_SUB(name, of_block)                                                                   \
     template <class T>                                                                                           \

@@ -236,20 +236,19 @@ __attribute__((always_inline)) constexpr T once(T v) { return v; }
 // Reports to a trace, if there is one, an access that the compiler's hooks do not see: atomics, asynchronous copies.
 // Call it from a function marked CUDA_ON_CPU_OPAQUE, before the access.
 // The last argument: it is atomic only among the threads of a block.
-// strong: atomic, and no change; update: an atomic of which `asked` tells whether anyone uses what it returned.
-enum class Access { load, store, atomic, strong_load, strong_store, update };
+enum class Access { load, store, atomic, strong_load, strong_store };  // strong: atomic, and no change
 #ifdef CUDA_ON_CPU_TRACE
 void touch(const void* address, size_t bytes, Access access, const void* code, bool of_block = false);
-// A thread learns nothing from an atomic whose value nobody uses (PTX: `red`): for the compiler, these have no effect but
-// their result, so it leaves out those that nobody needs.
+// Around what an atomic returns: a thread learns nothing from a value that it does not use (PTX: `red`). To the compiler
+// `asked_bits` has no effect but its result, so it leaves out a call whose result nobody needs.
 [[gnu::const]] uint64_t asked_bits(uint64_t returned);
 template <class T>
 __attribute__((always_inline)) inline T asked(T returned) {
-    uint64_t bits = 0;
-    constexpr size_t size = sizeof(T) < sizeof bits ? sizeof(T) : sizeof bits;
-    __builtin_memcpy(&bits, &returned, size);
-    bits = asked_bits(bits);
-    __builtin_memcpy(&returned, &bits, size);
+    constexpr size_t words = (sizeof(T) + 7) / 8;
+    uint64_t bits[words] = {};
+    __builtin_memcpy(bits, &returned, sizeof(T));
+    for (size_t i = 0; i < words; i++) bits[i] = asked_bits(bits[i]);
+    __builtin_memcpy(&returned, bits, sizeof(T));
     return returned;
 }
 #define CUDA_ON_CPU_TOUCH(address, bytes, access, ...) \
@@ -276,8 +275,7 @@ namespace cuda_on_cpu {
 [[gnu::cold]] void misaligned_atomic(const void* address, size_t bytes);  // ends the kernel, as on a GPU
 template <Access access>
 __attribute__((always_inline)) inline void check_alignment(const void* address, size_t bytes) {
-    const bool changes = access == Access::atomic || access == Access::update;
-    if (changes && uintptr_t(address) % bytes) misaligned_atomic(address, bytes);
+    if (access == Access::atomic && uintptr_t(address) % bytes) misaligned_atomic(address, bytes);
 }
 template <class T>
 __attribute__((always_inline)) inline T asked(T returned) { return returned; }

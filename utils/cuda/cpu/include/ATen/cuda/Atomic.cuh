@@ -8,7 +8,7 @@
 namespace cuda_on_cpu {
 template <class T, class Next>
 CUDA_ON_CPU_OPAQUE T exchanged_for(T* p, Next next) {
-    CUDA_ON_CPU_TOUCH(p, sizeof(T), update);
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic);
     T old, changed;
     __atomic_load(p, &old, __ATOMIC_RELAXED);
     do changed = next(old);
