@@ -119,7 +119,7 @@ def _import(name, folder, sources):
     loader = importlib.machinery.ExtensionFileLoader(name, path)
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     try:
-        with guard.apart():
+        with guard.apart(path):
             module = importlib.util.module_from_spec(spec)
     except ImportError as error:
         (folder / "complete").unlink(missing_ok=True)

@@ -8,7 +8,9 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import mmap
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,7 @@ from pathlib import Path
 from utils.cuda.common.cache import hashed, sole_builder
 from utils.cuda.common.sealed import is_whole, make_folder, put
 from utils.cuda.common.toolchain import cache_folder, on_gpu
+from utils.cuda.cpu import library
 from utils.ground.errors import ToolchainError
 from utils.ground.system import cxx_compiler
 
@@ -39,12 +42,12 @@ def guard_tensors(runtime=None) -> bool:
         if _loaded is None:
             if not _wanted() or not is_whole(_path()):
                 return False
-            library = ctypes.CDLL(str(_path()))
-            library.cuda_on_cpu_guard.restype = ctypes.c_void_p
-            library.cuda_on_cpu_guard_install.restype = ctypes.c_bool
-            library.cuda_on_cpu_guard_holds.restype = ctypes.c_bool
-            library.cuda_on_cpu_guard_holds.argtypes = [ctypes.c_void_p]
-            _loaded = library
+            loaded = ctypes.CDLL(str(_path()))
+            loaded.cuda_on_cpu_guard.restype = ctypes.c_void_p
+            loaded.cuda_on_cpu_guard_install.restype = ctypes.c_bool
+            loaded.cuda_on_cpu_guard_holds.restype = ctypes.c_bool
+            loaded.cuda_on_cpu_guard_holds.argtypes = [ctypes.c_void_p]
+            _loaded = loaded
         if runtime is not None:
             runtime.cuda_on_cpu_set_guard(ctypes.c_void_p(_loaded.cuda_on_cpu_guard()))
         return _loaded.cuda_on_cpu_guard_install()
@@ -60,34 +63,83 @@ def can_guard(address) -> bool:
 
 # How often how much is reserved: first more than a 32-bit index reaches with elements of 16 bytes, then what it reaches
 # with single bytes. Together 70 TB, of the 128 TB that a process can address.
-_RESERVED = ((1000, 40 << 30), (6000, 5 << 30))
+_RESERVED = ((500, 40 << 30), (3000, 5 << 30))
+_HUGE_PAGE = 2 << 20
 _sizes = itertools.chain.from_iterable(itertools.repeat(size, times) for times, size in _RESERVED)
 
 
 @contextlib.contextmanager
-def apart():
-    """Keep what the `with` block loads apart from everything else, as guard/space.h does for memory.
+def apart(path):
+    """Load the library `path` in the `with` block: it will lie apart from everything else, as guard/space.h does for
+    memory. Then an index far outside a `__device__` variable hits what is reserved.
 
-    A library goes below what was mapped last. So an index far outside a `__device__` variable hits reserved space.
+    Reserved space takes no memory, but counts for `ulimit -v`: under such a limit nothing is reserved.
     """
-    _reserve()
+    room = _make_room(path)
     yield
-    _reserve()
+    for place in room:
+        _reserve(_HUGE_PAGE, place)
 
 
-def _reserve():
-    """Reserve address space; it takes no memory, but counts for `ulimit -v`."""
-    if sys.platform != "linux":
-        return
+def _make_room(path):
+    """Leave the library no other place than a gap amid reserved space. Returns where the gap may begin after loading:
+    Linux may align a file to huge pages, so the gap has one page more than the library."""
+    if sys.platform != "linux" or on_gpu():
+        return ()
     import resource  # not on every system
 
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY or not (size := next(_sizes, 0)):
-        return
-    no_access, private_anonymous_noreserve = 0, 0x4022
-    mmap = ctypes.CDLL(None).mmap
-    mmap.restype = ctypes.c_void_p
-    mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-    mmap(None, size, no_access, private_anonymous_noreserve, -1, 0)
+        return ()
+    try:
+        bytes_in_memory = _bytes_in_memory(path)
+        ctypes.CDLL(str(library.path()))  # the engine's, which would otherwise get a part of the room
+    except (OSError, struct.error, ValueError):
+        return ()  # a missing or broken file: loading `path` says so
+    room = bytes_in_memory + _HUGE_PAGE
+    if not (begin := _reserve(2 * size + room)):
+        return ()
+    gap = begin + size + -(begin + size) % _HUGE_PAGE
+    _give_back(gap, room)
+    # Linux takes the highest gap that is large enough. So every gap above this one is filled, and stays so.
+    for piece in (1 << 30, 1 << 24, min(room, 1 << 20)):
+        while (place := _reserve(piece)) >= gap + room:
+            pass
+        if place:
+            _give_back(place, piece)
+    return gap, gap + bytes_in_memory
+
+
+def _bytes_in_memory(path):
+    """How much address space a library takes, in bytes: up to the end of the last segment that is loaded (ELF-64)."""
+    with open(path, "rb") as file:
+        header = file.read(64)
+        (first,), (size, count) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<HH", header, 54)
+        file.seek(first)
+        segments = [struct.unpack("<IIQQQQQQ", file.read(size)) for _ in range(count)]
+    to_load = 1
+    end = max(place + extent for kind, _, _, place, _, _, extent, _ in segments if kind == to_load)
+    return -(-end // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def _reserve(size, place=None) -> int:
+    """Address space that no thread may touch, at `place` if it is free there; 0 where there is no room."""
+    no_access, private_anonymous_noreserve, fixed_noreplace, failed = 0, 0x4022, 0x100000, 2**64 - 1
+    flags = private_anonymous_noreserve | (fixed_noreplace if place else 0)
+    begin = _libc().mmap(place, size, no_access, flags, -1, 0)
+    return begin if begin != failed else 0
+
+
+def _give_back(begin, size):
+    _libc().munmap(begin, size)
+
+
+@functools.cache
+def _libc():
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return libc
 
 
 @contextlib.contextmanager

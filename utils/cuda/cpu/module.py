@@ -72,7 +72,7 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None, 
 
     cache.build_once(folder, build, what, sources, expected_seconds(), verbose, needs())
     if library not in _loaded:
-        with guard.apart() if _HAS_VARIABLES.search(source) else contextlib.nullcontext():
+        with guard.apart(library) if _HAS_VARIABLES.search(source) else contextlib.nullcontext():
             _loaded[library] = [Module(library, number) for number in range(len(names))]
     behave_like_chosen(_loaded[library][0].library)
     return _loaded[library]
