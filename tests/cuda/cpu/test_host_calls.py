@@ -2,11 +2,14 @@
 
 import os
 import resource
+import signal
 import subprocess
+import sys
 
 import pytest
 import torch
 
+from tests.cuda.cpu.limits import HANGS, ROOT
 from utils import CompileError, load_cuda
 from utils.cuda.cpu import constructors
 from utils.cuda.cpu.trace.problems import KernelProblem
@@ -254,3 +257,48 @@ def test_a_global_variable_that_can_be_set():
 )
 def test_which_global_variables_take_code(source, found):
     assert constructors.global_with_code(source) == found
+
+
+# ---- what Python does with memory of cudaMalloc ----------------------------------------------------------------------
+
+FROM_BLOB = r"""
+import ctypes, faulthandler, sys, torch
+from utils import load_cuda
+faulthandler.enable()
+source = '''#include <torch/types.h>
+__global__ void fill(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
+at::Tensor made(int64_t n, int64_t promised, bool frees) {
+    float* d;
+    cudaMalloc(&d, n * sizeof(float));
+    fill<<<1, 32>>>(d, n);
+    auto t = torch::from_blob(d, {promised}, torch::kCUDA);
+    if (frees) cudaFree(d);
+    return t;
+}
+void over(at::Tensor x) { fill<<<1, 32>>>(x.data_ptr<float>(), 32); }
+'''
+functions = ["made", "over"]
+declared = "at::Tensor made(int64_t n, int64_t promised, bool frees); void over(at::Tensor x);"
+module = load_cuda(source, declared, functions, trace=sys.argv[1] == "traced")
+print(module.made(8, 8, False).sum(), module.made(8, 8, True).sum(), module.made(8, 100_000, False)[8:].isnan().all())
+module.made(8, 8, True).fill_(1)
+for _ in range(2):
+    try:
+        print(module.over(torch.zeros(8)))
+    except RuntimeError as error:
+        print("an illegal memory access" in str(error))
+if sys.argv[1] == "dies":
+    ctypes.string_at(16)
+"""
+
+
+@pytest.mark.parametrize("how", ["launched", "traced", "dies"])
+def test_a_tensor_from_blob_without_its_memory_does_not_end_python(how):
+    command = [sys.executable, "-c", FROM_BLOB, how]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=HANGS)
+    assert done.returncode == (-signal.SIGSEGV if how == "dies" else 0), done.stderr
+    assert done.stdout.startswith("tensor(8.) tensor(nan) tensor(True)\n")
+    assert how == "traced" or done.stdout.endswith("\nTrue\nTrue\n")
+    first, *others = [line for line in done.stderr.splitlines() if "CUDA error" in line]
+    assert not others and "outside of any launch reads memory that was freed: a cudaMalloc allocation of 32" in first
+    assert ("Fatal Python error: Segmentation fault" in done.stderr) == (how == "dies")

@@ -144,6 +144,12 @@ public:
         return r;
     }
 
+    // Whether the address is in the space that all of it has to itself.
+    bool surrounds(const char* address) {
+        std::lock_guard lock(mutex);
+        return at(address) || space.holds(address);
+    }
+
     // Whether something was written beside one since the last call, and where. The mark is then restored.
     bool damage(Place& found) {
         std::lock_guard lock(mutex);

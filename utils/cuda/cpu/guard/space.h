@@ -78,6 +78,12 @@ public:
         gaps.emplace(begin, bytes);
     }
 
+    bool holds(const char* address) const {  // or has reserved it around its own
+        return std::any_of(chunks.begin(), chunks.end(), [&](auto& c) {
+            return address >= c.first - far_apart && address < c.first + c.second + far_apart;
+        });
+    }
+
 private:
     static constexpr size_t chunk = size_t(1) << 40;
     std::vector<std::pair<char*, size_t>> chunks;  // each between two stretches of `far_apart`

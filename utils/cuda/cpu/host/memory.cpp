@@ -137,6 +137,7 @@ cudaError_t allocate(void** p, size_t bytes, Allocation::Kind kind) {
     if (cudaError_t error = device_error()) return error;
     if (cudaError_t error = outside_captures(cudaErrorStreamCaptureUnsupported)) return error;
     if (bytes > machine_bytes()) return answer(cudaErrorMemoryAllocation);
+    watch_outside();
     *p = allocated().take(bytes, name_of(kind));
     if (!*p) return answer(cudaErrorMemoryAllocation);
     const Guarded* piece = allocated().of(*p);

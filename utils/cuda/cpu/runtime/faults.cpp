@@ -130,6 +130,7 @@ static void on_fault(int signal, siginfo_t* info, void* context) {
     }
     const char* address = static_cast<const char*>(info->si_addr);
     if (by_host(address, context)) leave_host_call(what_host_did(signal, address, context), place_of_host(address, context));
+    if (signal == SIGSEGV && opens_outside(address, context)) return;
     for (int i = 0; i < faults; i++)  // not ours: the handler before ours gets it when the instruction is tried again
         if (fault_signals[i] == signal) sigaction(signal, &before_fault[i], nullptr);
 }
@@ -210,7 +211,9 @@ static void await_interrupts() {
 }
 
 static void put_back_handlers() {
-    for (int i = 0; i < faults; i++) sigaction(fault_signals[i], &before_fault[i], nullptr);
+    for (int i = 0; i < faults; i++)
+        if (fault_signals[i] == SIGSEGV) put_back_outside(before_fault[i]);
+        else sigaction(fault_signals[i], &before_fault[i], nullptr);
     sigaction(look_signal, &before_look, nullptr);
     sigaction(SIGINT, &before_interrupt, nullptr);
 }

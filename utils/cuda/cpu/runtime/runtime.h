@@ -307,6 +307,12 @@ struct AtWork {  // while one of these lives, its worker hears of an interruptio
 };
 bool ends_process(int signal);  // it would, now: nobody handles it, or only what handles faults of kernels
 
+// ---- outside.cpp
+void watch_outside();  // from now on, except in a program
+void put_back_outside(const struct sigaction& other);  // what handled SIGSEGV before the launches, or what asks it last
+// Whether code outside of launches may go on after a fault there: the address has memory now, around that of cudaMalloc.
+bool opens_outside(const char* address, const void* context);
+
 // ---- messages.cpp
 std::string block_name(uint3 block, const char* kernel);  // 'block (0, 0, 0) of ...'
 std::string thread_name(uint3 thread, uint3 block, const char* kernel);  // 'thread (0, 0, 0) of ...'
