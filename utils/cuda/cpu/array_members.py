@@ -25,6 +25,7 @@ def may_be_longer(source) -> bool:
 
 def with_marks_around_structs(source) -> str:
     """The source with marks around device code's variables whose arrays a pointer may leave, line for line."""
+    source = _with_types_apart(source)
     part, pieces, at = cxx.tokens(source), [], 0
     types, arrays, nested = _types_with_arrays(part)
     if not types:
@@ -51,6 +52,25 @@ def with_marks_around_structs(source) -> str:
         lines = source.count("\n", part[first].start, part[end].end) - text.count("\n")
         pieces += [source[at : part[first].start], text, "\n" * lines]
         at = part[end].end
+    return "".join(pieces) + source[at:]
+
+
+def _with_types_apart(source):
+    """The source with `struct Row { float v[4]; }; Row a, b;` where device code has both in one declaration."""
+    part, pieces, at = cxx.tokens(source), [], 0
+    for first, scope in statements(source):
+        begins = first + sum(token.text == "const" for token in part[first : first + 1])
+        if scope.kind != "device" or part[begins].text not in _TYPES:
+            continue
+        named = cxx.text_at(part, begins + 1).isidentifier()
+        opens = begins + 1 + named
+        closes = cxx.matching(part, opens) if cxx.text_at(part, opens) == "{" else None
+        if closes is None or cxx.text_at(part, closes + 1) == ";" or not _member_arrays(part[opens + 1 : closes]):
+            continue
+        name = part[begins + 1].text if named else f"cuda_on_cpu_type_{begins}"
+        pieces += [source[at : part[first].start], source[part[begins].start : part[begins].end], f" {name} "]
+        pieces += [source[part[opens].start : part[closes].end], ";", f" const {name}" if begins > first else f" {name}"]
+        at = part[closes].end
     return "".join(pieces) + source[at:]
 
 

@@ -67,6 +67,22 @@ __global__ void nested(float* x, int n) {
     two[0] = one;
     x[threadIdx.x] = two[0].row.v[0];
 }
+__global__ void own_type(float* x, int n) {
+    struct Own { int n; float v[8]; } one = {4};
+    float* p = one.v;
+    for (int i = 0; i < n; i++)
+        *p++ = i;
+    x[threadIdx.x] = one.v[0] + one.n;
+}
+__global__ void unnamed_type(float* x, int n) {
+    struct {
+        float v[8];
+        int n;
+    } one, other;
+    other.v[0] = 1;
+    fill(one.v, n);
+    x[threadIdx.x] = one.v[0] + other.v[0];
+}
 __global__ void in_shared_memory(float* x, int n) {
     __shared__ Row r;
     for (int i = 0; i < n; i++)
@@ -97,6 +113,8 @@ OVERRUNS = {
     "method": (9, "    __device__ void push(float x) { v[top++] = x; }", INDEX),
     "instance": (9, "        t.cells[i][n % 4] = i;", "uses cells[8][..], but the first index of cells ends at 7"),
     "nested": (10, "        v[i] = i;", "writes 4 bytes at byte 40 of one, but one has 40 bytes"),
+    "own_type": (9, "        *p++ = i;", BYTES.replace(" r", " one")),
+    "unnamed_type": (10, "        v[i] = i;", BYTES.replace(" r", " one")),
     "in_shared_memory": (9, "        r.v[i] = i;", INDEX),
     "cleared": (9, "    memset(v, 0, n * 4);", "writes v[0] to v[8], but v has 8 elements"),
     "copied": (10, "    memcpy(v, x + 32, n * sizeof(float));", "writes v[0] to v[9], but v has 8 elements"),
@@ -243,6 +261,11 @@ DECLARED = {
     "Row r; f(r); decltype(r) other;": None,
     "Row r; f(r); constexpr int n = r.size();": None,
     "Plain p; f(p); Pointing q; f(q); Row(1, 2);": None,
+    "struct Own { int n; float v[4]; } o = {4}; f(o.v);": 'struct Own { int n; float v[4]; }; ::cuda_on_cpu::Local<Own> '
+    'cuda_on_cpu_room_of_o{{"o", sizeof(Own)}, {4}, {}}; auto& o',
+    "const struct { float v[4]; } o{}; f(o.v);": "{ float v[4]; }; ::cuda_on_cpu::Local<const cuda_on_cpu_type_",
+    "struct Own { float x; } o; f(o);": None,
+    "struct Own { float v[4]; }; f(3);": None,
     "Row r, s; f(s);": 'Row r; ::cuda_on_cpu::UnsetLocal<Row> cuda_on_cpu_room_of_s{"s"}; auto& s',
 }
 
