@@ -76,8 +76,10 @@ class _Task:
     def words(self) -> str:
         seconds = time.monotonic() - self.begun
         if not self.counted:
-            about = f" of about {self.total:.0f}" if self.total else ""
-            return f"{self.description}: {seconds:.0f}{about} s"
+            usual = round(self.total or 0)
+            if usual and round(seconds) <= usual:
+                return f"{self.description}: {seconds:.0f} of about {usual} s"
+            return f"{self.description}: {seconds:.0f} s" + (f", usually about {usual} s" if usual else "")
         of_all = f" of {self.total:,}" if self.total is not None else ""
         name = f", {self.name}" if self.name else ""
         return f"{self.description}: {self.done:,}{of_all}{name}, {seconds:.0f} s"
