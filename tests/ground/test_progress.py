@@ -104,7 +104,12 @@ def test_one_long_step_shows_a_bar_too(shown):
 
 @pytest.mark.parametrize(
     ("expected", "shows"),
-    [(None, "compiling: 1 s"), (0.3, "compiling: 1 s"), (60, "compiling: 1 of about 60 s"), (1, "2 s, usually about 1 s")],
+    [
+        (None, "compiling: 1 s"),
+        (0.3, "compiling: 1 s"),
+        (60, "compiling: 1 of about 60 s"),
+        (1, "2 s, usually about 1 s"),
+    ],
 )
 def test_waiting_counts_the_seconds(shown, expected, shows):
     with waiting("compiling", expected=expected):

@@ -68,8 +68,9 @@ def _with_types_apart(source):
         if closes is None or cxx.text_at(part, closes + 1) == ";" or not _member_arrays(part[opens + 1 : closes]):
             continue
         name = part[begins + 1].text if named else f"cuda_on_cpu_type_{begins}"
+        const = "const " if begins > first else ""
         pieces += [source[at : part[first].start], source[part[begins].start : part[begins].end], f" {name} "]
-        pieces += [source[part[opens].start : part[closes].end], ";", f" const {name}" if begins > first else f" {name}"]
+        pieces += [source[part[opens].start : part[closes].end], f"; {const}{name}"]
         at = part[closes].end
     return "".join(pieces) + source[at:]
 

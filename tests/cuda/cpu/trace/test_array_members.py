@@ -261,7 +261,7 @@ DECLARED = {
     "Row r; f(r); decltype(r) other;": None,
     "Row r; f(r); constexpr int n = r.size();": None,
     "Plain p; f(p); Pointing q; f(q); Row(1, 2);": None,
-    "struct Own { int n; float v[4]; } o = {4}; f(o.v);": 'struct Own { int n; float v[4]; }; ::cuda_on_cpu::Local<Own> '
+    "struct Own { float v[4]; } o = {4}; f(o.v);": "struct Own { float v[4]; }; ::cuda_on_cpu::Local<Own> "
     'cuda_on_cpu_room_of_o{{"o", sizeof(Own)}, {4}, {}}; auto& o',
     "const struct { float v[4]; } o{}; f(o.v);": "{ float v[4]; }; ::cuda_on_cpu::Local<const cuda_on_cpu_type_",
     "struct Own { float x; } o; f(o);": None,
