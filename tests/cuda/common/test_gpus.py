@@ -16,7 +16,7 @@ def test_gpus_by_name():
     assert [gpus.named(name).multiprocessors for name in ("a100", "H100", "H200")] == [108, 132, 132]
     assert gpus.named("sm_75").limits == t4.limits and gpus.named("sm_86").limits.threads == 1536
     assert gpus.named("sm_75").multiprocessors == 0  # there is more than one GPU of an architecture
-    with pytest.raises(CourseError, match=r"no GPU 'V100'.*T4, A100, H100, H200 \(sm_75, .*sm_120\)"):
+    with pytest.raises(CourseError, match=r"no GPU 'V100'.*T4, A100, H100, H200.*sm_86 \(GeForce RTX 30, .*sm_120 \("):
         gpus.named("V100")
 
 

@@ -26,6 +26,16 @@ BLOCK_SHARED_BYTES = 48 * 1024  # unless a kernel opts in to more
 REGISTERS_PER_THREAD = 255
 REGISTER_UNIT = 256  # a warp's registers are allocated in multiples of it
 WARP_UNIT = 4  # a multiprocessor has four parts, each with a quarter of the registers
+# Cards of each compute capability (NVIDIA's page "CUDA GPU Compute Capability").
+_CARDS = {
+    75: "T4, GeForce RTX 20 and GTX 16",
+    80: "A100, A30",
+    86: "GeForce RTX 30, A10, A40",
+    89: "GeForce RTX 40, L4, L40",
+    90: "H100, H200",
+    100: "B200",
+    120: "GeForce RTX 50",
+}
 
 
 class Limits(NamedTuple):
@@ -89,8 +99,12 @@ def named(name) -> Gpu:
     for gpu in (*gpus[1:], *(Gpu(f"sm_{number}", f"sm_{number}", number) for number in limits)):
         if str(name).lower() == gpu.name.lower():
             return gpu
-    names, architectures = ", ".join(gpu.name for gpu in gpus[1:]), ", ".join(f"sm_{number}" for number in limits)
-    raise CourseError(f"there is no GPU {name!r} in the course's table: it has {names} ({architectures})")
+    names = ", ".join(gpu.name for gpu in gpus[1:])
+    architectures = ", ".join(f"sm_{number} ({_CARDS[number]})" for number in limits)
+    raise CourseError(
+        f"there is no GPU {name!r} in the course's table, which has {names}",
+        f"name the card's architecture: {architectures}",
+    )
 
 
 _choice = ContextVar("gpu", default=None)  # a trace's `gpu`
