@@ -14,7 +14,7 @@ from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda.common.diagnostics import CompileWarning
 from utils.cuda.cpu.guard import guard_tensors
 from utils.cuda.cpu.trace.problems import KernelProblem
-from utils.cuda.kernel import Tracer
+from utils.cuda.kernel import Tracer, compile_kernels
 
 SOURCE = r"""
 enum { ADD, COUNT, TAIL, IN_PLACE, COPY };
@@ -87,6 +87,26 @@ def test_bytes_are_told_by_their_neighbours():
     for start in range(3):  # every value, at every place in a word
         y = every[start:].clone()
         assert problems("ADD", torch.ones_like(y), y, kernel=kernel, blocks=2) == []
+
+
+def test_a_struct_may_have_gaps_but_no_member_that_nobody_wrote():
+    source = """struct Gap { double key; int flag; };
+    struct Pair { float a; int b; };
+    template <class T, class M> __device__ double turned(T* all, M T::*first, double other) {
+        all[threadIdx.x].*first = threadIdx.x;
+        __syncthreads();
+        T v = all[31 - threadIdx.x];
+        return v.*first + other;
+    }
+    __global__ void gap(Gap* all, double* out) {
+        all[threadIdx.x].flag = 2;
+        out[threadIdx.x] = turned(all, &Gap::key, 0);
+    }
+    __global__ void half(Pair* all, double* out) { out[threadIdx.x] = turned(all, &Pair::a, 0); }"""
+    kernels, out = compile_kernels(source, ["gap", "half"]), torch.zeros(32, dtype=torch.float64)
+    gap, half = (kernel.trace[1, 32](torch.empty(512, dtype=torch.uint8), out) for kernel in kernels)
+    assert gap.ok, gap
+    assert [(problem.kind, problem.line) for problem in half.problems] == [("uninitialized", 6)]
 
 
 def test_what_no_kernel_wrote_shows_without_a_trace_too():

@@ -79,7 +79,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
     }
     if (again) return;
     for (size_t at = 0; at < bytes; at += width(*region))
-        piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, strength, region, copy);
+        piece(b, t, a + at, std::min(width(*region), bytes - at), op, code, strength, region, copy, bytes > width(*region));
     if (op == Op::load || region->space != Space::global) return;
     region->memory->unfinished = true;
     stores(t, a, bytes, op, code, region, is_struct);
@@ -106,7 +106,7 @@ static bool is_poison(const Region& region, uintptr_t a, size_t bytes) {
 }
 
 void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, Strength strength,
-                  Region* region, const Copy* copy) {
+                  Region* region, const Copy* copy, bool in_parts) {
     TracedBlock& tb = *b.traced;
     unsigned int number = b.running->number;
     bool ends = copy && copy->begun;  // an asynchronous copy, which was counted when it began
@@ -144,7 +144,9 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     if (by_agent) against_agent(b, a, bytes, op, code, region, before, unwritten);
     else if (before.time && !flies) race(b, a, bytes, op, code, region, before, strength, copy);
     if (shared && !owner.traced->barriers.empty()) touches_barrier(owner, a, bytes, op, code);
-    if (!shared && op != Op::store && is_poison(*region, a, bytes)) unwritten = bytes;
+    // Of each part of a struct, the first 4 bytes belong to a member; what follows may be a gap, which nobody writes.
+    const size_t looked_at = in_parts ? std::min<size_t>(bytes, 4) : bytes;
+    if (!shared && op != Op::store && is_poison(*region, a, looked_at)) unwritten = bytes;
     if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region, unwritten < bytes);
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }

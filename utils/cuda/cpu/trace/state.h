@@ -281,7 +281,7 @@ public:
                 Parts parts = Parts::whole, const Copy* copy = nullptr);
     void copies(void* to, const void* from, size_t bytes, Parts parts, const void* code);
     void piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, Strength strength,
-               Region* region, const Copy* copy);
+               Region* region, const Copy* copy, bool in_parts);
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
               Strength strength = Strength::weak, const Copy* copy = nullptr);
