@@ -43,3 +43,27 @@ def test_only_device_code():
     for before, changes in (("__device__", True), ("DEVICE", True), ("", False), ("constexpr __device__", False)):
         source = f"#define DEVICE __device__ inline\n{before} void f() {{ int v; }}\nstruct S {{ float x; }};"
         assert ("CUDA_ON_CPU_UNSET(v)" in with_unset_locals(source)) == changes
+
+
+CLASSES = """struct Sum { float a; int n; __device__ Sum(float x) : a(x) {} __device__ Sum(float x, int) { a = x; } };
+template <class T> struct Of { T a; int n; __device__ explicit Of(T x) : a(x + 1) {} };
+struct Counts { int n; __device__ Counts(int* p) { n = atomicAdd(p, 1); } };
+struct Adds { int n; __device__ Adds(int* p) { *p += 1; } };
+struct Plain { int n; };
+"""
+CONSTRUCTED = {
+    "Sum s(y[n]);": "(s, 0, Sum(y[n]))",
+    "Sum s{(float)n, 3}; Sum t(2.f);": "(s, 0, Sum{(float)n, 3})(t, 1, Sum(2.f))",
+    "Of<float> s(y[0] * 2);": "(s, 0, Of<float>(y[0] * 2))",
+    "Sum s(float); Sum t(f(n)); Sum u(n++); Sum v(int m, int k); Sum w(); Sum* p(q); const Sum c(1);": "",
+    "Counts c(q); Adds a(q); Plain p{3}; Sum(3); float s(n); return Sum(3);": "",
+}
+
+
+@pytest.mark.parametrize("body", CONSTRUCTED)
+def test_objects_that_may_be_constructed_twice(body):
+    changed = with_unset_locals(f"{CLASSES}__global__ void k(float* y, int n, int* q) {{\n{body}\n}}\n")
+    assert (
+        "".join(re.findall(r"CUDA_ON_CPU_UNSET_MEMBERS(\(\w+, \d, .*?[)}]\))(?= |$)", changed, re.MULTILINE))
+        == CONSTRUCTED[body]
+    )

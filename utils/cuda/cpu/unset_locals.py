@@ -15,6 +15,7 @@ _NUMBERS = {"char", "short", "int", "long", "float", "double", "bool", "signed",
 _HEADS = {"for", "if", "switch"}
 _OTHERWISE = {"static", "extern", "constexpr", "thread_local", "__shared__", "__constant__", "typedef"}
 _OTHERWISE |= {"operator", "__device__", "friend", *_NUMBERS}  # as a name
+_CHANGES = {"++", "--", "asm", "new", "delete", *(f"{operator}=" for operator in "+-*/%&|^")}
 _NOT_IN_ANGLES = {";", "{", "}", "=", "&&", "||", "?"}
 
 
@@ -35,6 +36,7 @@ def with_unset_locals(source) -> str:
     macros = cxx.macros(source).items()  # such as `#define ON_CHIP __shared__`
     others = _OTHERWISE - _NUMBERS
     others |= {name for name, macro in macros if others & {token.text for token in macro.body}}
+    classes = _constructed_from_values(part)
     behind_types = set()  # what follows the `}` of `struct { int a; } one;`
     for first, scope in statements(source):
         if scope.kind not in ("device", "jumps"):
@@ -50,6 +52,13 @@ def with_unset_locals(source) -> str:
         end, names = _without_value(part, first, others, ["struct"] if first in behind_types else [])
         for name in names:
             insert(part[end], "CUDA_ON_CPU_UNSET", name)
+        if made := _constructed(part, first, classes):
+            end, name = made
+            value = source[part[first].start : name.start].strip() + source[name.end : part[end].start].strip()
+            which = numbers[part[end].line]
+            numbers[part[end].line] += 1
+            pieces.append(f"{source[at : part[end].end]} CUDA_ON_CPU_UNSET_MEMBERS({name.text}, {which}, {value})")
+            at = part[end].end
     return "".join(pieces) + source[at:]
 
 
@@ -60,10 +69,60 @@ def unset_variable(source, number) -> tuple[int, str]:
     lines = with_unset_locals(with_marks_around_structs(with_marks(source))).splitlines()
     text = lines[line - 1] if line <= len(lines) else ""
     names = re.findall(rf"CUDA_ON_CPU_UNSET(?:_VALUE)?\((\w+){f', {which}' if which else ''}\)", text)
+    names += re.findall(rf"CUDA_ON_CPU_UNSET_MEMBERS\((\w+), {which},", text)
     if not names:
         other = f", {which}" if which != _IN_LINE - 1 else ""
         names = re.findall(rf'UnsetLocal<[^;]*> \w+_room_of_(\w+){{"\w+"{other}}}', text)
     return (line, names[0]) if len(names) == 1 else (0, "")
+
+
+def _constructed_from_values(part):
+    """The classes with constructors that only set members to values: one may be called twice, and nobody can tell."""
+    found, others = set(), set()
+    for k, token in enumerate(part):
+        if token.text not in TYPES or not cxx.text_at(part, k + 1).isidentifier() or token.directive:
+            continue
+        name, opens = part[k + 1].text, k + 2
+        while cxx.text_at(part, opens) not in ("{", ";", "(", ")", ">", "=", ""):
+            opens += 1
+        closes = cxx.matching(part, opens) if cxx.text_at(part, opens) == "{" else None
+        for at in range(opens, closes or opens):
+            if part[at].text == name and cxx.text_at(part, at + 1) == "(" and cxx.text_at(part, at - 1) != "~":
+                begins, ends = cxx.step_over(part, at + 1), None
+                body = begins
+                while body < closes and part[body].text not in ("{", ";"):
+                    values = cxx.step_over(part, body)
+                    ends = body if part[body].text == "(" and not _has_no_effect(part[body + 1 : values - 1]) else ends
+                    body = values
+                ends = ends or (cxx.text_at(part, body) == "{" and cxx.step_over(part, body))
+                (found if ends and _has_no_effect(part[body + 1 : ends - 1]) else others).add(name)
+    return found - others
+
+
+def _has_no_effect(tokens):
+    """Whether such statements or values can be computed twice: no calls, and only plain assignments."""
+    pairs = [(one.text, other.text) for one, other in zip(tokens, tokens[1:], strict=False) if one.end == other.start]
+    calls = any(other == "(" and one.isidentifier() for one, other in pairs)
+    changes = any(one + other in _CHANGES for one, other in pairs) or _CHANGES & {token.text for token in tokens}
+    return not calls and not changes
+
+
+def _constructed(part, first, classes):
+    """The index of the `;` and the name's token of `Sum s(x, 0);`, with one of the classes; None for anything else."""
+    name = cxx.step_over(part, first + 1) if cxx.text_at(part, first + 1) == "<" else first + 1
+    opens = name + 1
+    if part[first].text not in classes or cxx.text_at(part, opens) not in ("(", "{"):
+        return None
+    end = cxx.step_over(part, opens)
+    values, words = part[opens + 1 : end - 1], {*_NUMBERS, *classes, "const", "auto"}
+    if not part[name].text.isidentifier() or cxx.text_at(part, end) != ";" or not values:
+        return None
+    pairs = zip(values, values[1:], strict=False)
+    may_be_function = any(a.text.isidentifier() and b.text.isidentifier() for a, b in pairs)
+    casts = {values[k + 1].text for k, token in enumerate(values[:-1]) if token.text in ("(", "<")}
+    if may_be_function or words & {token.text for token in values} - casts or not _has_no_effect(values):
+        return None
+    return end, part[name]
 
 
 def _heads(part, k):

@@ -263,3 +263,32 @@ def test_what_is_between_the_members_of_a_struct_needs_no_value(struct, memory):
     assert compile_kernel(source.replace("FLAG", "s[threadIdx.x].flag = 1;"), "turn").trace[launch](out).ok
     problems = compile_kernel(source.replace("FLAG", ""), "turn").trace[launch](out).problems
     assert {problem.kind for problem in problems} == {"uninitialized"} and problems[0].line == 9
+
+
+def test_a_member_that_a_constructor_leaves_out():
+    source = """struct Mean {
+        float sum;
+        int n;
+        __device__ Mean(float first) : sum(first) {}
+        __device__ Mean(float first, int many) : sum(first), n(many) {}
+        __device__ void add(float x) { sum += x; n++; }
+    };
+    __global__ void left_out(const float* x, float* out) {
+        Mean mean(x[0]);
+        for (int i = 1; i < 4; i++) mean.add(x[i]);
+        out[threadIdx.x] = mean.sum / mean.n;
+    }
+    __global__ void not_used(const float* x, float* out) {
+        Mean mean{x[0]};
+        out[threadIdx.x] = mean.sum;
+    }
+    __global__ void set(const float* x, float* out) {
+        Mean mean(x[0], 1);
+        for (int i = 1; i < 4; i++) mean.add(x[i]);
+        out[threadIdx.x] = mean.sum / mean.n;
+    }"""
+    kernels, x = compile_kernels(source, ["left_out", "not_used", "set"]), torch.ones(4)
+    left_out, not_used, complete = (kernel.trace[1, 1](x, torch.zeros(1)) for kernel in kernels)
+    (problem,) = left_out.problems
+    assert "what depends on a member of `mean` that was never set" in str(problem) and problem.line == 11
+    assert not_used.ok and complete.ok and complete.args[1] == 1

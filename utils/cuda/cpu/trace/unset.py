@@ -15,17 +15,20 @@ def about_unset(p):
         message = f"{thread_of(p)} calls {p.text} with elements of a fragment that were never set{at(p)}"
         return message, "Load every fragment that is multiplied, or fill it: the sums begin with zeros."
     if p.space == "local":
-        message = f"{thread_of(p)} uses an element of a local array that was never set{at(p)}"
-        return message, "Give every element a value before it is used, as in `float sums[4] = {};`."
+        message = f"{thread_of(p)} uses a part of a local array or object that was never set{at(p)}"
+        return message, "Give every element and member a value before it is used, as in `float sums[4] = {};`."
     does = f"updates {element(p)} with" if p.op == "atomic" else f"writes to {element(p)}"
     if not p.depends:
         return f"{thread_of(p)} {does} what a variable holds that was never set{at(p)}", _ALL
     name = f"`{p.name}`" if p.name else "a local variable"
     hint = f"Give it a value where it is declared, in line {p.other.line}{_with_a_value(p)}." if p.name else _ALL
+    never_set = f"{name}, which was never set"
+    if p.name and re.search(rf"\b{p.name}\s*[({{]\s*[^\s)}}]", p.other.source):  # `Sum s(3);`
+        never_set, hint = f"a member of {name} that was never set", "Let the constructor give each member a value."
     if p.region and p.position:
-        return f"{thread_of(p)} {does} what depends on {name}, which was never set{at(p)}", hint
+        return f"{thread_of(p)} {does} what depends on {never_set}{at(p)}", hint
     what = f"what {element(p)} holds" if p.region else "what this launch does"
-    return f"{what} depends on {name}, which was never set{at(p.other)}", hint
+    return f"{what} depends on {never_set}{at(p.other)}", hint
 
 
 def _with_a_value(p):

@@ -84,12 +84,30 @@ __attribute__((always_inline)) inline T made_unset(unsigned int which = 0, unsig
     return v;
 }
 
+// Before `make` constructs the value once more: members that the constructor leaves alone are without a value.
+template <class T, class Make>
+__attribute__((always_inline)) inline void make_members_unset(T& v, unsigned int which, Make make,
+                                                             unsigned int line = __builtin_LINE()) {
+    if constexpr (std::is_class_v<T> && std::is_trivially_copyable_v<T> && !std::is_const_v<T> &&
+                  !std::is_volatile_v<T> && sizeof(T) <= most_unset_bytes) {
+        (void)&announced<T>;
+        __builtin_memcpy(static_cast<void*>(&v), unset_bytes[unset_choice[unset_number(line, which)] & 1].any, sizeof v);
+#if __has_builtin(__builtin_clear_padding)
+        __builtin_clear_padding(&v);
+#endif
+        make(static_cast<void*>(&v));
+    }
+}
+
 }  // namespace cuda_on_cpu
 
 #ifdef CUDA_ON_CPU_RECORDED  // a player shows a variable only when it has a value
 #define CUDA_ON_CPU_UNSET(...)
 #define CUDA_ON_CPU_UNSET_VALUE(...)
+#define CUDA_ON_CPU_UNSET_MEMBERS(...)
 #else
 #define CUDA_ON_CPU_UNSET(...) ::cuda_on_cpu::make_unset(__VA_ARGS__);
+#define CUDA_ON_CPU_UNSET_MEMBERS(variable, which, ...) \
+    ::cuda_on_cpu::make_members_unset(variable, which, [&](void* place) { ::new (place) __VA_ARGS__; });
 #define CUDA_ON_CPU_UNSET_VALUE(variable, ...) = ::cuda_on_cpu::made_unset<decltype(variable)>(__VA_ARGS__)
 #endif
