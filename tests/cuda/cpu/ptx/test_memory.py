@@ -259,3 +259,27 @@ def test_a_trace_of_atomics_of_128_bits():
     assert re.search(r"thread \(31,0,0\) .* updates 16 bytes atomically at y\[2\], .* a multiple of 16", misaligned)
     row = trace.requests.iloc[0]
     assert (row.line, row.op, row["bytes"], row.requests, row.sectors) == (39, "atomic", 16, 1, 1)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_an_address_that_is_not_aligned_ends_a_launch_as_on_a_gpu():
+    source = """__global__ void k(const char* x, char* y, int from, int to) {
+        __shared__ __align__(16) char s[64];
+        int a, b, c, d;
+        long long in_shared = __cvta_generic_to_shared(s);
+        asm volatile("ld.global.v4.s32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(x + from));
+        asm volatile("st.shared.v2.s32 [%0], {%1, %2};" :: "l"(in_shared + to), "r"(a), "r"(b) : "memory");
+        asm volatile("st.relaxed.gpu.global.s32 [%0], %1;" :: "l"(y + to + 4), "r"(d) : "memory");
+    }"""
+    kernel, y = compile_kernel(source, "k"), torch.zeros(64, dtype=torch.uint8)
+    x = torch.arange(64, dtype=torch.uint8)
+    kernel[1, 1](x, y, 16, 8)
+    assert y[12:16].tolist() == [28, 29, 30, 31]
+    for at, told in {
+        (4, 8): "reads 16 bytes at byte 4 of a tensor",
+        (16, 4): "writes 8 bytes at an address in shared",
+    }.items():
+        with pytest.raises(RuntimeError, match=f"misaligned address: thread .* {told}.* not a multiple of"):
+            kernel[1, 1](x, y, *at)
+    with pytest.raises(RuntimeError, match="misaligned address: .* writes 4 bytes at byte 6 of"):
+        compile_kernel(source.replace("in_shared + to", "in_shared"), "k")[1, 1](x, y, 0, 2)

@@ -169,8 +169,11 @@ static void fail_at_address(const std::string& what, const void* address, size_t
     fail(wrong_alignment, what + " at " + where + " not a multiple of " + std::to_string(needs));
 }
 
-void misaligned_atomic(const void* address, size_t bytes) {
-    if (here) fail_at_address("updates " + std::to_string(bytes) + " bytes atomically", address, bytes, {});
+void misaligned(const void* address, size_t bytes, Access access) {
+    const bool loads = access == Access::load || access == Access::strong_load;
+    const std::string what = access == Access::atomic ? "updates " : loads ? "reads " : "writes ";
+    const char* how = access == Access::atomic ? " bytes atomically" : " bytes";
+    if (here) fail_at_address(what + std::to_string(bytes) + how, address, bytes, {});
 }
 
 void fail_misaligned(const UbsanPointer& access, const void* address) {

@@ -251,6 +251,7 @@ __attribute__((always_inline)) inline T asked(T returned) {
     __builtin_memcpy(&returned, bits, sizeof(T));
     return returned;
 }
+#define CUDA_ON_CPU_ALIGNED(address, bytes, access)  // a trace sees each access itself
 #define CUDA_ON_CPU_TOUCH(address, bytes, access, ...) \
     ::cuda_on_cpu::touch(address, bytes, ::cuda_on_cpu::Access::access, __builtin_return_address(0), ##__VA_ARGS__)
 // A function whose own accesses the hooks must not see, and whose caller's line is the one to name.
@@ -272,15 +273,16 @@ __attribute__((always_inline)) inline T asked(T returned) {
 #include "locals.h"
 namespace cuda_on_cpu {
 #else
-[[gnu::cold]] void misaligned_atomic(const void* address, size_t bytes);  // ends the kernel, as on a GPU
+[[gnu::cold]] void misaligned(const void* address, size_t bytes, Access access);  // ends the kernel, as on a GPU
 template <Access access>
 __attribute__((always_inline)) inline void check_alignment(const void* address, size_t bytes) {
-    if (access == Access::atomic && uintptr_t(address) % bytes) misaligned_atomic(address, bytes);
+    if (uintptr_t(address) % bytes) misaligned(address, bytes, access);
 }
 template <class T>
 __attribute__((always_inline)) inline T asked(T returned) { return returned; }
-#define CUDA_ON_CPU_TOUCH(address, bytes, access, ...) \
+#define CUDA_ON_CPU_ALIGNED(address, bytes, access) \
     ::cuda_on_cpu::check_alignment<::cuda_on_cpu::Access::access>(address, bytes)
+#define CUDA_ON_CPU_TOUCH(address, bytes, access, ...) CUDA_ON_CPU_ALIGNED(address, bytes, access)
 #define CUDA_ON_CPU_OPAQUE inline
 #endif
 

@@ -30,11 +30,13 @@ struct alignas(count * sizeof(T)) Elements {
 };
 template <class T, int count>
 __forceinline__ Elements<T, count> load(const char* p) {
+    CUDA_ON_CPU_ALIGNED(p, sizeof(T) * count, load);
     if constexpr (count == 1) return {{*(const T*)p}};
     else return *(const Elements<T, count>*)p;
 }
 template <class T, int count>
 __forceinline__ void store(char* p, Elements<T, count> x) {
+    CUDA_ON_CPU_ALIGNED(p, sizeof(T) * count, store);
     if constexpr (count == 1) *(T*)p = x.of[0];
     else *(Elements<T, count>*)p = x;
 }
