@@ -74,10 +74,10 @@ WRONG = {
         ("right, but slow: a round of its loop does ", _UNROLL, ""),
         ("right, but slow: a round of its loop does 2 steps", "unroll 16", "unroll 2"),
         ("right, but slow: a round of its loop does 1 steps", "unroll 16", "unroll 1"),
-        ("right, but slow: its k has 32 bits", "size_t k", "int k"),
+        ("wrong: its k has 32 bits", "size_t k", "int k"),
         ("wrong: out", _UNROLL + "    " + _LOOP, ""),  # no loop at all
-        ("right, but slow: it counts to k with i, which has 32 bits", _LOOP, _LOOP.replace("size_t", "int")),
-        ("right, but slow: it counts to k with i, which has 32 bits", _LOOP, _LOOP.replace("size_t", "unsigned int")),
+        ("wrong: it counts to k with i, which has 32 bits", _LOOP, _LOOP.replace("size_t", "int")),
+        ("wrong: it counts to k with i, which has 32 bits", _LOOP, _LOOP.replace("size_t", "unsigned int")),
         ("wrong", _UNROLL + "    " + _LOOP, f"    {_BY_HAND}"),  # the last steps are missing
         ("out of bounds", _LOOP, _BY_HAND.replace("i + 16 <= k", "i < k")),
         ("does not compile", _LOOP, _LOOP.replace("n[i", "n[j")),
@@ -111,7 +111,7 @@ WRONG = {
         ("wrong: this exercise takes a Python function", "", "as_seen = torch.zeros(3)"),
     ],
     "06-host": [
-        ("wrong: right so far, and 1 more of the lines is wrong", _FIVE, "[5, 7, 10, 11]"),
+        ("wrong: each of these lines has a mistake, but so does 1 other", _FIVE, "[5, 7, 10, 11]"),
         ("wrong: line 2 is correct", _FIVE, "[2, 5, 7, 10, 11, 12]"),
         ("wrong: line 8 is correct", _FIVE, "[8, 10, 12]"),
         ("wrong: line 99 is not one of 1 to 15", _FIVE, "[5, 7, 10, 11, 12, 99]"),

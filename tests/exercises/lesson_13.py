@@ -145,7 +145,7 @@ WRONG = {
         ("wrong: `__activemask()` returns", "(0xffffffff, sum", "(__activemask(), sum"),
     ],
     "13-keep": [
-        ("crashed", "    float v = i < n ? x[i] : 0.0f;", "    if (i >= n) return;\n    float v = x[i];"),
+        ("stuck", "    float v = i < n ? x[i] : 0.0f;", "    if (i >= n) return;\n    float v = x[i];"),
         ("unwritten", _KEEP_STORE, "    if (v > 0.0f) out[i - lane + below] = v;\n"),  # no zeros
         ("wrong", "counts[i / 32] = kept", "counts[i / 32] = 32 - kept"),
         ("wrong", "", _kept_where("v >= 0.0f")),
@@ -199,7 +199,7 @@ WRONG = {
         ("raced", _WARP_BARRIER, ""),
         ("wrong", "half = 16", "half = 8"),
         (
-            "crashed",
+            "stuck",
             _WARP_BARRIER + "        " + _ROUND,
             "        if (lane < half) { __syncwarp(); largest[lane] = fmaxf(largest[lane], largest[lane + half]); }",
         ),

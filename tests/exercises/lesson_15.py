@@ -101,7 +101,7 @@ WRONG = {
         ("wrong", "k < 8", "k < 7"),
         ("out of bounds", "    if (c < w)  // guard\n", ""),
         ("out of bounds", "warp > 0 || c >= w", "warp > 0"),
-        ("crashed", "    sums[warp][lane] = s;\n", "    if (c >= w) return;\n    sums[warp][lane] = s;\n"),
+        ("stuck", "    sums[warp][lane] = s;\n", "    if (c >= w) return;\n    sums[warp][lane] = s;\n"),
         ("right, but slow", "", _DOWN),
         ("right, but slow: its warps", "", _ONE_WARP),
     ],

@@ -48,6 +48,7 @@ MOST_STEPS = 50_000  # of a thread of a traced kernel
 SLOW = 1.5  # times the traffic that is needed
 _KINDS = {  # what a trace calls a problem, and what it is called here; everything else has crashed
     "out_of_bounds": "out of bounds",
+    "divergent_barrier": "stuck",
     "race": "raced",
     "runaway": "too long",
     "uninitialized": "uninitialized",

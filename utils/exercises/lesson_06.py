@@ -40,7 +40,8 @@ def _wrong_lines(answer):
     if innocent := sorted(named - set(wrong)):
         return f"line {innocent[0]} is correct"
     rest = len(set(wrong) - named)
-    return f"right so far, and {rest} more of the lines {'is' if rest == 1 else 'are'} wrong" if rest else ""
+    others = "does 1 other" if rest == 1 else f"do {rest} others"
+    return f"each of these lines has a mistake, but so {others}" if rest else ""
 
 
 def _doubles(*shape):
@@ -69,19 +70,24 @@ def _matmul(h, k, w):
 _SHORT_COUNTER = re.compile(r"\b(?:int|unsigned|u?int32_t)(?: int)? (\w+) ?=[^;]*; ?\1 ?(?:<|<=|!=) ?k\b")
 
 
-def _not_unrolled(source):
-    from utils.cuda.kernel import compiled_for_gpu
-
+def _in_32_bits(source):
     if found := _SHORT_COUNTER.search(" ".join(lexer.code(source).split())):
         return f"it counts to k with {found[1]}, which has 32 bits: here the counter stays a size_t"
     if re.search(r"\bint k\b", lexer.code(source)):
         return "its k has 32 bits: here k stays a size_t"
+    return ""
+
+
+def _not_unrolled(source):
+    from utils.cuda.kernel import compiled_for_gpu
+
     sass = compiled_for_gpu(source, "unrolled_kernel").sass
     if not sass.loops:
         return "its machine code has no loop"
     loop = sass.loop
     steps = sum(each.opcode == "FFMA" for each in loop)
-    return f"a round of its loop does {steps} steps, in {len(loop)} instructions" if steps < _STEPS else ""
+    does = f"a round of its loop does {steps} steps, in {len(loop)} instructions; {_STEPS} steps are asked for"
+    return does if steps < _STEPS else ""
 
 
 _SIZES = [{"h": h, "k": k, "w": w} for h, k, w in ((1, 1, 1), (5, 784, 10), (17, 3, 31), (65, 100, 70))]
@@ -99,6 +105,7 @@ EXERCISES = [
         cuda="unrolled_kernel",
         close={"rtol": 1e-5, "atol": 1e-3},
         traffic=_matmul,
+        why_wrong=_in_32_bits,
         why_slow=_not_unrolled,
     ),
     Kernel(

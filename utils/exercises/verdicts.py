@@ -19,6 +19,7 @@ KINDS = (
     "does not compile",
     "out of bounds",
     "crashed",
+    "stuck",
     "too long",
     "raced",
     "uninitialized",

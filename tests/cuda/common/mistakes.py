@@ -204,7 +204,26 @@ MISTAKES = {
         4,
         "CUDA has its own: write",
     ),
-    "max int": (in_kernel("    x[i] = max(y[i], 0);"), 3, "Both arguments of `max` must have one type"),
+    "max int": (
+        in_kernel("    x[i] = max(y[i], 0);"),
+        3,
+        "`max` must have the same type: beside a float write `0.0f`.",
+    ),
+    "return without its end": (
+        in_kernel("    if (i >= n) return  // guard\n    x[i] = 1;"),
+        3,
+        "Put a `;` at the end of this line, before the comment.",
+    ),
+    "pragma without #": (
+        in_kernel("    pragma unroll 4\n    x[i] = 1;"),
+        3,
+        "It begins with `#` and ends without `;`: `#p",
+    ),
+    "pragma behind a brace": (
+        in_kernel("    { #pragma unroll 4\n    for (int j = 0; j < 4; j++) x[i] = j; }"),
+        3,
+        "`#pragma unroll 4` needs a line of its own.",
+    ),
     "fmax3": (in_kernel("    x[i] = max(y[i], 0.0f, 1.0f);"), 3, "`max` takes two arguments: nest it."),
     "swap": (in_kernel("    std::swap(x[i], x[i + 1]);"), 3, "Swap by hand: `float t = a; a = b; b = t;`."),
     "const store": (in_kernel("    y[i] = 1;"), 3, "`y` is declared `const`, for reading only: write to"),

@@ -28,9 +28,14 @@ MISTAKES = {
     "if constexpr": ("", "float* x, int n", "if constexpr (n > 3) x[i] = 1;", "What is known only when the kernel runs "
                      "needs `if` instead"),
     "limit": ("", "float* x", "x[i] = FLT_MAX;", "`FLT_MAX` needs `#include <cfloat>`"),
-    "min of long and int": ("", "long* x, long n", "x[i] = min(n, 0);", "Both arguments of `min` must have one type: "
-                            "convert one, as in `min(a, (long)b)`."),
-    "min of two types": ("", "int* x", "x[i] = min(x[i] + 60, 255.0);", "Both arguments of `min` must have one type"),
+    "min of long and int": ("", "long* x, long n", "x[i] = min(n, 0);",
+                            "Both arguments of `min` must have the same type: convert one, as in `min(a, (long)b)`."),
+    "min of two types": ("", "int* x", "x[i] = min(x[i] + 60, 255.0);",
+                         "Both arguments of `min` must have the same type"),
+    "shared number": ("", "float* x", "__shared__ float tile; tile[threadIdx.x] = x[0];",
+                      "`tile` is one number, not an array: declare it as in `__shared__ float tile[64];`."),
+    "shared by the launch": ("", "float* x", "extern __shared__ float tile; tile[threadIdx.x] = x[0];",
+                             "`tile` is one number, not an array: declare it as in `extern __shared__ float tile[];`."),
     "max of halves": (HALF, "half* x", "x[i] = max(x[1], x[2]);", "For these there is `__hmax`"),
     "half and float": (HALF, "half* x, float f", "x[i] = x[1] * f;", "Both sides need one type: `__half2"),
     "sqrt of half": (HALF, "half* x", "x[i] = sqrt(x[1]);", "For half there is `hsqrt`"),

@@ -190,9 +190,11 @@ def _errors(log, sources):
             if "__shared__" in lines[line - 1] and _NOT_CONSTANT.search(message):
                 settled.add((which, line))
                 errors = [e for e in errors if e[:2] != (which, line)]
+                found = re.search(r"__shared__\s+(\w+)\s+(\w+)\s*\[", lines[line - 1])
+                declared = f"{found[1]} {found[2]}[]" if found else "float s[]"
                 message = (
                     "the size of a __shared__ array must be known to the compiler: a number, a constexpr, a macro or a "
-                    f"template parameter. One for each launch to choose is `extern __shared__ float s[];` ({message})"
+                    f"template parameter. To choose it at launch, declare `extern __shared__ {declared};` ({message})"
                 )
             elif (which, line) in settled:
                 continue

@@ -118,6 +118,8 @@ def is_floor_division(source, number) -> bool:
     comment = re.match(r"\s*//=?(.*)", text[ends:])
     if not comment or not ends or not (text[ends - 1].isalnum() or text[ends - 1] in "_)]"):
         return False
+    if re.search(r"\b(?:return|else|do|break|continue)$", text[:ends]):
+        return False
     inside = comment[1].strip()
     return bool(re.search(r"[;\]{]$", inside)) or inside.count("(") < inside.count(")")
 
@@ -139,7 +141,8 @@ def semicolon(place):
             return "Put a `;` before the `}`."
     last = part[here[-1]].text[-1] if here else ""
     lacks = last.isalnum() or last in (*"_)]\"'",) or last == "}" and _needs_semicolon(part, here[-1])
-    return "Put a `;` at the end of this line." if lacks else ""
+    comment = re.match(r"\s*(?://|/\*)", place.source.splitlines()[place.line - 1][len(place.code.rstrip()) :])
+    return f"Put a `;` at the end of this line{', before the comment' if comment else ''}." if lacks else ""
 
 
 def _is_nested(part, at) -> bool:

@@ -194,6 +194,8 @@ RULES = [
         r"^\s*#\s*if",
         "This `#if` has no `#endif`. If it is a comment, begin it with `//`.",
     ),
+    (ANY, r"^\s*(?P<text>pragma\s+\w+(?:\s+\w+)?)\s*;?\s*$", "It begins with `#` and ends without `;`: `#{text}`."),
+    ("#", r"\S.*#\s*(?P<text>pragma\s+\w+(?:\s+\w+)?)", "`#{text}` needs a line of its own."),
     ("#", r"\S.*#", "A comment begins with `//` in C++, not with `#`."),
     ("expected", r"\*\*=", "C++ has no `**=`: write `a = a * a` for a square, `a = powf(a, b)` for any other power."),
     (
@@ -239,7 +241,11 @@ RULES = [
         r"(?P<value>\w+(?:\[[^\[\]]*\])?)",
         "A conversion needs parentheses: `({type}){value}`.",
     ),
-    (r"launch passes .*Tensor", "", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
+    (
+        r"launch passes .*Tensor",
+        "",
+        "A kernel takes a tensor's address: declare `float* x`. Python passes `x`, C++ `x.data_ptr<float>()`.",
+    ),
     (r"no return statement|non-void function", "", "End the function with `return out;`, where `out` is its result."),
     (r"missing (?:closing quote|terminating)", "", 'A text begins and ends with `"`, both on one line.'),
 ]

@@ -86,7 +86,14 @@ def subscript(place):
         return whole_numbers(place)
     indexed = re.findall(r"\b(\w+)\s*\[", place.code)
     alone = [name for name in indexed if re.search(rf"\b{_NUMBERS}\s+{name}\s*[,;)=]", cxx.code(place.source))]
-    return f"`{alone[0]}` is one number, not an array: is a `*` missing where it is declared?" if alone else ""
+    if not alone:
+        return ""
+    name, code = alone[0], cxx.code(place.source)
+    if shared := re.search(rf"\b(extern\s+)?__shared__\s+(\w+)\s+{name}\b", code):
+        size = "" if shared[1] else "64"
+        array = f"{'extern ' if shared[1] else ''}__shared__ {shared[2]} {name}[{size}];"
+        return f"`{name}` is one number, not an array: declare it as in `{array}`."
+    return f"`{name}` is one number, not an array: is a `*` missing where it is declared?"
 
 
 def read_only(place):
@@ -241,9 +248,12 @@ def two_types(place, name):
         to_float = "__bfloat162float" if "bfloat16" in given else "__half2float"
         return f"For these there is `__h{name}`; or compute with floats, `{name}({to_float}(a), {to_float}(b))`."
     if re.search(r"float|double", given) and not re.search(r"long|unsigned|size_t|int64", given):
-        return f"Both arguments of `{name}` must have one type: beside a float write `255.0f`, beside an int `255`."
+        number = re.search(rf"\b{name}\s*\([^;]*?(?<![\w.])(\d+)(?![\w.])", place.code)
+        write = f"beside a float write `{number[1]}.0f`" if number and "int" in given else ""
+        write = write or "beside a float write `255.0f`, beside an int `255`"
+        return f"Both arguments of `{name}` must have the same type: {write}."
     first = given.partition(",")[0].strip() or "int"
-    return f"Both arguments of `{name}` must have one type: convert one, as in `{name}(a, ({first})b)`."
+    return f"Both arguments of `{name}` must have the same type: convert one, as in `{name}(a, ({first})b)`."
 
 
 def atomic(place, name):

@@ -33,6 +33,12 @@ def test_a_condition_that_picks_one_thread_is_no_guard():
     assert "the `if` of line 3 lets this one through" in found.hint
 
 
+def test_a_condition_that_a_semicolon_ends_is_no_guard():
+    source = "__global__ void k(float* x, int n) {\n    int i = threadIdx.x;\n    if (i < int(n)); x[i] = n;\n}"
+    (found,) = Tracer(source, "k")[1, 64](torch.zeros(32), 32).problems
+    assert found.hint.endswith("are inside x, but the `;` behind the `if` of line 3 ends it: remove that `;`.")
+
+
 def test_rows_that_do_not_all_begin_at_a_vectors_alignment():
     source = """__global__ void k(float* out) {
         __shared__ float tile[8][33];
@@ -183,9 +189,16 @@ def test_threads_that_each_do_the_work_of_all():
     problems = Tracer(source, "k")[1, 256](torch.zeros(1009), 1009, max_steps=10_000).problems
     found = next(found for found in problems if found.kind == "runaway")
     assert found.message.startswith(
-        "the threads of block (0,0,0) have run 80,000 steps together, one of them in the loop at line"
+        "the threads of block (0,0,0) have run 80,000 steps between them, one of them in the loop at line"
     )
     assert found.hint.startswith("Does each thread do the work of all?")
+
+
+def test_a_while_that_is_meant_to_be_an_if():
+    source = "__global__ void k(float* x, int n) {\n    int i = threadIdx.x;\n    while (i < n) x[i] = i;\n}"
+    (found,) = Tracer(source, "k")[1, 32](torch.zeros(32), 32, max_steps=1000).problems
+    expected = "Nothing in the loop changes `i < n`: did you mean `if`? Otherwise count in it, as with `i += gridDim.x"
+    assert found.hint.startswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,27 @@ def test_a_race_of_a_condition_with_what_depends_on_it():
     assert all(found.startswith(behind) or found.endswith(rounds) for found in hints)
 
 
+@pytest.mark.parametrize("array", ["tile", "out"])
+@pytest.mark.parametrize("barrier", ["", "__syncthreads();"])
+def test_a_loop_over_all_elements_in_every_thread(array, barrier):
+    source = f"""__global__ void k(const float* x, float* out, int n) {{
+        __shared__ float tile[64];
+        for (int j = 0; j < n; j++) {{
+            {array}[j] = x[j] + 1;
+            {barrier}
+        }}
+    }}"""
+    (found, *_) = Tracer(source, "k")[2, 64](torch.rand(64), torch.zeros(64), 64).problems
+    said = (
+        f"In the loop of line 3, every thread writes every element: the index of {array} does not depend on the thread"
+    )
+    assert found.hint.startswith(said)
+    begin = (
+        "threadIdx.x` and step by `blockDim.x`." if array == "tile" else "threadIdx.x` and step by `gridDim.x * block"
+    )
+    assert begin in found.hint
+
+
 def test_a_counter_needs_an_atomic_in_two_lines_too():
     source = "__global__ void k(int* x, int* count) {\n    x[*count] = threadIdx.x;\n    *count += 1;\n}"
     problems = Tracer(source, "k")[1, 64](torch.zeros(64).int(), torch.zeros(1).int()).problems
@@ -191,7 +212,7 @@ CARVED = """__global__ void k(const float* x, float* out, int n) {
 
 def test_two_parts_of_a_shared_array_that_overlap():
     (found,) = Tracer(CARVED, "k")[1, 64, 512](torch.zeros(64), torch.zeros(64), 32).problems
-    expected = "`a` and `b` overlap in mem: is that meant? If not, check where each begins and ends. Let one thread"
+    expected = "`a` and `b` overlap in mem: is that intended? If not, check where each begins and ends. Let one thread"
     assert found.hint.startswith(expected)
     assert Tracer(CARVED, "k")[1, 64, 512](torch.zeros(64), torch.zeros(64), 64).ok
 

@@ -54,6 +54,10 @@ def about_race(p):
             hint = "Use an atomic such as `atomicAdd`, or put `cluster.sync();` between the two."
     elif missing := _missing_coordinate(p):
         hint = missing
+    elif p.all_elements and p.loop and ops == ["store", "store"]:
+        begin, step = ("threadIdx.x", "blockDim.x") if p.space == "shared" else (_NUMBER, "gridDim.x * blockDim.x")
+        hint = f"In the loop of line {p.loop.line}, every thread writes every element: the index of {p.region} does "
+        hint += f"not depend on the thread. Let each thread write its own, or begin at `{begin}` and step by `{step}`."
     elif not p.one_block and p.space == "global":
         hint = "Are both meant to touch this element? If not, check the index; otherwise use an atomic such as "
         hint += "`atomicAdd`, give each block its own elements, or make two launches."
@@ -97,7 +101,7 @@ def about_race(p):
         hint = f"Put `__syncthreads();` between lines {first} and {last}{also}."
     if p.parts:
         names = _listed([f"`{name}`" for name in p.parts])
-        hint = f"{names} overlap in {p.region}: is that meant? If not, check where each begins and ends. {hint}"
+        hint = f"{names} overlap in {p.region}: is that intended? If not, check where each begins and ends. {hint}"
     if overlap := _overlap(p):
         hint = overlap
     elif len(p.same_tensor) > 1 and "load" in ops:
@@ -157,6 +161,7 @@ def _skipped(line, branch):
     return f"The barrier of line {line} is in {name}, which skips it at times: let every thread always reach it."
 
 
+_NUMBER = "blockIdx.x * blockDim.x + threadIdx.x"
 _ADD = "Use `atomicAdd`, which reads and adds in one step, and returns what was there before."
 
 
@@ -192,4 +197,6 @@ def _missing_coordinate(p):
     what = f"The index of {p.region} does not depend on `{differ[0]}`, in which the two threads differ"
     axis = differ[0][-1]
     like = f"is it meant to be `blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}`?"
+    if axis != "x" and not any(name.endswith(f".{axis}") for name in used):
+        like += f" Or should the launch have no {axis}?"
     return f"{what}: {like} If they should share elements, use an atomic such as `atomicAdd`."

@@ -124,8 +124,9 @@ def _guarded(p, limit):
         early = "Or should this thread have returned before?"
         return f"O{only}: look at where the loop of line {p.guard.line} ends, {look} {early}"
     name = f"the `{p.guard.word}` of line {p.guard.line}"
-    if p.guard.word == "?":
-        name = f"the condition before `?` in line {p.guard.line}"
+    if p.guard.line == p.line and re.search(r"\bif\s*\((?:[^()]|\([^()]*\))*\)\s*;", p.source):
+        return f"O{only}, but the `;` behind {name} ends it: remove that `;`."
+    name = f"the condition before `?` in line {p.guard.line}" if p.guard.word == "?" else name
     return f"O{only}, but {name} lets this one through: look at it, {look}"
 
 
@@ -291,7 +292,8 @@ def _runaway(p):
     waits = p.loop and reads_memory(p.loop.condition)
     if p.unchanging:
         condition = written(p.loop.condition).removeprefix("(").removesuffix(")")
-        then = "does another thread?" if waits else "count in it, as with `i += blockDim.x`."
+        otherwise = "did you mean `if`? Otherwise " if p.loop.word == "while" else ""
+        then = "does another thread?" if waits else f"{otherwise}count in it, as with `i += gridDim.x * blockDim.x`."
         hint, long = f"Nothing in the loop changes `{condition}`: {then}", ""
     if not p.index:
         loop = f"{loop}, which does nothing" if loop else "a loop that does nothing"
@@ -300,9 +302,9 @@ def _runaway(p):
         long += " If it waits for another block: that one may not have begun; only a cooperative launch runs all "
         long += "blocks at once."
     if p.text == "together":
-        together = f"the threads of block {triple(p.block)} have run {p.index:,} steps together"
+        together = f"the threads of block {triple(p.block)} have run {p.index:,} steps between them"
         hint = hint if p.unchanging else "Does each thread do the work of all? Its share may be one element."
-        return f"{together}{loop and f', one of them in {loop}'}: is that meant?", hint + long
+        return f"{together}{loop and f', one of them in {loop}'}: is that intended?", hint + long
     return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint + long
 
 

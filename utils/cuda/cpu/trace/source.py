@@ -13,7 +13,7 @@ from utils.cuda.cpu.ptx.headers import WORDS
 __all__ = ["LOOPS", "Branch", "alternatives", "array_dimensions", "array_of_line", "assigned", "branches"]
 __all__ += ["calls_itself", "code_around", "computed_from", "coordinates", "copies_as_group", "declared_shape"]
 __all__ += ["guard", "kernel_parameter", "left_before", "line_of", "lines_of_asm", "loop_around", "parameter_type"]
-__all__ += ["parameters_around", "takes_remainder", "uses_result", "without_comment"]
+__all__ += ["parameters_around", "runs_over_all", "takes_remainder", "uses_result", "without_comment"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -306,6 +306,14 @@ def coordinates(source, line, array) -> tuple[str, ...]:
     """
     found = set().union(*(_reached(source, line, index) for index in _indexes(source, line, array)))
     return () if "?" in found else tuple(sorted(found))
+
+
+def runs_over_all(source, line, array) -> bool:
+    """Whether the index of `array[...]` in a line changes, but depends on no coordinate: it does so for all threads."""
+    indexes, changing = list(_indexes(source, line, array)), assigned(source, line)
+    return bool(indexes) and all(
+        not _reached(source, line, index) and {token.text for token in index} & changing.keys() for index in indexes
+    )
 
 
 def takes_remainder(source, line, array) -> bool:
