@@ -184,7 +184,7 @@ def install():
     if not works():
         say(f"1 of 3: an environment in .venv (Python {version_text(sys.version_info)})")
         make_venv()
-    say("2 of 3: pip that shows its progress")
+    say("2 of 3: a newer pip, which shows its progress")
     pip(["--quiet", "--upgrade", "pip>=25.1"], scratch=scratch, keep=keep)
     say("3 of 3: the course and what it needs")
     pip(["--editable", ".[test]"], scratch=scratch, keep=keep)

@@ -80,7 +80,8 @@ def _sizes(value, name: str, most: dim3) -> dim3:
             hint = hint if size == 0 and name == "blocks" else ""
             raise ValueError(f"{name} must be at least 1, but {name}={value!r}{has}.{hint}")
         if size > limit:
-            raise ValueError(f"{name} is at most {limit:,}{along}, but {name}={value!r}{has}")
+            of = "a grid" if name == "blocks" else "a block"
+            raise ValueError(f"{of} has at most {limit:,} {name}{along}, but {name}={value!r}{has}")
     return sizes
 
 
