@@ -48,14 +48,18 @@ def test_only_device_code():
 CLASSES = """struct Sum { float a; int n; __device__ Sum(float x) : a(x) {} __device__ Sum(float x, int) { a = x; } };
 template <class T> struct Of { T a; int n; __device__ explicit Of(T x) : a(x + 1) {} };
 struct Counts { int n; __device__ Counts(int* p) { n = atomicAdd(p, 1); } };
+struct Takes { int n; __device__ Takes(int* p) : n(atomicAdd(p, 1)) {} };
+struct Braces { int n; __device__ Braces(int* p, int i) : n{i} { atomicAdd(p, 1); } };
+struct Reads { int n; __device__ Reads(int* p) : n(p[1]) {} };
 struct Adds { int n; __device__ Adds(int* p) { *p += 1; } };
 struct Plain { int n; };
 """
 CONSTRUCTED = {
-    "Sum s(y[n]);": "(s, 0, Sum(y[n]))",
+    "Sum s(v);": "(s, 0, Sum(v))",
     "Sum s{(float)n, 3}; Sum t(2.f);": "(s, 0, Sum{(float)n, 3})(t, 1, Sum(2.f))",
-    "Of<float> s(y[0] * 2);": "(s, 0, Of<float>(y[0] * 2))",
+    "Of<float> s(v + 2);": "(s, 0, Of<float>(v + 2))",
     "Sum s(float); Sum t(f(n)); Sum u(n++); Sum v(int m, int k); Sum w(); Sum* p(q); const Sum c(1);": "",
+    "Takes t(q); Braces b(q, 1); Reads r(q); Sum s(y[n]); Sum u(*y); Sum w(p->x);": "",
     "Counts c(q); Adds a(q); Plain p{3}; Sum(3); float s(n); return Sum(3);": "",
 }
 

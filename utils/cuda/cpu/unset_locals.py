@@ -15,7 +15,8 @@ _NUMBERS = {"char", "short", "int", "long", "float", "double", "bool", "signed",
 _HEADS = {"for", "if", "switch"}
 _OTHERWISE = {"static", "extern", "constexpr", "thread_local", "__shared__", "__constant__", "typedef"}
 _OTHERWISE |= {"operator", "__device__", "friend", *_NUMBERS}  # as a name
-_CHANGES = {"++", "--", "asm", "new", "delete", *(f"{operator}=" for operator in "+-*/%&|^")}
+_CHANGES = {"++", "--", "->", *(f"{operator}=" for operator in "+-*/%&|^")}
+_NOT_PLAIN = {*_CHANGES, "*", "&", "[", "asm", "new", "delete", "throw"}
 _NOT_IN_ANGLES = {";", "{", "}", "=", "&&", "||", "?"}
 
 
@@ -88,23 +89,27 @@ def _constructed_from_values(part):
         closes = cxx.matching(part, opens) if cxx.text_at(part, opens) == "{" else None
         for at in range(opens, closes or opens):
             if part[at].text == name and cxx.text_at(part, at + 1) == "(" and cxx.text_at(part, at - 1) != "~":
-                begins, ends = cxx.step_over(part, at + 1), None
-                body = begins
-                while body < closes and part[body].text not in ("{", ";"):
-                    values = cxx.step_over(part, body)
-                    ends = body if part[body].text == "(" and not _has_no_effect(part[body + 1 : values - 1]) else ends
-                    body = values
-                ends = ends or (cxx.text_at(part, body) == "{" and cxx.step_over(part, body))
-                (found if ends and _has_no_effect(part[body + 1 : ends - 1]) else others).add(name)
+                (found if _only_sets_members(part, cxx.step_over(part, at + 1)) else others).add(name)
     return found - others
 
 
-def _has_no_effect(tokens):
-    """Whether such statements or values can be computed twice: no calls, and only plain assignments."""
+def _only_sets_members(part, k):
+    """Whether what follows a constructor's parameters, at index `k`, is ` : a(x), b{0} { c = x; }`."""
+    while cxx.text_at(part, k) not in ("", ";"):
+        after = cxx.step_over(part, k)
+        if part[k].text in ("(", "{") and not _are_plain(part[k + 1 : after - 1]):
+            return False
+        if part[k].text == "{" and cxx.text_at(part, after) not in (",", "{"):
+            return True
+        k = after
+    return False
+
+
+def _are_plain(tokens):
+    """Whether such statements or values can be computed twice: no calls, no memory, and only plain assignments."""
     pairs = [(one.text, other.text) for one, other in zip(tokens, tokens[1:], strict=False) if one.end == other.start]
     calls = any(other == "(" and one.isidentifier() for one, other in pairs)
-    changes = any(one + other in _CHANGES for one, other in pairs) or _CHANGES & {token.text for token in tokens}
-    return not calls and not changes
+    return not (calls or any(one + other in _CHANGES for one, other in pairs) or _NOT_PLAIN & {t.text for t in tokens})
 
 
 def _constructed(part, first, classes):
@@ -120,7 +125,7 @@ def _constructed(part, first, classes):
     pairs = zip(values, values[1:], strict=False)
     may_be_function = any(a.text.isidentifier() and b.text.isidentifier() for a, b in pairs)
     casts = {values[k + 1].text for k, token in enumerate(values[:-1]) if token.text in ("(", "<")}
-    if may_be_function or words & {token.text for token in values} - casts or not _has_no_effect(values):
+    if may_be_function or words & {token.text for token in values} - casts or not _are_plain(values):
         return None
     return end, part[name]
 

@@ -274,12 +274,14 @@ def test_a_member_that_a_constructor_leaves_out():
         __device__ void add(float x) { sum += x; n++; }
     };
     __global__ void left_out(const float* x, float* out) {
-        Mean mean(x[0]);
+        float first = x[0];
+        Mean mean(first);
         for (int i = 1; i < 4; i++) mean.add(x[i]);
         out[threadIdx.x] = mean.sum / mean.n;
     }
     __global__ void not_used(const float* x, float* out) {
-        Mean mean{x[0]};
+        float first = x[0];
+        Mean mean{first};
         out[threadIdx.x] = mean.sum;
     }
     __global__ void set(const float* x, float* out) {
@@ -290,5 +292,6 @@ def test_a_member_that_a_constructor_leaves_out():
     kernels, x = compile_kernels(source, ["left_out", "not_used", "set"]), torch.ones(4)
     left_out, not_used, complete = (kernel.trace[1, 1](x, torch.zeros(1)) for kernel in kernels)
     (problem,) = left_out.problems
-    assert "what depends on a member of `mean` that was never set" in str(problem) and problem.line == 11
+    assert "what depends on a member of `mean` that was never set" in str(problem) and problem.line == 12
     assert not_used.ok and complete.ok and complete.args[1] == 1
+    assert [kernel.requests["requests"].sum() for kernel in (left_out, not_used, complete)] == [5, 2, 5]
