@@ -241,11 +241,7 @@ RULES = [
         r"(?P<value>\w+(?:\[[^\[\]]*\])?)",
         "A conversion needs parentheses: `({type}){value}`.",
     ),
-    (
-        r"launch passes .*Tensor",
-        "",
-        "A kernel takes a tensor's address: declare `float* x`. Python passes `x`, C++ `x.data_ptr<float>()`.",
-    ),
+    (r"launch passes .*Tensor", "", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
     (r"no return statement|non-void function", "", "End the function with `return out;`, where `out` is its result."),
     (r"missing (?:closing quote|terminating)", "", 'A text begins and ends with `"`, both on one line.'),
 ]
