@@ -40,8 +40,10 @@ def _wrong_lines(answer):
     if innocent := sorted(named - set(wrong)):
         return f"line {innocent[0]} is correct"
     rest = len(set(wrong) - named)
+    if not named:
+        return f"it names no line, but {rest} have a mistake"
     others = "does 1 other" if rest == 1 else f"do {rest} others"
-    return f"each of these lines has a mistake, but so {others}" if rest else ""
+    return f"every line that it names has a mistake, but so {others}" if rest else ""
 
 
 def _doubles(*shape):

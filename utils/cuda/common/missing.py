@@ -141,7 +141,7 @@ def semicolon(place):
             return "Put a `;` before the `}`."
     last = part[here[-1]].text[-1] if here else ""
     lacks = last.isalnum() or last in (*"_)]\"'",) or last == "}" and _needs_semicolon(part, here[-1])
-    comment = re.match(r"\s*(?://|/\*)", place.source.splitlines()[place.line - 1][len(place.code.rstrip()) :])
+    comment = re.match(r"\s*(?://|/\*)", line_of(place.source, place.line)[len(place.code.rstrip()) :])
     return f"Put a `;` at the end of this line{', before the comment' if comment else ''}." if lacks else ""
 
 

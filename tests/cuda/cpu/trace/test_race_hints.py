@@ -134,6 +134,15 @@ def test_a_loop_over_all_elements_in_every_thread(array, barrier):
     assert begin in found.hint
 
 
+def test_a_loop_that_writes_one_element_is_not_one_over_all():
+    source = """__global__ void k(float* out, int n) {
+        int last = n - 1;
+        for (int j = 0; j < n; j++) out[last] = j;
+    }"""
+    (found, *_) = Tracer(source, "k")[1, 64](torch.zeros(64), 64).problems
+    assert found.hint.startswith("Let one thread write it")
+
+
 def test_a_counter_needs_an_atomic_in_two_lines_too():
     source = "__global__ void k(int* x, int* count) {\n    x[*count] = threadIdx.x;\n    *count += 1;\n}"
     problems = Tracer(source, "k")[1, 64](torch.zeros(64).int(), torch.zeros(1).int()).problems

@@ -54,7 +54,7 @@ def about_race(p):
             hint = "Use an atomic such as `atomicAdd`, or put `cluster.sync();` between the two."
     elif missing := _missing_coordinate(p):
         hint = missing
-    elif p.all_elements and p.loop and ops == ["store", "store"]:
+    elif p.all_elements and ops == ["store", "store"]:
         begin, step = ("threadIdx.x", "blockDim.x") if p.space == "shared" else (_NUMBER, "gridDim.x * blockDim.x")
         hint = f"In the loop of line {p.loop.line}, every thread writes every element: the index of {p.region} does "
         hint += f"not depend on the thread. Let each thread write its own, or begin at `{begin}` and step by `{step}`."

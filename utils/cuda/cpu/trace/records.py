@@ -112,7 +112,7 @@ class Record(Side):
     depends: bool = False  # what the launch does depends on one,
     name: str = ""  # its name; it is declared in the line of `other`
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
-    all_elements: bool = False  # the index changes, but is the same for all threads
+    all_elements: bool = False  # the loop counts the index, alike in all threads
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
     block_fence: bool = False  # the function that writes has a `__threadfence_block`
@@ -260,7 +260,7 @@ def read(report, source, lines, headers=None) -> Recorded:
         if more["line"] and other.line:
             more["signal"] = record["kind"] == "race" and is_signal(source, array, record, more["line"], other)
             more["coordinates"] = coordinates(source, more["line"], array)
-            more["all_elements"] = runs_over_all(source, more["line"], array)
+            more["all_elements"] = runs_over_all(source, more["line"], array, more["loop"])
             other = replace(other, coordinates=coordinates(source, other.line, array))
             both = sorted((more["line"], other.line))
             if array and record.get("space") == "shared":

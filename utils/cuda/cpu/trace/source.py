@@ -308,11 +308,12 @@ def coordinates(source, line, array) -> tuple[str, ...]:
     return () if "?" in found else tuple(sorted(found))
 
 
-def runs_over_all(source, line, array) -> bool:
-    """Whether the index of `array[...]` in a line changes, but depends on no coordinate: it does so for all threads."""
-    indexes, changing = list(_indexes(source, line, array)), assigned(source, line)
+def runs_over_all(source, line, array, loop) -> bool:
+    """Whether a loop counts the index of `array[...]` in a line, which depends on no coordinate: so in all threads."""
+    indexes = list(_indexes(source, line, array)) if loop else []
+    counted = {token.text for token in loop.condition} & assigned(source, line).keys() if loop else set()
     return bool(indexes) and all(
-        not _reached(source, line, index) and {token.text for token in index} & changing.keys() for index in indexes
+        not _reached(source, line, index) and counted & {token.text for token in index} for index in indexes
     )
 
 
