@@ -10,7 +10,7 @@ from utils.cuda.cpu.scopes import ALIGNING, NOT_DECLARATIONS, TYPES, statements
 
 __all__ = ["unset_variable", "with_unset_locals"]
 
-_IN_LINE = 8  # unset_in_line in unset.h
+_IN_LINE, _IN_ASM = 8, 6  # unset_in_line and unset_in_asm in unset.h
 _NUMBERS = {"char", "short", "int", "long", "float", "double", "bool", "signed", "unsigned"}
 _HEADS = {"for", "if", "switch"}
 _OTHERWISE = {"static", "extern", "constexpr", "thread_local", "__shared__", "__constant__", "typedef"}
@@ -65,7 +65,7 @@ def with_unset_locals(source) -> str:
 
 def unset_variable(source, number) -> tuple[int, str]:
     """The line, from 1, and name of the variable with a number (include/cuda_on_cpu/unset.h); 0 and "" if the source
-    has none."""
+    has none. What an `asm` statement leaves unwritten is called "asm"."""
     line, which = divmod(number, _IN_LINE)
     lines = with_unset_locals(with_marks_around_structs(with_marks(source))).splitlines()
     text = lines[line - 1] if line <= len(lines) else ""
@@ -74,6 +74,8 @@ def unset_variable(source, number) -> tuple[int, str]:
     if not names:
         other = f", {which}" if which != _IN_LINE - 1 else ""
         names = re.findall(rf'UnsetLocal<[^;]*> \w+_room_of_(\w+){{"\w+"{other}}}', text)
+    if not names and which == _IN_ASM:
+        names = re.findall(r"\basm\b|\b__asm__\b|\b__asm\b", text)[:1] and ["asm"]
     return (line, names[0]) if len(names) == 1 else (0, "")
 
 

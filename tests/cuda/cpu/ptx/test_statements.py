@@ -8,7 +8,7 @@ import torch
 from utils import CompileError, compile_kernel
 from utils.cuda.cpu.ptx.statements import with_statements
 from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
-from utils.cuda.kernel import compile_kernels
+from utils.cuda.kernel import Tracer, compile_kernels
 
 SOURCE = r"""
 #define OPERATION(op, type) asm(#op "." type " %0, %0, %1;" : "+r"(x) : "r"(3))
@@ -270,3 +270,54 @@ constexpr char other[] = "s32";
         said = str(raised.value)
         assert re.match(rf"cuda_src, line \d+: {says}", said)
         assert raised.value.line in lines
+
+
+# What is behind `setp p`, the constraint of %0, the value that is stored, and whether a thread with a false p stores
+# what it never wrote.
+PREDICATED = [
+    ("@p ld.global.f32 %0, [%1];", "=f", "v", True),
+    ("@p ld.global.b32 %0, [%1];", "=r", "v > 3", True),
+    ("@p ld.global.f32 t, [%1]; add.f32 %0, t, t;", "=f", "v > 3", True),
+    ("@!p bra END; ld.global.f32 %0, [%1]; END:", "=f", "v", True),
+    ("mov.f32 %0, 0f00000000; @p ld.global.f32 %0, [%1];", "=f", "v", False),
+    ("@p ld.global.f32 %0, [%1]; @!p mov.f32 %0, 0f00000000;", "=f", "v", False),
+    ("@p ld.global.f32 %0, [%1];", "+f", "v", False),
+    ("@p ld.global.f32 %0, [%1];", "=f", "i < n ? v : 0", False),
+]
+
+
+def _predicated():
+    cases = [
+        f"""if (which == {which}) {{
+        {"float" if "f" in constraint else "int"} v = 5;
+        asm volatile("{{ .reg .pred p; .reg .f32 t; setp.lt.s32 p, %2, %3; {ptx} }}"
+                     : "{constraint}"(v) : "l"(x + i), "r"(i), "r"(n));
+        y[i] = {use};
+    }}"""
+        for which, (ptx, constraint, use, _) in enumerate(PREDICATED)
+    ]
+    body = "\n    ".join(["const int i = threadIdx.x;", *cases])
+    return f"__global__ void k(int which, const float* x, float* y, int n) {{\n    {body}\n}}\n"
+
+
+@pytest.mark.parametrize("which", range(len(PREDICATED)))
+def test_a_trace_reports_what_a_predicate_leaves_unwritten(which):
+    source, y = _predicated(), torch.zeros(32)
+    assert Tracer(source, "k")[1, 32](which, torch.rand(32), y, 32).ok
+    problems = Tracer(source, "k")[1, 32](which, torch.rand(32), y, 20).problems
+    unset = PREDICATED[which][-1]
+    assert len(problems) == unset, problems
+    if unset:
+        line = [k for k, text in enumerate(source.splitlines(), 1) if "asm" in text][which]
+        assert f"y[20] what depends on what the `asm` in line {line} leaves unwritten" in problems[0].message, problems
+        assert "behind `@p`" in problems[0].hint
+
+
+def test_without_a_trace_it_is_not_the_value_of_before():
+    k = compile_kernel(_predicated(), "k")
+    for which, (_, _, use, unset) in enumerate(PREDICATED):
+        x, y = torch.rand(32), torch.zeros(32)
+        k[1, 32](which, x, y, 20)
+        if use == "v":
+            assert torch.equal(y[:20], x[:20])
+            assert y[20:].isnan().all() == unset

@@ -25,6 +25,7 @@ from utils.cuda.cpu.ptx.use import BITS, PTX, Use
 __all__ = ["with_statements"]
 
 _BITS_OF = {"h": 16, "r": 32, "l": 64, "f": 32, "d": 64, "q": 128}
+_UNSET_TYPES = {"f16": "uint16_t", "f32": "float", "f64": "double"}  # of others, that of their bits
 _C_TYPES = {1: "bool", 8: "uint8_t", 16: "uint16_t", 32: "uint32_t", 64: "uint64_t", 128: "unsigned __int128"}
 
 _THREAD, _BLOCK = "::cuda_on_cpu::place_of_thread()", "::cuda_on_cpu::place_of_block()"
@@ -177,6 +178,8 @@ class _Statement:
         self._places, self._names = [], {}
         self._head, self._reads, self._writes = [], {}, {}  # the last two by variable
         self._used, self._in_place = set(), set()  # variables of operands
+        self._may_be_unset, self._written_if = {}, {}  # C++ types; the predicates under which an instruction writes
+        self._guard, self._branched = None, False
         self._scopes, self._labels, self._carry = [{}], {}, False
         self._carries, self.takes_carry = carries, False
         outputs = parts[0] if parts else ()
@@ -209,6 +212,8 @@ class _Statement:
                 self._reads[variable] = f"{variable} = {PTX}take<{kind}>({expression});"
             if not given:
                 self._writes[variable] = f"{PTX}give({expression}, {variable});"
+            if not given and "+" not in letters:
+                self._may_be_unset[variable] = f"::std::decay_t<decltype(({expression}))>"
         self._places.append(_Operand(variable, letter, not given, expression))
         if name:
             self._names[name] = len(self._places) - 1
@@ -244,12 +249,21 @@ class _Statement:
         labels = f"__label__ {', '.join(self._labels.values())}; " if self._labels else ""
         before = "::cuda_on_cpu::carry()" if self._carries else "false"
         carry = [f"bool cuda_on_cpu_carry = {before};"] if self._carry else []
-        head = labels + " ".join([*self._head, *carry, *self._reads.values()])
+        head = labels + " ".join([*self._head, *carry, *self._reads.values(), *self._unset()])
         return [(0, head), *body]
 
     def ends(self):
         kept = ["::cuda_on_cpu::set_carry(cuda_on_cpu_carry);"] if self._carry and self._carries else []
         return " ".join([*self._writes.values(), *kept])
+
+    def _unset(self):
+        """C++ that fills what a predicate or a branch may leave unwritten: on a GPU it holds anything."""
+        return [
+            f"{variable} = {PTX}take<decltype({variable})>({PTX}unwritten<{self._may_be_unset[variable]}>());"
+            for variable, guards in self._written_if.items()
+            if variable in self._may_be_unset and None not in guards
+            if not any((name, not negated) in guards for name, negated in guards)
+        ]
 
     def _declare(self, declaration, count):
         kind = declaration.type
@@ -260,11 +274,13 @@ class _Statement:
             count += 1
             self._scopes[-1][name] = _Register(variable, kind)
             self._head.append(f"{_C_TYPES[BITS[kind]]} {variable};")
+            self._may_be_unset[variable] = _UNSET_TYPES.get(kind, _C_TYPES[BITS[kind]])
         return count
 
     def _tried(self, part: Instruction):
         """The C++ of an instruction, or None; then everything is as if it had not been tried."""
-        kept = [(each, each.copy()) for each in (self._reads, self._writes, self._in_place, self._used)]
+        changed = (self._reads, self._writes, self._in_place, self._used, self._written_if)
+        kept = [(each, each.copy()) for each in changed]
         flags = self._carry, self.takes_carry
         try:
             return self._instruction(part)
@@ -276,7 +292,11 @@ class _Statement:
             return None
 
     def _instruction(self, part: Instruction):
+        self._guard = part.predicate and (part.predicate.name, part.predicate.negated)
+        if self._branched and not self._guard:
+            self._guard = ("a branch", False)
         text = translated(part, self)
+        self._branched |= part.name.split(".")[0] == "bra"
         if part.predicate is None:
             return text
         condition = self.read(part.predicate, "pred", Use(part, {}, self))
@@ -322,6 +342,11 @@ class _Statement:
 
     def written(self, operand, use) -> str:
         """The variable behind an operand that an instruction writes."""
+        variable = self._variable_of(operand, use)
+        self._written_if.setdefault(variable, set()).add(self._guard)
+        return variable
+
+    def _variable_of(self, operand, use):
         if isinstance(operand, Place):
             found = self._place(operand, use)
             if not found.written:

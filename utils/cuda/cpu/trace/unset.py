@@ -8,6 +8,11 @@ __all__ = ["about_unset"]
 
 _ALL = "Give each local variable a value where it is declared, as in `int sum = 0;` or `int bins[4] = {};`."
 
+_PREDICATED = (
+    "An instruction behind `@p` writes its register only where `p` is true. Write the register before it in the same "
+    "asm, or let the operand keep its value with `+` in place of `=`."
+)
+
 
 def about_unset(p):
     """What a `Record` says of such a variable, and a hint."""
@@ -25,6 +30,8 @@ def about_unset(p):
     never_set = f"{name}, which was never set"
     if p.name and re.search(rf"\b{p.name}\s*[({{]\s*[^\s)}}]", p.other.source):  # `Sum s(3);`
         never_set, hint = f"a member of {name} that was never set", "Let the constructor give each member a value."
+    if p.name == "asm":
+        never_set, hint = f"what the `asm` in line {p.other.line} leaves unwritten", _PREDICATED
     if p.region and p.position:
         return f"{thread_of(p)} {does} what depends on {never_set}{at(p)}", hint
     what = f"what {element(p)} holds" if p.region else "what this launch does"

@@ -18,6 +18,7 @@ constexpr uint64_t unset_integer = 0x6D3B'A59C'7E41'D287;  // in integers and ar
 constexpr size_t most_unset_bytes = 1 << 16;  // of a variable; a larger one gets the compiler's own pattern
 // A declaration's number: its line, and which of the line's variables it is (unset_locals.py).
 constexpr unsigned int unset_in_line = 8, most_unset = unset_in_line << 12;
+constexpr unsigned int unset_in_asm = 6;  // of what an asm statement leaves unwritten
 constexpr unsigned int unset_number(unsigned int line, unsigned int which) {
     return (line * unset_in_line + which % unset_in_line) % most_unset;
 }

@@ -5,6 +5,7 @@
 
 #include "../device_functions.h"
 #include "../half_bits.h"
+#include "../unset.h"
 
 namespace cuda_on_cpu::ptx {
 
@@ -43,6 +44,17 @@ __forceinline__ void give(T& x, R bits) {
     if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) x = (T)bits;
     else if constexpr (sizeof(T) == sizeof(R)) x = bit_cast<T>(bits);
     else x = (T)bits;
+}
+
+// What a register or output of type T holds where no instruction has written it (ptx/statements.py).
+template <class T>
+__forceinline__ T unwritten([[maybe_unused]] unsigned int line = __builtin_LINE()) {
+#if defined(CUDA_ON_CPU_TRACE) && !defined(CUDA_ON_CPU_RECORDED)
+    return made_unset<T>(unset_in_asm, line);
+#else
+    if constexpr (std::is_floating_point_v<T>) return __builtin_nan("");
+    else return (T)unset_integer;
+#endif
 }
 
 // Whether a "C" operand inserts these characters.
