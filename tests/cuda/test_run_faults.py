@@ -274,3 +274,46 @@ def test_blocks_of_a_cooperative_launch_may_wait_for_each_other_by_hand(tmp_path
         said = capfd.readouterr()
         assert said.out.startswith("700 ")
         assert not trace or re.search(r"\(line 22: `", said.err) and "does it ever end" not in said.err
+
+
+FUNCTIONS = r"""
+#include <cstdio>
+#include <cstdlib>
+#include <type_traits>
+typedef float (*Function)(float);
+__device__ float twice(float x) { return 2 * x; }
+__device__ float half_of(float x) { return x / 2; }
+__host__ __device__ float both(float x) { return x + 1; }
+__device__ Function of_device[] = {twice, half_of};
+Function of_host[] = {half_of, &twice};
+template <class A, class B> constexpr bool same = std::is_same_v<A, B>;
+__global__ void apply(float* y, Function f) { *y = f(*y); }
+template <Function f, int n> __global__ void apply_known(float* y) { for (int i = 0; i < n; i++) *y = f(*y); }
+Function chosen(bool first) { return first ? twice : half_of; }
+float by_name(float half_of) { return half_of; }
+int main(int, char** argv) {
+    static_assert(same<decltype(twice), decltype(half_of)> && sizeof(&twice) == 8, "");
+    float *y, start = 3, end;
+    Function copied;
+    cudaMalloc(&y, 4);
+    cudaMemcpy(y, &start, 4, cudaMemcpyHostToDevice);
+    cudaMemcpyFromSymbol(&copied, of_device, sizeof copied, sizeof copied);
+    apply<<<1, 1>>>(y, copied);
+    apply_known<twice, 3><<<1, 1>>>(y);
+    cudaMemcpy(&end, y, 4, cudaMemcpyDeviceToHost);
+    printf("%g %g %g %d\n", end, both(1), by_name(5), chosen(true) == of_host[1]);
+    const Function taken[] = {twice, chosen(false), of_host[0]};
+    apply<<<1, 1>>>(y, taken[atoi(argv[1])]);
+    printf("%d\n", cudaDeviceSynchronize() != cudaSuccess);
+}
+"""
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_the_address_that_host_code_takes_of_a_device_function_is_none(tmp_path, capfd, which):
+    (tmp_path / "functions.cu").write_text(FUNCTIONS)
+    run.main([str(tmp_path / "functions.cu"), str(which)])
+    told = capfd.readouterr()
+    assert told.out == "12 2 5 1\n1\n"
+    if device().type == "cpu":
+        assert "calls a __device__ function by the address that host code took" in told.err

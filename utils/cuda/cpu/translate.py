@@ -15,6 +15,7 @@ from utils.cuda.cpu import (
     cases,
     constants,
     designators,
+    device_addresses,
     extern_variables,
     instances,
     kernel_calls,
@@ -98,6 +99,7 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
     edits += constants.edits(tokens, lambda token: _is_inside(token, in_bodies))
     edits += designators.edits(tokens) + spelled.edits(source, tokens)
     edits += extern_variables.edits(declared, host) if whole else []
+    edits += device_addresses.edits(declared) if kernels and host else []
     edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
     translated = edited(source, edits)
     return with_architecture(translated) if kernels and host else translated

@@ -10,6 +10,7 @@
 
 #include "cuda_runtime.h"
 #include "resources.h"
+#include "../guard/space.h"
 #include "../runtime/profile.h"
 #include "../runtime/runtime.h"
 
@@ -78,6 +79,21 @@ const char* kernel_name(const void* kernel, const char* otherwise) {
         if (name.starts_with("void ")) name.erase(0, 5);
     }
     return name.c_str();
+}
+
+// One byte for each function whose address host code takes: nothing is there.
+static constexpr size_t most_host_addresses = 4096;
+static char* const host_addresses = reserve(most_host_addresses);
+
+const void* address_on_host(const void* function) {
+    static std::map<const void*, size_t> known;
+    std::lock_guard lock(kernels_mutex);
+    if (!host_addresses || known.size() == most_host_addresses) return function;
+    return host_addresses + known.try_emplace(function, known.size()).first->second;
+}
+
+bool is_host_address(const char* address) {
+    return host_addresses && address >= host_addresses && address < host_addresses + most_host_addresses;
 }
 
 // As NVIDIA's occupancy calculator counts (cuda_occupancy.h of the toolkit; utils/cuda/gpu/occupancy.py). The registers

@@ -88,6 +88,9 @@ std::string what_ended_it(const Worker& w) {
     }
     const bool jumped = w.fault_stack && w.fault_address == w.fault_code;
     if (jumped && !w.fault_address) return "calls a function through a null pointer";
+    if (jumped && is_host_address(w.fault_address))
+        return "calls a __device__ function by the address that host code took, which is none of the GPU: pass the function "
+               "as a template argument, or copy its address from a __device__ variable with cudaMemcpyFromSymbol";
     if (jumped)
         return "jumps to an address that holds no code: it calls through a bad pointer to a function, or an overrun of "
                "a local array has damaged its stack: a trace of this launch shows the line";

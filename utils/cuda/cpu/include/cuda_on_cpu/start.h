@@ -144,6 +144,14 @@ StartOf<Bounds, Kernel, A...> start_of(Start<Bounds, Kernel> start, void (*)(A..
 const char* kernel_name(const void* kernel, const char* otherwise = "the kernel");
 KernelBounds bounds_of(const void* kernel);  // as far as remembered (host/kernels.h)
 
+// What host code gets as the address of a __device__ function (device_addresses.py).
+const void* address_on_host(const void* function);
+template <class R, class... A>
+auto host_address(R (*function)(A...)) {
+    using Function = decltype(function);
+    return reinterpret_cast<Function>(const_cast<void*>(address_on_host(reinterpret_cast<const void*>(function))));
+}
+
 // A launch through a pointer, which is read once, before the arguments.
 template <class... A>
 struct ThroughPointer {
