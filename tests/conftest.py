@@ -17,6 +17,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so a shell starts what 
 
 def pytest_collection_finish():
     gc.freeze()  # what has been imported and collected stays: an eighth of a trace's time went into looking at it again
+    gc.set_threshold(10_000, 20, 20)  # the tests keep much, too
 
 
 BACKENDS = [

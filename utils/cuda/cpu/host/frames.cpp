@@ -14,7 +14,7 @@
 
 namespace cuda_on_cpu {
 
-std::pair<uintptr_t, uintptr_t> own_stack() {
+static std::pair<uintptr_t, uintptr_t> found_stack() {
     pthread_attr_t attributes;
     void* stack = nullptr;
     size_t bytes = 0;
@@ -24,6 +24,12 @@ std::pair<uintptr_t, uintptr_t> own_stack() {
     }
     const auto begin = reinterpret_cast<uintptr_t>(stack);
     return {begin, begin + bytes};
+}
+
+// Asked once: the C library reads all of /proc/self/maps for it.
+std::pair<uintptr_t, uintptr_t> own_stack() {
+    static thread_local const auto found = found_stack();
+    return found;
 }
 
 namespace {
@@ -42,9 +48,8 @@ static _Unwind_Reason_Code look_at_frame(_Unwind_Context* context, void* data) {
 }
 
 bool is_on_stack(const void* p) {
-    static thread_local const uintptr_t end = own_stack().second;
     const char own = 0;
-    return uintptr_t(p) >= uintptr_t(&own) && uintptr_t(p) < end;
+    return uintptr_t(p) >= uintptr_t(&own) && uintptr_t(p) < own_stack().second;
 }
 
 // Bytes from an address to the end of the local variables of its frame; SIZE_MAX if it is not on this stack.
