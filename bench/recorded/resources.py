@@ -14,11 +14,12 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import kernels
-from tests.nvcc.sources import Source, course
+from tests.nvcc.sources import course
 from utils.cuda.common import cxx, special_functions
 from utils.cuda.common.targets import target
 from utils.cuda.common.toolchain import cuda_home, nvcc_hint, nvcc_release
@@ -55,13 +56,19 @@ class Compiled(NamedTuple):
     needs: list[Needs]
 
 
-def compile_all(sources, nvcc=None) -> list[Compiled]:
-    """Compile sources side by side, each for all architectures, with warnings as errors. The order is kept."""
-    nvcc = nvcc or cuda_home() / "bin" / "nvcc"
+def compile_all(sources, nvcc=None, together=1) -> list[Compiled]:
+    """Compile sources, each for all architectures, with warnings as errors. The order is kept.
+
+    Most of nvcc's time goes into CUDA's headers. So up to `together` texts of lessons that include nothing more are
+    compiled at once, and one by one if nvcc says anything about them. Then static shared memory may take 8 bytes more.
+    """
+    nvcc, sources = nvcc or cuda_home() / "bin" / "nvcc", list(sources)
+    groups = _groups(sources, together)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = list(pool.map(lambda source: _compile(source, nvcc), sources))
+        compiled = pool.map(lambda group: _compile([sources[k] for k in group], nvcc), groups)
+        done = dict(zip(chain(*groups), chain(*compiled), strict=True))
     seen, numbered = Counter(), []
-    for compiled in done:
+    for _, compiled in sorted(done.items()):
         for kernel in {(n.file, n.kernel) for n in compiled.needs}:
             seen[kernel] += 1
         numbers = {(n.file, n.kernel): seen[n.file, n.kernel] for n in compiled.needs}
@@ -73,24 +80,55 @@ def compile_all(sources, nvcc=None) -> list[Compiled]:
     return numbered
 
 
-def _compile(source: Source, nvcc) -> Compiled:
-    """The kernels of one source, without what uses torch, as utils.load_cuda passes them to nvcc."""
-    code = split(source.text).device if cxx.uses_torch(source.text) else source.text
-    code = f'#include <cuda_runtime.h>\n#include <cstdint>\n{special_functions.ALSO}#line 1 "cuda_src"\n{code}\n'
-    for i, instance in enumerate(source.instances):
-        code += f"extern const void* const asked_for_{i} = (const void*)&{instance};\n"
+_OF_TEXT = re.compile(r"\bcourse_text_(\d+)::")
+
+
+def _groups(sources, together) -> list[list[int]]:
+    """The indices of what is compiled together."""
+    plain = [k for k, source in enumerate(sources) if _is_plain(source)]
+    alone = [[k] for k in range(len(sources)) if k not in plain]
+    return [*alone, *(plain[at : at + together] for at in range(0, len(plain), together))]
+
+
+def _is_plain(source):
+    """Whether a text of a lesson includes nothing but <cuda_runtime.h>."""
+    if not source.file.endswith(".ipynb"):
+        return False
+    code = _device_code(source)
+    more = re.search(r'^[ \t]*#[ \t]*include\b(?![ \t]*<cuda_runtime\.h>)|"C"', code, re.MULTILINE)
+    return not more and _architectures(source.text) == ARCHITECTURES and bool(special_functions.left_out(code))
+
+
+def _device_code(source):
+    """Without what uses torch, as utils.load_cuda passes it to nvcc."""
+    return split(source.text).device if cxx.uses_torch(source.text) else source.text
+
+
+def _compile(sources, nvcc) -> list[Compiled]:
+    """Compile the kernels of a group of sources: of several, each in a namespace of its own."""
+    code, several = f"#include <cuda_runtime.h>\n#include <cstdint>\n{special_functions.ALSO}", len(sources) > 1
+    for number, source in enumerate(sources):
+        text = f'#line 1 "cuda_src"\n{_device_code(source)}\n'
+        for i, instance in enumerate(source.instances):
+            text += f"extern const void* const asked_for_{i} = (const void*)&{instance};\n"
+        if several:
+            text = f"namespace course_text_{number} {{\n{text}}}\n"
+            text += "".join(f"#undef {name}\n" for name in cxx.macros(source.text))
+        code += text
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "cuda.cu").write_text(code)
         command = [nvcc, "-std=c++17", "-fatbin", "cuda.cu", "-o", "cuda.fatbin"]  # device code alone
         command += ["-Werror=all-warnings", "--resource-usage", "--threads=0", f"-I{kernels.folder}"]
         command += special_functions.left_out(code)
         command += [
-            f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}" for arch in _architectures(source.text)
+            f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}" for arch in _architectures(sources[0].text)
         ]
         environment = {**os.environ, "LC_ALL": "C"}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
     log = done.stdout + done.stderr
-    return Compiled(log, []) if done.returncode else Compiled("", _needs(source.file, log))
+    if several and done.returncode:
+        return [_compile([source], nvcc)[0] for source in sources]
+    return [Compiled(log, []) if done.returncode else Compiled("", needs) for needs in _needs(sources, log)]
 
 
 def _architectures(text):
@@ -98,11 +136,15 @@ def _architectures(text):
     return ("sm_90a",) if target(90, text) == "90a" else ARCHITECTURES
 
 
-def _needs(file, log) -> list[Needs]:
-    """What ptxas reports about the kernels of a file."""
+def _needs(sources, log) -> list[list[Needs]]:
+    """What ptxas reports about the kernels of each source."""
     reported = usages(log)
     names = _readable([symbol for symbol, _ in reported])
-    return sorted(Needs(file, names[symbol], arch, *usage) for (symbol, arch), usage in reported.items())
+    needs = [[] for _ in sources]
+    for (symbol, arch), usage in reported.items():
+        number = int(_OF_TEXT.search(names[symbol])[1]) if len(sources) > 1 else 0
+        needs[number].append(Needs(sources[number].file, _OF_TEXT.sub("", names[symbol]), arch, *usage))
+    return [sorted(of_source) for of_source in needs]
 
 
 def _readable(symbols) -> dict[str, str]:

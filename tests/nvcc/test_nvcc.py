@@ -28,7 +28,7 @@ def nvcc():
 @pytest.fixture(scope="session")
 def compiled(nvcc, summary):
     """What became of each of COURSE, by where it stands. The table is shown when all tests are done."""
-    done = compile_all(COURSE)
+    done = compile_all(COURSE, together=10)
     release, recorded = record.read()
     needs = [n for c in done for n in c.needs]
     summary["what the course's kernels need"] = table(needs, recorded, nvcc_release(nvcc), release)
@@ -139,6 +139,15 @@ def test_warnings_are_errors(planted):
 def test_kernels_of_one_name_in_one_lesson_are_told_apart(planted):
     assert {n.kernel for n in planted[1]["twice"].needs} == {"k"}
     assert {n.kernel for n in planted[1]["and again"].needs} == {"k (2)"}
+
+
+def test_texts_that_are_compiled_together_need_what_they_need_alone(planted):
+    sources, compiled = planted
+    names = ["twice", "and again"]
+    assert compile_all([sources[name] for name in names], together=2) == [compiled[name] for name in names]
+    wrong = Source("f.ipynb, 3", sources["warning"].text)
+    right, refused = compile_all([sources["twice"], wrong], together=2)
+    assert right == compiled["twice"] and refused == compiled["warning"] and "unused" in refused.log
 
 
 def test_the_table_shows_now_and_then():

@@ -25,7 +25,8 @@ from utils.ground.errors import ToolchainError
 from utils.ground.progress import waiting
 from utils.ground.system import short_path
 
-__all__ = ["build_once", "clear", "file_name", "hashed", "hashed_files", "print_table", "show_warnings", "sole_builder"]
+__all__ = ["build_once", "clear", "contents", "file_name", "hashed", "hashed_files", "print_table", "show_warnings"]
+__all__ += ["sole_builder"]
 
 LIMIT = 2.0  # gigabytes
 IN_USE = 3600  # seconds after its last use during which a build is never removed: a process may have just loaded it
@@ -42,15 +43,26 @@ def hashed(*parts) -> str:
 
 def hashed_files(folder, suffixes) -> str:
     """The same for the names and contents of the files with these suffixes in `folder` and the folders in it."""
-    found, folder = hashlib.sha256(), os.fspath(folder)
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith(suffixes):
-                path = os.path.join(place, name)
-                with open(path, "rb") as file:
-                    found.update(f"{path[len(folder) :]}\0".encode() + file.read())
+    found, folders, named = hashlib.sha256(), [os.fspath(folder)], len(os.fspath(folder))
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            inside = sorted(entries, key=lambda entry: entry.name)
+        for entry in inside:
+            if entry.is_dir():
+                folders.append(entry.path)
+            elif entry.name.endswith(suffixes):
+                found.update(f"{entry.path[named:]}\0".encode())
+                found.update(contents(entry.path))
     return found.hexdigest()[:16]
+
+
+def contents(path) -> bytes:
+    """What a file contains: each new process reads some 300 of them, in half the time that `open` takes."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(file, os.fstat(file).st_size)
+    finally:
+        os.close(file)
 
 
 def file_name(name) -> str:

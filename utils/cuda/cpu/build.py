@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from utils.cuda.common import cxx, extension, gpus, preprocessor
-from utils.cuda.common.cache import hashed, hashed_files
+from utils.cuda.common.cache import contents, hashed, hashed_files
 from utils.cuda.common.extension import identity
 from utils.cuda.common.options import standard
 from utils.cuda.common.program import CUDA, headers_of, is_device_code
@@ -89,13 +89,8 @@ def kernel_fingerprint(traced=False) -> str:
 
 @functools.cache
 def _engine_fingerprint(traced) -> str:
-    own = [_file_hash(path) for path in (*sorted(_HERE.glob("*.py")), *_HEADERS_OF, *cxx.FILES)]
+    own = [hashlib.sha256(contents(path)).digest() for path in (*sorted(_HERE.glob("*.py")), *_HEADERS_OF, *cxx.FILES)]
     return hashed(library.fingerprint(), hashed_files(_HERE / "ptx", (".py",)), own, identity(_compiler(traced)))
-
-
-def _file_hash(path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
 
 
 def _compiler(traced) -> str:
