@@ -15,7 +15,7 @@ from utils.cuda.common.extension import identity
 from utils.cuda.common.options import standard
 from utils.cuda.common.program import CUDA, headers_of, is_device_code
 from utils.cuda.common.toolchain import is_clang
-from utils.cuda.cpu import constructors, guard, launch_bounds, library
+from utils.cuda.cpu import constructors, guard, launch_bounds, library, torch_places
 from utils.cuda.cpu.placed import INCLUDE, inside, place, placed_headers, translated
 from utils.cuda.cpu.plain_macros import with_plain_macros
 from utils.cuda.cpu.precompiled import KERNEL, TORCH, binding_headers, kernel_headers, missed_by, torch_headers
@@ -243,16 +243,14 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     uses_python, uses_torch = cxx.uses_python(cuda_src), cxx.uses_torch(cuda_src) or cxx.includes_torch(cuda_src)
     headers = [*["cuda_course/binding.h"] * uses_python, *(TORCH if uses_torch else TORCH[:1])]
     headers += last_headers([cuda_src, *own])
+    code, binding = translated("cuda_src", cuda_src, traced), translated("cpp_src", cpp_src, kernels=False)
+    headers += [torch_places.HEADER] * torch_places.has_places(code)
     device_code = [*(f"#include <{header}>" for header in headers), *_architecture()]
-    device_code += [
-        f"#define TORCH_EXTENSION_NAME {name}",
-        '#line 1 "cuda_src"',
-        translated("cuda_src", cuda_src, traced),
-    ]
+    device_code += [f"#define TORCH_EXTENSION_NAME {name}", '#line 1 "cuda_src"', code]
     (folder / "cuda.cpp").write_text("\n".join(device_code) + "\n")
     includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
-    binding = {"cpp_src": translated("cpp_src", cpp_src, kernels=False)}
-    host_code = extension.main_source(name, binding, funcs, includes)
+    includes += [torch_places.HEADER] * torch_places.has_places(binding)
+    host_code = extension.main_source(name, {"cpp_src": binding}, funcs, includes)
     (folder / "main.cpp").write_text(host_code)
 
     compiler = _compiler(traced)

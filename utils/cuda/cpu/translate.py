@@ -25,6 +25,7 @@ from utils.cuda.cpu import (
     shared_uses,
     shared_variables,
     spelled,
+    torch_places,
 )
 from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
@@ -100,6 +101,7 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
     edits += designators.edits(tokens) + spelled.edits(source, tokens)
     edits += extern_variables.edits(declared, host) if whole else []
     edits += device_addresses.edits(declared) if kernels and host else []
+    edits += torch_places.edits(declared) if host and cxx.uses_torch(source) else []
     edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
     translated = edited(source, edits)
     return with_architecture(translated) if kernels and host else translated

@@ -3,6 +3,8 @@
 #include <c10/core/CPUAllocator.h>
 #include <pthread.h>
 
+#include <utility>
+
 #include "guarded.h"
 
 namespace cuda_on_cpu {
@@ -19,11 +21,13 @@ GuardedMemory& tensors() {
     return *all;
 }
 
+thread_local bool of_host = false;
+
 // Serves torch as its own allocator does; where there is no room for guards, that one serves.
 class GuardAllocator final : public c10::Allocator {
 public:
     c10::DataPtr allocate(size_t bytes) override {
-        void* begin = bytes ? tensors().take(bytes) : nullptr;
+        void* begin = bytes ? tensors().take(bytes, of_host ? tensor_of_host : nullptr) : nullptr;
         if (begin)
             c10::profiledCPUMemoryReporter().New(begin, bytes);
         else if (bytes)
@@ -49,7 +53,8 @@ private:
 extern "C" const cuda_on_cpu::Guard* cuda_on_cpu_guard() {
     using namespace cuda_on_cpu;
     static const Guard guard{[](const void* address, Place& found) { return tensors().find(address, found); },
-                             [](Place& found) { return tensors().damage(found); }};
+                             [](Place& found) { return tensors().damage(found); },
+                             [](bool on) { return std::exchange(of_host, on); }};
     return &guard;
 }
 

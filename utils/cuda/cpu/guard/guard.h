@@ -32,6 +32,9 @@ struct Guard {
     bool (*find)(const void* address, Place& found);
     // Whether something was written beside a tensor since the last call, and where. The mark is then restored.
     bool (*damage)(Place& found);
+    // While on, what this thread allocates for tensors is called tensor_of_host; returns what it was before.
+    bool (*of_host)(bool on);
 };
+constexpr char tensor_of_host[] = "tensor that was made without a device";
 
 }  // namespace cuda_on_cpu

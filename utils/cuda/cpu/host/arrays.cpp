@@ -259,6 +259,8 @@ void check_host_array(const void* p, size_t bytes) {
 
 std::string host_memory(const void* p) {
     cudaPointerAttributes known;
+    if (Place found; find_tensor(p, found) && !strcmp(found.what, tensor_of_host))
+        return "memory of the host: a " + std::string(found.what);
     const std::string piece = arrays.of(uintptr_t(p));
     const bool of_host = !piece.empty() || (!here && is_on_stack(p));
     if (!of_host || cudaPointerGetAttributes(&known, p) || known.type != cudaMemoryTypeUnregistered) return "";
@@ -272,10 +274,13 @@ void look_at_arguments(const char* kernel, const Parameter* parameters, const vo
         if (!parameters[i].is_pointer) continue;
         const void* p = *static_cast<const void* const*>(arguments[i]);
         const std::string memory = host_memory(p);
-        if (memory.empty() || (tracing && !is_on_stack(p))) continue;
+        const bool is_tensor = memory.ends_with(tensor_of_host);
+        if (memory.empty() || (tracing && !is_tensor && !is_on_stack(p))) continue;
+        const char* needed = is_tensor ? ". Make it as the kernel's other tensors, with `x.options()`, or with "
+                                         "`torch::device(torch::kCUDA)`."
+                                       : ". A kernel needs a pointer from cudaMalloc.";
         return fault(cudaErrorIllegalAddress, "CUDA error: an illegal memory access was encountered: argument " +
-                                                  std::to_string(i + 1) + " of " + kernel + " points to " + memory +
-                                                  ". A kernel needs a pointer from cudaMalloc.");
+                                                  std::to_string(i + 1) + " of " + kernel + " points to " + memory + needed);
     }
 }
 

@@ -1,10 +1,12 @@
 // What a fault is: the tensor or allocation that is near it, the sentence about the thread, and CUDA's error.
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 
 #include "profile.h"
 #include "ubsan.h"
 #include "../guard/guarded.h"
+#include "../host/arrays.h"
 
 namespace cuda_on_cpu {
 
@@ -15,6 +17,20 @@ static std::atomic<const Guard*> guard{nullptr};
 bool find_tensor(const void* address, Place& found) {
     const Guard* asked = guard;
     return (asked && asked->find(address, found)) || allocated().find(address, found) || kernels_heap().find(address, found);
+}
+
+// Without the guard nothing is known, and all tensors are the device's.
+bool tensors_of_host(bool on) {
+    const Guard* asked = guard;
+    return asked && asked->of_host(on);
+}
+
+// `what` is a text of another library.
+static bool is_of_host(const Place& p) { return !strcmp(p.what, tensor_of_host); }
+
+bool is_tensor_of_host(const void* data) {
+    Place found;
+    return find_tensor(data, found) ? is_of_host(found) : !host_memory(data).empty();
 }
 
 std::string beside(const Place& p) {
