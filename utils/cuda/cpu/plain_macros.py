@@ -67,6 +67,7 @@ def edited(source, edits):
     pieces, at = [], 0
     for start, end, replacement in sorted(edits):
         if start >= at:
-            pieces += [source[at:start], replacement]
+            apart = " " if replacement.startswith("::") and source[start - 1 : start] == ":" else ""  # of a label
+            pieces += [source[at:start], apart, replacement]
             at = end
     return "".join(pieces) + source[at:]

@@ -8,6 +8,7 @@ __all__ = ["ALIGNING", "NOT_DECLARATIONS", "TYPES", "Scope", "needs_name_itself"
 
 ALIGNING = {"alignas", "__align__"}
 TYPES = {"struct", "class", "union", "enum"}
+_ATTRIBUTES = {*ALIGNING, "__attribute__", "__builtin_align__"}
 _DEVICE = {"__global__", "__device__"}
 #: What begins a statement that is not the declaration of a local variable on the stack.
 NOT_DECLARATIONS = {"return", "if", "for", "while", "do", "switch", "case", "default", "goto", "break", "continue"}
@@ -68,8 +69,20 @@ def _device_words(source):
     return _DEVICE | {name for name, macro in macros if _DEVICE & {token.text for token in macro.body}}
 
 
+def _without_attributes(part, begins, opens):
+    """The words from one index to another, without `alignas(16)` and `__attribute__((packed))`."""
+    words, k = [], begins
+    while k < opens:
+        if part[k].text in _ATTRIBUTES and part[k + 1].text == "(":
+            k = cxx.step_over(part, k + 1)
+        else:
+            words.append(part[k].text)
+            k += 1
+    return words
+
+
 def _kind(part, begins, opens, closes, scopes, marks):
-    words = [token.text for token in part[begins:opens]]
+    words = _without_attributes(part, begins, opens)
     if "(" not in words and TYPES & set(words):
         return "type"
     if "namespace" in words or '"C"' in words and "(" not in words:

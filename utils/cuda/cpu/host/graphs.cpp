@@ -39,6 +39,7 @@ static bool is_executable(cudaGraphExec_t exec) {
 }
 
 cudaError_t outside_captures(cudaError_t error) {
+    if (Callback::running) return answer(cudaErrorNotPermitted);
     if (!captures_under_way) return cudaSuccess;
     std::lock_guard lock(graphs_mutex);
     bool refused = false;
@@ -54,6 +55,7 @@ cudaError_t outside_captures(cudaError_t error) {
 }
 
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
+    if (Callback::running) return answer(cudaErrorNotPermitted);
     if (cudaError_t error = device_error()) return error;
     if (device_is_lost() && type != cudaGraphNodeTypeMemcpy) return cudaSuccess;  // it comes after the kernel's fault
     if (!captures_under_way) return is_stream(stream) ? work() : answer(cudaErrorInvalidResourceHandle);
@@ -359,7 +361,7 @@ cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const
                                  const cudaHostNodeParams* p) {
     if (!p || !p->fn) return answer(cudaErrorInvalidValue);
     return add_node(node, graph, before, count, cudaGraphNodeTypeHost,
-                    [p = *p] { return p.fn(p.userData), cudaSuccess; });
+                    [p = *p] { return Callback(), p.fn(p.userData), cudaSuccess; });
 }
 
 cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,

@@ -186,6 +186,8 @@ bool reaches_out(const void* p, size_t pitch, size_t width, size_t height) {
     size_t room;
     if (find_allocation(p, in))
         room = in.bytes - size_t((const char*)p - (const char*)in.base);
+    else if (tracing && trace_room(*tracing, p) != SIZE_MAX)  // around it is the trace's own memory
+        room = trace_room(*tracing, p);
     else if (Place at; find_tensor(p, at))
         room = at.inside() && !(in_program && at.freed) ? at.bytes - size_t(at.address - at.begin) : 0;
     else
@@ -238,6 +240,12 @@ static bool only_host(const void* p) {
     return !cudaPointerGetAttributes(&known, p) && known.type == cudaMemoryTypeUnregistered && !dladdr(p, &variable);
 }
 
+// What `malloc` gave in a kernel is for kernels alone.
+static bool is_of_kernels(const void* p) {
+    Place found;
+    return kernels_heap().find(p, found) && found.inside();
+}
+
 // As an H200 answers: the kind says what each side must be, and only memory of the host alone contradicts it.
 static bool contradicts(cudaMemcpyKind kind, const void* to, const void* from) {
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -253,6 +261,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
     bool too_wide = width > std::min(to_pitch, from_pitch);
     if (height > 1 && (too_wide || std::max(to_pitch, from_pitch) > profile.max_pitch_bytes))
         return answer(cudaErrorInvalidPitchValue);
+    if (is_of_kernels(to) || is_of_kernels(from)) return answer(cudaErrorInvalidValue);
     if (!to || !from || reaches_out(to, to_pitch, width, height) || reaches_out(from, from_pitch, width, height))
         return answer(cudaErrorInvalidValue);
     if (contradicts(kind, to, from)) return answer(cudaErrorInvalidValue);
@@ -268,7 +277,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
 
 cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t height) {
     if (!width || !height) return cudaSuccess;
-    if (!p || only_host(p) || (height > 1 && width > pitch) || reaches_out(p, pitch, width, height))
+    if (!p || only_host(p) || is_of_kernels(p) || (height > 1 && width > pitch) || reaches_out(p, pitch, width, height))
         return answer(cudaErrorInvalidValue);
     if (device_is_lost()) return device_error();
     Moving moving;

@@ -14,7 +14,7 @@
 #include "blas.h"
 
 extern "C" {  // trace/exports.cpp
-void cuda_on_cpu_trace_begin(long long seed, size_t max_problems, uint64_t max_steps);
+void cuda_on_cpu_trace_begin(long long seed, size_t max_problems, uint64_t max_steps, bool goes_on);
 const char* cuda_on_cpu_trace_end();
 }
 
@@ -120,7 +120,7 @@ static void begin_trace() {
     if (!asked || sscanf(asked, "%zu:%llu:%n", &problems, &steps, &read) != 2) return;
     report_path = asked + read;
     process = getpid();
-    cuda_on_cpu_trace_begin(-1, problems, steps);
+    cuda_on_cpu_trace_begin(-1, problems, steps, true);
     atexit(write_report);
     for (int signal : {SIGABRT, SIGTERM}) std::signal(signal, on_end);
 }

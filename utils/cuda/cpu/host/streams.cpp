@@ -132,19 +132,20 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaSuccess;
 }
 
+thread_local bool cuda_on_cpu::Callback::running = false;
+
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
     if (!function) return answer(cudaErrorInvalidValue);
     return enqueue(stream, cudaGraphNodeTypeHost, [=] {
         trace_finished();  // the stream's work before it
-        return function(data), cudaSuccess;
+        return Callback(), function(data), cudaSuccess;
     });
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned int flags) {
     if (!function || flags) return answer(cudaErrorInvalidValue);
     if (cudaError_t error = not_captured(stream)) return error;
-    function(stream, cudaSuccess, data);
-    return cudaSuccess;
+    return Callback(), function(stream, cudaSuccess, data), cudaSuccess;
 }
 
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* p, size_t, unsigned int flags) {

@@ -62,6 +62,12 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work);
 // What waits for the whole device, or touches the legacy stream, is refused while a stream is captured, and ends the
 // capture. `error` is what CUDA answers.
 cudaError_t outside_captures(cudaError_t error);
+// Of this thread, while it runs what a stream calls on the host: an H200 refuses CUDA's own functions there.
+struct Callback {
+    static thread_local bool running;
+    Callback() { running = true; }
+    ~Callback() { running = false; }
+};
 void end_capture(const Capture* capture);  // of every stream that has joined it
 // In memory.cpp: the copies of cudaMemcpy and the like, without looking at captures.
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,

@@ -20,7 +20,7 @@ _PATTERN = 0xFF  # in the red zones: NaN for floating point, -1 for integers
 def declared(library):
     """A library of traced code, with types declared for what the runtime exports for traces (exports.cpp)."""
     size, pointer = ctypes.c_size_t, ctypes.c_void_p
-    library.cuda_on_cpu_trace_begin.argtypes = [ctypes.c_longlong, size, ctypes.c_uint64]
+    library.cuda_on_cpu_trace_begin.argtypes = [ctypes.c_longlong, size, ctypes.c_uint64, ctypes.c_bool]
     whole = [pointer, size, size]
     library.cuda_on_cpu_trace_region.argtypes = [ctypes.c_char_p, pointer, size, size, size, size, ctypes.c_int, *whole]
     library.cuda_on_cpu_trace_allocation.argtypes = [pointer, size, size, size, ctypes.c_int, size, *whole]

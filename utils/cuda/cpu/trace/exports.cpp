@@ -15,9 +15,10 @@
 using namespace cuda_on_cpu;
 
 // A trace of this CPU thread's launches begins. `seed` of the order of threads and blocks: -1 forward, -2 reversed.
-extern "C" void cuda_on_cpu_trace_begin(long long seed, size_t max_problems, uint64_t max_steps) {
+// `goes_on`: the host code relies on its launches, so they do not end with problem number `max_problems`.
+extern "C" void cuda_on_cpu_trace_begin(long long seed, size_t max_problems, uint64_t max_steps, bool goes_on) {
     delete tracing;
-    tracing = new Trace(seed, max_problems, max_steps);
+    tracing = new Trace(seed, max_problems, max_steps, goes_on);
     trace_allocations();
 }
 

@@ -157,7 +157,7 @@ def _begin(library, name, args, kwargs):
 
     _mapped(note, args), _mapped(note, kwargs)
     excess = announce(name, 0, sum(g[0] for g in given.values()), min((g[1] for g in given.values()), default=1))
-    library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS)
+    library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS, True)
     whole = wholes((address, reach, size) for address, (reach, size, _) in given.items())
     for address, (reach, size, offset) in given.items():
         library.cuda_on_cpu_trace_allocation(address, reach, size, 0, False, offset, *whole[address])

@@ -19,8 +19,9 @@ Problem& Trace::add(Problem p) {
     }
     total++;
     const bool suspect = p.suspect;
-    auto [place, is_new] = known.try_emplace({p.kind, p.who.code, p.has_other ? p.other.code + p.other.left : 0, p.region},
-                                             problems.size());
+    const decltype(known)::key_type key{p.kind, p.who.code, p.has_other ? p.other.code + p.other.left : 0, p.region};
+    if (goes_on && problems.size() >= max_problems && !known.count(key)) return nothing = {};
+    auto [place, is_new] = known.try_emplace(key, problems.size());
     if (is_new) {
         problems.push_back(std::move(p));
         return problems.back();
@@ -33,7 +34,7 @@ Problem& Trace::add(Problem p) {
 }
 
 bool trace_is_full(const Trace& t) {
-    return t.over || (t.problems.size() >= t.max_problems && !t.again) || (t.recorder && t.recorder->is_over());
+    return t.over || (t.problems.size() >= t.max_problems && !t.again && !t.goes_on) || (t.recorder && t.recorder->is_over());
 }
 
 // A GPU would end the launch.

@@ -51,6 +51,13 @@ Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
     return near;
 }
 
+size_t trace_room(const Trace& t, const void* p) {
+    const auto a = reinterpret_cast<uintptr_t>(p);
+    for (const auto& r : t.regions)
+        if (a >= r->begin && a < r->end) return r->end - a;
+    return SIZE_MAX;
+}
+
 // Which tensor was meant by an address that is in none: the one that this code has touched before, or the nearest.
 Region* Trace::nearest(uintptr_t a, uintptr_t place) {
     if (is_unset_address(a) || a < 65536) return nullptr;  // next to a null pointer, no tensor was meant

@@ -53,7 +53,7 @@ class _Launch:
             checksums = {i: zlib.crc32(memory_at(addresses[i], tensor)) for i, tensor in self.tensors.items()}
             self.checksums = self.checksums or checksums
             laid_out = packed(name, self.wanted, self.args, None, compiled.encoded, addresses)
-            library.cuda_on_cpu_trace_begin(self.order, *self.limits)
+            library.cuda_on_cpu_trace_begin(self.order, *self.limits, False)
             try:
                 name_regions(library, self.wanted, self.tensors, addresses, self.written)
                 name_what_words_point_to(library, laid_out, self.tensors, addresses)

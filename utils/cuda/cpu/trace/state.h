@@ -224,6 +224,7 @@ public:
     const long long seed;  // of the order; -1 forward, -2 reversed
     const size_t max_problems;
     const uint64_t max_steps;  // basic blocks that a thread may run
+    const bool goes_on;  // when there are as many problems
 
     std::vector<std::unique_ptr<Region>> regions;
     std::vector<std::unique_ptr<Region>> variables;   // of the module: __constant__ and __device__
@@ -271,8 +272,8 @@ public:
     std::vector<std::pair<uintptr_t, uintptr_t>> writable;  // of that
     uintptr_t constant_begin = 0, constant_end = 0;
 
-    Trace(long long seed, size_t max_problems, uint64_t max_steps)
-        : seed(seed), max_problems(max_problems), max_steps(max_steps) {
+    Trace(long long seed, size_t max_problems, uint64_t max_steps, bool goes_on)
+        : seed(seed), max_problems(max_problems), max_steps(max_steps), goes_on(goes_on) {
         fill_unset();
         choose_unset(0, 0, 0, 0);
     }

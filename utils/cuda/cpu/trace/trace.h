@@ -17,6 +17,7 @@ void trace_refused(Trace&, const char* kernel, const std::string& why, const voi
 void trace_untraced(Trace&, const UntracedLaunch& launch);  // if there was one
 void trace_failed(Trace&, cudaError_t error);  // a function of the host's side, called by the learner's code
 void trace_asked(Trace&);                      // whether one has failed
+size_t trace_room(const Trace&, const void* p);  // bytes to the end of the tensor that holds `p`; SIZE_MAX if none does
 void trace_launch_begins(Trace&, const char* kernel, const Launch&, void (*code)(void*));
 void trace_launch_ends(Trace&);
 // In again.cpp: a launch begins, which may have to be made again; it has ended and has printed this. `make` runs so many
