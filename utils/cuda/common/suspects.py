@@ -166,7 +166,8 @@ def _uncalled(source, part):
     own = {function.name: "..." if function.parameters else "" for function in cxx.functions(source)}
     calls = dict.fromkeys(_WAIT, "") | own
     for k, token in enumerate(part):
-        if token.text in calls and text_at(part, k + 1) == ";" and _starts_statement(part, k):
+        of_type = text_at(part, k - 1) == "}"  # `struct { int a; } scan;`
+        if token.text in calls and text_at(part, k + 1) == ";" and _starts_statement(part, k) and not of_type:
             yield token, f"`{token.text};` calls nothing: write `{token.text}({calls[token.text]});`"
 
 

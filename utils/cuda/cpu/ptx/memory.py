@@ -54,6 +54,10 @@ def _ld(use):
     return f"{{ const auto cuda_on_cpu_loaded = {text}; {after} {' '.join(results)} }}"
 
 
+def _ld_nc(use):
+    return f"{PTX}look_at_nc({use.address(1, use['ss'])}, {BITS[use['t']] // 8 * _size(use)}); {_ld(use)}"
+
+
 def _st(use):
     _with_policy(use, 2)
     count = _size(use)
@@ -188,7 +192,7 @@ def _atomics(name):
 
 ROWS = [
     (f"ld sem=weak? {_SPACE}|const? cop=ca|cg|cs|lu|cv? {_LOADS}", _ld, ""),
-    (f"ld global cop=ca|cg|cs? nc {_LOADS}", _ld, ""),
+    (f"ld ss=global cop=ca|cg|cs? nc {_LOADS}", _ld_nc, ""),
     (f"ld sem=volatile {_SPACE}? {_AHEAD} v=v2|v4? t={_TYPES}", _ld, ""),
     (f"ld sem=relaxed|acquire {_SCOPE} {_SPACE}? {_LOADS}", _ld, ""),
     (f"ldu global? v=v2|v4? t={_TYPES}", _ld, ""),

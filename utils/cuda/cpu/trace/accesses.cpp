@@ -136,8 +136,14 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     if (op == Op::atomic) t.updated = a;
     else if (op == Op::load && as_atomic) order.acquire(tb.order, a);
     size_t unwritten = 0;
-    Record before = memory.shadow.note(a - memory.begin, bytes, me, op, as_atomic, since, shared, unwritten,
-                                       [&](const Record& x) { return ordered(x, me, tb.order, copy); }, together);
+    auto is_ordered = [&](const Record& x) { return ordered(x, me, tb.order, copy); };
+    // Who was the last to take a ticket, and knows it, may reset the counter.
+    auto after_all = [&](const Record& x) {
+        const bool known = std::find(std::begin(tb.asked), std::end(tb.asked), a) != std::end(tb.asked);
+        return known && x.time >= since && x.block == me.block && (x.thread == me.thread || is_ordered(x));
+    };
+    Record before = memory.shadow.note(a - memory.begin, bytes, me, op, as_atomic, since, shared, unwritten, is_ordered,
+                                       together, after_all);
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
     bool flies = shared && !peer && tb.in_flight && !ends && in_flight(b, a, bytes, op, code, region, unwritten);
     const bool by_agent = before.time && tb.order.is_agent(before.thread);
@@ -155,7 +161,11 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
 void Trace::asked() {
     if (!in_thread()) return;
     Block& b = block();
-    if (const uintptr_t a = std::exchange(b.running->traced->updated, 0)) order.acquire(b.traced->order, a);
+    const uintptr_t a = std::exchange(b.running->traced->updated, 0);
+    if (!a) return;
+    order.acquire(b.traced->order, a);
+    auto& asked = b.traced->asked;
+    if (std::find(std::begin(asked), std::end(asked), a) == std::end(asked)) asked[b.traced->count_asked++ % 4] = a;
 }
 
 // Whether `x` came before the access by `me`. A copy writes at some time after its begin: nothing since then came
@@ -220,7 +230,7 @@ static void copy_has_read(Trace& t, Block& b, const void* from, size_t bytes, co
     size_t unwritten = 0;
     auto ordered = [&](const Record& x) { return t.order.ordered(x, me, b.traced->order); };
     auto together = [](const Record&) { return true; };
-    shadow.note(offset, bytes, me, Op::load, false, t.order.since, false, unwritten, ordered, together);
+    shadow.note(offset, bytes, me, Op::load, false, t.order.since, false, unwritten, ordered, together, together);
     if (!written.time || b.traced->stopped) return;
     Problem p;
     p.kind = "race";

@@ -87,7 +87,7 @@ void Asynchronous::note(uintptr_t a, size_t bytes, Op op, Region& region) {
     auto ordered = [&](const Record& x) { return t.order.ordered(x, issues, by.traced->order); };
     size_t unwritten = 0;
     Record before = shadow.note(offset, bytes, me, op, atomic, since, shared && op == Op::load, unwritten, ordered,
-                                [](const Record&) { return true; });
+                                [](const Record&) { return true; }, [](const Record&) { return false; });
     if (before.time && tb.order.is_agent(before.thread) && op != Op::load) {  // a thread that still reads says more
         const Record touched = shadow.against_write(offset, bytes, since, [&](const Record& x) {
             return tb.order.is_agent(x.thread) || ordered(x);

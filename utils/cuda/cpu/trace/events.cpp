@@ -74,6 +74,7 @@ void trace_block_begins(Trace& t, Block& b) {
     for (auto& thread : tb->threads) thread.begin();
     tb->stopped = false;
     tb->steps = 0;
+    std::fill(std::begin(tb->asked), std::end(tb->asked), 0);
     if (tb->in_flight) tb->flights.clear();
     tb->in_flight = 0;
     tb->barriers.clear();

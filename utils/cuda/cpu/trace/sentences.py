@@ -231,10 +231,10 @@ def _undefined_shuffle(p):
 
 
 def _stale(p):
-    other = p.other
-    wrote = f"{thread_of(other)} {does_to(other.op, 'it')}{in_line(other)} of the same launch"
-    hint = "`__ldg` may return an older value, since its cache hears of no store before the next launch: use `x[i]`."
-    return f"{thread_of(p)} reads {element(p)} with `__ldg`{in_line(p)}, and {wrote}", hint
+    wrote = f"{thread_of(p.other)} {does_to(p.other.op, 'it')}{in_line(p.other)} of the same launch"
+    how, plain = ("ld.global.nc", "leave out `.nc`") if ".nc" in p.source else ("__ldg", "use `x[i]`")
+    hint = f"`{how}` may return an older value, since its cache hears of no store before the next launch: {plain}."
+    return f"{thread_of(p)} reads {element(p)} with `{how}`{in_line(p)}, and {wrote}", hint
 
 
 def _unwritten(p):

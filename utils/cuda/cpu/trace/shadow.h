@@ -26,8 +26,11 @@ public:
     void each(Function function) const {
         for (const Atomic& x : last) function(x.record, x.mask);
     }
+    Record latest;  // of all
+
     template <class Ordered>
     void note(const Record& me, unsigned char mask, uint32_t since, Ordered ordered) {
+        latest = me;
         // What is ordered before me is so for all that wait for me.
         Atomic *free = nullptr, *of_warp = nullptr, *of_block = nullptr, *of_grid = nullptr;
         unsigned int in_warp = 0, in_block = 0;
@@ -126,10 +129,11 @@ public:
 
     // Notes an access and returns an earlier one that it races with, if there is one: neither is ordered before the
     // other, and they are not both atomic or, `together`, harmless. What was noted before `since` does not count.
-    // `unwritten` counts the bytes of shared memory that are read and that no thread has written.
-    template <class Ordered, class Together>
+    // `unwritten` counts the bytes of shared memory that are read and that no thread has written. `after_all` is asked
+    // whether a write comes behind the latest atomic, and so behind all of them.
+    template <class Ordered, class Together, class AfterAll>
     Record note(size_t offset, size_t bytes, const Record& me, Op op, bool atomic, uint32_t since, bool shared,
-                size_t& unwritten, Ordered ordered, Together together) {
+                size_t& unwritten, Ordered ordered, Together together, AfterAll after_all) {
         Record other;
         if (!cells) return other;
         for (size_t at = offset; at < offset + bytes;) {
@@ -141,7 +145,8 @@ public:
                 return x.time >= since && (x_mask & mask) && !(x_atomic && atomic && together(x)) && !ordered(x);
             };
             if (!other.time && races(c.write, c.write_mask, false)) other = c.write;
-            if (!other.time)
+            const bool last = op == Op::store && c.has_atomics && after_all(latest_atomic(at));
+            if (!other.time && !last)
                 other = atomic_that(at, c, [&](const Record& x, unsigned char of) { return races(x, of, true); });
             at += to - from;
             for (int i = 0; i < reads && op != Op::load; i++)
@@ -201,6 +206,10 @@ private:
             if (!found.time && wrong(x, mask)) found = x;
         });
         return found;
+    }
+    Record latest_atomic(size_t at) const {
+        const auto noted = atomics.find(at >> log_granule);
+        return noted == atomics.end() ? Record() : noted->second.latest;
     }
     static constexpr size_t most_with_atomics = 1 << 20;  // cells, which take 200 MB
     std::unordered_map<size_t, Atomics> atomics;  // by the cell's number

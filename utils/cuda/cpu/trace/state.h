@@ -178,6 +178,8 @@ struct TracedBlock {
     std::vector<Region> shared;  // in the order of Block::variables
     bool stopped = false;        // a thread was: what the others then lack is not their mistake
     uint64_t steps = 0;          // of all its threads
+    uintptr_t asked[4] = {};     // the last atomics of which a thread has asked what they returned
+    unsigned int count_asked = 0;
 
     // The asynchronous copies that have begun and nobody has waited for, by byte of the arena; empty where there are
     // none. Those of a thread that ends stay: nothing says when they are done.

@@ -15,6 +15,13 @@ template <class Group, class To, class From>
 __forceinline__ void memcpy_async(const Group& group, To* to, const From* from, size_t bytes) {
     memcpy_async(group, (void*)to, (const void*)from, bytes);
 }
+// The counts are of elements; the smaller one counts.
+template <class Group, class T, class ToCount, class FromCount>
+__forceinline__ void memcpy_async(const Group& group, T* to, const ToCount& to_count, const T* from,
+                                  const FromCount& from_count) {
+    const size_t there = to_count, here = from_count;
+    memcpy_async(group, (void*)to, (const void*)from, sizeof(T) * (there < here ? there : here));
+}
 template <class Group>
 __forceinline__ void wait(const Group& group) {
     __pipeline_wait_prior(0);

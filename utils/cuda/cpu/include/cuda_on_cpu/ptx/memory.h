@@ -34,6 +34,12 @@ __forceinline__ Elements<T, count> load(const char* p) {
     if constexpr (count == 1) return {{*(const T*)p}};
     else return *(const Elements<T, count>*)p;
 }
+// Of `ld.global.nc`, whose cache hears of no store in the same launch.
+__forceinline__ void look_at_nc([[maybe_unused]] const char* p, [[maybe_unused]] size_t bytes) {
+#ifdef CUDA_ON_CPU_TRACE
+    look_at_ldg(p, bytes);
+#endif
+}
 template <class T, int count>
 __forceinline__ void store(char* p, Elements<T, count> x) {
     CUDA_ON_CPU_ALIGNED(p, sizeof(T) * count, store);
