@@ -17,6 +17,7 @@ def translated(which, source, traced=False, **options):
     __tracebackhide__ = True
     # Here, because loading an earlier build needs none of it.
     from utils.cuda.cpu.array_members import with_marks_around_structs
+    from utils.cuda.cpu.called_from import with_calls_marked
     from utils.cuda.cpu.casts import with_sums_once
     from utils.cuda.cpu.local_arrays import with_marks
     from utils.cuda.cpu.shifts import with_shifts_once
@@ -27,7 +28,8 @@ def translated(which, source, traced=False, **options):
     try:
         source = with_sums_once(source)
         if traced:
-            source = with_unset_locals(with_marks_around_structs(with_marks(with_shifts_once(source))))
+            source = with_marks(with_shifts_once(with_calls_marked(source)))
+            source = with_unset_locals(with_marks_around_structs(source))
             source = with_wrappers_inlined(source)
         return translate(source, **options)
     except TranslationError as error:

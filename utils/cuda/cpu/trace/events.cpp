@@ -115,7 +115,37 @@ static int64_t one_that_left(const Block& b, unsigned int from, unsigned int to,
     return -1;
 }
 
-void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other, bool stuck) {
+CalledFrom::CalledFrom(unsigned int number, unsigned int line) : outer(nullptr), number(number), line(line) {
+    if (!in_thread()) return;
+    TracedThread& t = *block().running->traced;
+    outer = std::exchange(t.calls, this);
+}
+CalledFrom::~CalledFrom() {
+    if (in_thread()) block().running->traced->calls = outer;
+}
+
+// The first call in which the ways of two threads to the same place differ; {} if they do not.
+static std::pair<const CalledFrom*, const CalledFrom*> calls_apart(const Fiber& one, const Fiber& other) {
+    std::vector<const CalledFrom*> ways[2];
+    for (const CalledFrom* c = one.traced->calls; c; c = c->outer) ways[0].push_back(c);
+    for (const CalledFrom* c = other.traced->calls; c; c = c->outer) ways[1].push_back(c);
+    auto same = [](const CalledFrom* a, const CalledFrom* b) { return a->number == b->number; };
+    auto [a, b] = std::mismatch(ways[0].rbegin(), ways[0].rend(), ways[1].rbegin(), ways[1].rend(), same);
+    if (a == ways[0].rend() || b == ways[1].rend()) return {};
+    return {*a, *b};
+}
+
+// Whether two threads wait at two places in the code; then it is a problem.
+static bool wait_apart(Trace& t, const Block& b, const Fiber& first, const Fiber& other) {
+    const auto [mine, its] = calls_apart(first, other);
+    if (other.code == first.code && !mine) return false;
+    Party party = waiting(b, other);
+    if (mine) party.line = its->line;
+    divergence(t, b, first, party, false, mine ? mine->line : 0);
+    return true;
+}
+
+void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other, bool stuck, unsigned int line) {
     Problem p;
     p.stuck = stuck;
     p.kind = "divergent_barrier";
@@ -123,6 +153,8 @@ void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other
     p.text = waits.function;
     p.other = other;
     p.has_other = true;
+    p.line = int(line);
+    p.apart = line;
     t.add(std::move(p));
 }
 
@@ -130,11 +162,7 @@ void trace_barrier_opens(Trace& t, Block& b) {
     Fiber* first = b.at_barrier.first;
     int64_t left = one_that_left(b, 0, b.threads);
     if (left >= 0) divergence(t, b, *first, gone(b, left));
-    for (Fiber* other = first->next; other; other = other->next)
-        if (other->code != first->code) {
-            divergence(t, b, *first, waiting(b, *other));
-            break;
-        }
+    for (Fiber* other = first->next; other && !wait_apart(t, b, *first, *other); other = other->next) {}
     for (unsigned int warp = 0; warp * 32 < b.threads; warp++) t.drain(b, warp, true);
     t.order.block_barrier(b.traced->order);
     if (t.recorder) t.recorder->all_have_arrived(b);
@@ -144,8 +172,7 @@ void trace_barrier_opens(Trace& t, Block& b) {
 static void look_for_two_places(Trace& t, const Block& b, const Warp& w, unsigned int came) {
     const Fiber& first = *w.lanes[__builtin_ctz(came)];
     for (unsigned int rest = came; rest; rest &= rest - 1) {
-        const Fiber& other = *w.lanes[__builtin_ctz(rest)];
-        if (other.code != first.code) return divergence(t, b, first, waiting(b, other));
+        if (wait_apart(t, b, first, *w.lanes[__builtin_ctz(rest)])) return;
     }
 }
 

@@ -62,7 +62,7 @@ def problems_of(records) -> list[Problem]:
     for record in records:
         other = record.other
         if record.kind == "divergent_barrier" and record.line == other.line is not None:
-            if not (other.left or record.stuck) and other.text == record.text:
+            if not (other.left or record.stuck or record.apart) and other.text == record.text:
                 continue  # one barrier in the source, which the compiler has duplicated
         if record.signal or record.checked:
             continue  # a race that is meant, a failure that is expected

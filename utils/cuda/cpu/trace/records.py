@@ -99,6 +99,7 @@ class Record(Side):
     array: str | None = None  # the name of that array in the source,
     outer: int = 0  # and how many dimensions it has before those of `type`
     stuck: bool = False  # no thread of the block could continue
+    apart: bool = False  # two threads wait at two calls, though it may be one line
     under_way: bool = False  # an asynchronous copy was in flight
     copied: bool = False  # one side of a race is an asynchronous copy
     one_block: bool = False  # whatever two threads race at these places, they are of one block

@@ -98,7 +98,9 @@ std::string Trace::json() const {
             out += ",\"other\":{\"pc\":" + hex(p.other.code) + ",\"op\":\"" + op_names[int(p.other.op)] +
                    "\",\"block\":" + triple(p.other.block) + ",\"thread\":" + triple(p.other.thread) +
                    ",\"left\":" + (p.other.left ? "true" : "false") +
+                   (p.other.line ? ",\"line\":" + std::to_string(p.other.line) : "") +
                    (p.other.at ? ",\"text\":" + quoted(p.other.at) : "") + acted(p.other) + "}";
+        if (p.apart) out += ",\"apart\":true";
         if (p.stuck) out += ",\"stuck\":true";
         if (p.under_way) out += ",\"under_way\":true";
         if (p.copied) out += ",\"copied\":true";

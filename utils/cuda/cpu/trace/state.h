@@ -15,6 +15,7 @@
 #include "trace.h"
 #include "units.h"
 #include "warpgroups.h"
+#include "cuda_on_cpu/called_from.h"
 #include "cuda_on_cpu/unset.h"
 #include "../guard/space.h"
 
@@ -84,12 +85,14 @@ struct Party {
     bool left = false;  // it has ended
     const char* by = nullptr;  // what acts for it asynchronously: "bulk copy"
     const char* at = nullptr;  // the function at which it waits, of the other party
+    unsigned int line = 0;     // where it is known without `code`
 };
 
 struct Problem {
     std::string kind, text, type, region, origin;
     std::string ended;  // what the thread did that ended the launch, empty if the launch went on
     int line = 0;       // where it is known without `who.code`
+    bool apart = false;  // at two calls, whatever the code's lines are
     Party who, other;
     bool has_other = false, in_region = false, has_index = false;
     bool stuck = false;      // no thread of the block could go on
@@ -127,6 +130,7 @@ struct LocalArray {
 struct TracedThread : Requests::Lane {
     uint64_t steps = 0;
     uint32_t map_fence = 0;  // when it last executed one for tensor maps
+    const CalledFrom* calls = nullptr;  // that it is in, the innermost first
     uintptr_t updated = 0;   // by its last atomic, until it asks what that returned
     unsigned char depth = 1;
     bool reads_again = false;  // since a check failed: what it had read
@@ -165,6 +169,7 @@ struct TracedThread : Requests::Lane {
         locals.clear();
         ended.clear();
         events.clear();
+        calls = nullptr;
         steps = map_fence = updated = 0;
         depth = 1;
         full = stopped = false;
@@ -365,7 +370,8 @@ inline Party gone(const Block& b, unsigned int thread) {
 }
 
 // A thread waits for another that waits elsewhere or has ended; `stuck` if that is why the launch ends.
-void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other, bool stuck = false);
+void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other, bool stuck = false,
+                unsigned int line = 0);
 
 void place_in(Problem& p, const Region* r, uintptr_t address);  // where in the region, if in one
 

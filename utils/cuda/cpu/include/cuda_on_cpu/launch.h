@@ -270,6 +270,7 @@ __attribute__((always_inline)) inline T asked(T returned) {
 #define CUDA_ON_CPU_WRAPPER __attribute__((always_inline))
 #endif
 }  // namespace cuda_on_cpu
+#include "called_from.h"
 #include "locals.h"
 namespace cuda_on_cpu {
 #else
