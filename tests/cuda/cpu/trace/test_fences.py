@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from utils import compile_kernel
+from utils.cuda.kernel import Tracer
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -250,6 +251,17 @@ __global__ void last_block(int* x, int* out) {
         if (last) out[0] = x[1] + x[2];
     }
 }
+__global__ void resets(int* x, int* out) {
+    int seen = 0;
+    if (threadIdx.x == 0 && COUNTS) *x = 0;
+}
+__global__ void block_resets(int* x, int* out) {
+    __shared__ bool last;
+    int seen = 0;
+    if (threadIdx.x == 0) last = COUNTS;
+    __syncthreads();
+    if (threadIdx.x == 5 && last) *x = 0;
+}
 __global__ void all_read(int* x, int* out) {
     const int old = *x;
     SYNC
@@ -304,7 +316,48 @@ def test_who_comes_last_does_not_know_that_the_others_came(kernel, threads, orde
     ],
 )
 def test_a_count_that_nobody_looks_at_orders_nothing(counts, looks):
-    source = COUNTERS + AFTER_ATOMICS.replace("SYNC", "")
+    source, names = COUNTERS + AFTER_ATOMICS.replace("SYNC", ""), ["last_block", "resets", "block_resets"]
     x, out = torch.zeros(4, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
-    problems = compile_kernel(source.replace("COUNTS", counts), "last_block").trace[2, 32](x, out).problems
-    assert [problem.kind for problem in problems] == ([] if looks else ["race"])
+    for name in names:
+        problems = Tracer(source.replace("COUNTS", counts), name, (), names)[2, 32](x, out).problems
+        assert [problem.kind for problem in problems] == ([] if looks else ["race"])
+
+
+def test_who_is_not_the_last_to_take_a_ticket_must_not_reset_the_count():
+    x, out = torch.zeros(4, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    source = AFTER_ATOMICS.replace("SYNC", "").replace("COUNTS", LOOKED)
+    for name in ("resets", "block_resets"):
+        (problem,) = Tracer(source, name, (), ["resets", "block_resets"])[3, 32](x, out).problems
+        lines = [source.splitlines()[line - 1] for line in (problem.line, problem.other_line)]
+        assert problem.kind == "race" and any("*x = 0;" in line for line in lines), problem
+
+
+NOT_COHERENT = r"""
+__global__ void neighbours(float* x) {
+    const int t = threadIdx.x;
+    float v;
+    x[t] = t;
+    __syncthreads();
+    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(x + (t ^ 1)));
+    __syncthreads();
+    x[t] = v;
+}
+__global__ void counted(const int* x, int* bins) {
+    __shared__ int mine[4];  // which nobody sets
+    atomicAdd(&mine[x[threadIdx.x] & 3], 1);
+    __syncthreads();
+    if (threadIdx.x < 4) atomicAdd(&bins[threadIdx.x], mine[threadIdx.x]);
+}
+"""
+
+
+def test_a_load_through_the_cache_that_hears_of_no_store_is_stale_in_ptx_too():
+    (problem,) = Tracer(NOT_COHERENT, "neighbours", (), ["neighbours", "counted"])[1, 32](torch.zeros(32)).problems
+    assert (problem.kind, problem.line, problem.other_line) == ("stale", 7, 5)
+    assert "with `ld.global.nc`" in problem.message and "leave out `.nc`" in problem.hint
+
+
+def test_what_is_computed_from_what_nobody_set_is_no_second_problem():
+    x, bins = torch.zeros(32, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    problems = Tracer(NOT_COHERENT, "counted", (), ["neighbours", "counted"])[2, 32](x, bins).problems
+    assert problems and not any("bins[" in problem.message.split(" (line")[0] for problem in problems), problems

@@ -142,6 +142,11 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
         const bool known = std::find(std::begin(tb.asked), std::end(tb.asked), a) != std::end(tb.asked);
         return known && x.time >= since && x.block == me.block && (x.thread == me.thread || is_ordered(x));
     };
+    // Of each part of a struct, the first 4 bytes belong to a member; what follows may be a gap, which nobody writes.
+    const size_t looked_at = in_parts ? std::min<size_t>(bytes, 4) : bytes;
+    auto any = [](const Record&) { return true; };
+    const bool fresh = !shared && op != Op::store && is_poison(*region, a, looked_at) &&  // or it was computed
+                       (bytes > 4 || !memory.shadow.wrong_write(a - memory.begin, bytes, since, any).time);
     Record before = memory.shadow.note(a - memory.begin, bytes, me, op, as_atomic, since, shared, unwritten, is_ordered,
                                        together, after_all);
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);
@@ -150,9 +155,7 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     if (by_agent) against_agent(b, a, bytes, op, code, region, before, unwritten);
     else if (before.time && !flies) race(b, a, bytes, op, code, region, before, strength, copy);
     if (shared && !owner.traced->barriers.empty()) touches_barrier(owner, a, bytes, op, code);
-    // Of each part of a struct, the first 4 bytes belong to a member; what follows may be a gap, which nobody writes.
-    const size_t looked_at = in_parts ? std::min<size_t>(bytes, 4) : bytes;
-    if (!shared && op != Op::store && is_poison(*region, a, looked_at)) unwritten = bytes;
+    if (fresh) unwritten = bytes;
     if (unwritten && !flies && !by_agent) uninitialized(b, a, bytes, op, code, region, unwritten < bytes);
     if (t.events.size() >= Requests::most_events) make_room(b, t);
 }

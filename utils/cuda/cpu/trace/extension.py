@@ -13,7 +13,7 @@ from utils.cuda.cpu.placed import header_texts
 from utils.cuda.cpu.trace.copies import declared, memory_at, wholes
 from utils.cuda.cpu.trace.doubts import holds_floats, plausible
 from utils.cuda.cpu.trace.lines import header_lines, load_address, source_lines
-from utils.cuda.cpu.trace.problems import MAX_PROBLEMS, MAX_STEPS
+from utils.cuda.cpu.trace.problems import MANY_PROBLEMS, MAX_STEPS
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.room import TooLarge, announce, stopped_when_full
 from utils.cuda.cpu.trace.source import kernel_parameter, parameter_type
@@ -157,7 +157,7 @@ def _begin(library, name, args, kwargs):
 
     _mapped(note, args), _mapped(note, kwargs)
     excess = announce(name, 0, sum(g[0] for g in given.values()), min((g[1] for g in given.values()), default=1))
-    library.cuda_on_cpu_trace_begin(-1, MAX_PROBLEMS, MAX_STEPS, True)
+    library.cuda_on_cpu_trace_begin(-1, MANY_PROBLEMS, MAX_STEPS, True)
     whole = wholes((address, reach, size) for address, (reach, size, _) in given.items())
     for address, (reach, size, offset) in given.items():
         library.cuda_on_cpu_trace_allocation(address, reach, size, 0, False, offset, *whole[address])

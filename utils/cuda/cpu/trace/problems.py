@@ -6,9 +6,10 @@ from utils.cuda.cpu.trace.sentences import sentence
 from utils.cuda.cpu.trace.words import counted
 from utils.ground.errors import CourseError
 
-__all__ = ["MAX_PROBLEMS", "MAX_STEPS", "KernelProblem", "Problem", "problems_of"]
+__all__ = ["MANY_PROBLEMS", "MAX_PROBLEMS", "MAX_STEPS", "KernelProblem", "Problem", "problems_of"]
 
 MAX_PROBLEMS = 20  # different ones, after which a trace ends
+MANY_PROBLEMS = 200  # after which that of a whole program or extension, which goes on, notes no new ones
 MAX_STEPS = 10_000_000  # basic blocks that a thread of a trace may run
 
 

@@ -6,7 +6,7 @@ import os
 from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.doubts import holds_floats, plausible
 from utils.cuda.cpu.trace.lines import source_places
-from utils.cuda.cpu.trace.problems import MAX_PROBLEMS, MAX_STEPS, Problem, problems_of
+from utils.cuda.cpu.trace.problems import MANY_PROBLEMS, MAX_STEPS, Problem, problems_of
 from utils.cuda.cpu.trace.records import read
 from utils.cuda.cpu.trace.source import kernel_parameter, parameter_type
 
@@ -15,7 +15,7 @@ __all__ = ["environment", "problems"]
 
 def environment(report, max_steps=None) -> dict[str, str]:
     """The environment for a traced program (build.py), with which it writes its report to the file `report`."""
-    return {**os.environ, "CUDA_COURSE_TRACE": f"{MAX_PROBLEMS}:{max_steps or MAX_STEPS}:{report}"}
+    return {**os.environ, "CUDA_COURSE_TRACE": f"{MANY_PROBLEMS}:{max_steps or MAX_STEPS}:{report}"}
 
 
 def problems(report, executable, texts) -> list[tuple[str, Problem]]:

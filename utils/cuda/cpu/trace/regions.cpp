@@ -147,16 +147,18 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     region->begin = a / 16 * 16;
     region->end = region->begin + 16;
     region->name = "a variable";
-    Dl_info info;
-    ElfW(Sym)* symbol = nullptr;
-    if (dladdr1(reinterpret_cast<void*>(a), &info, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) &&
-        info.dli_sname && symbol && strncmp(info.dli_sname, "__start_", 8) != 0) {  // the linker's: where constants begin
-        region->name = strncmp(info.dli_sname, "_Z", 2) ? info.dli_sname : demangled(info.dli_sname);  // `b` is no bool
-        // The engine's own: what is in front of it was meant.
-        if (region->name.starts_with("cuda_on_cpu::"))
-            return variable_at(reinterpret_cast<uintptr_t>(info.dli_saddr) - 1, bytes);
-        region->begin = reinterpret_cast<uintptr_t>(info.dli_saddr);
-        region->end = region->begin + (symbol->st_size ? symbol->st_size : element);
+    if (symbols.empty()) {
+        Dl_info info;
+        if (!dladdr(reinterpret_cast<void*>(a), &info)) info = {};
+        symbols = variables_in_file(info.dli_fname ? info.dli_fname : "", reinterpret_cast<uintptr_t>(info.dli_fbase));
+        symbols.insert(symbols.begin(), Symbol{});  // it has been looked for
+    }
+    // The one that holds the address; what is between two was meant for the first.
+    auto behind = std::upper_bound(symbols.begin(), symbols.end(), a, [](uintptr_t a, const Symbol& s) { return a < s.begin; });
+    if (const Symbol& s = behind[-1]; s.begin) {
+        region->name = s.name.starts_with("_Z") ? demangled(s.name.c_str()) : s.name;  // `b` is no bool
+        region->begin = s.begin;
+        region->end = s.begin + s.bytes;
     }
     region->element = region->alignment = element;
     region->keep_memory();
@@ -188,6 +190,7 @@ void Trace::look_at_module(const void* code) {
     uintptr_t a = reinterpret_cast<uintptr_t>(code);
     if (a >= module_begin && a < module_end) return;
     variables.clear();
+    symbols.clear();
     writable.clear();
     requests.forget_memory();
     module_begin = a;

@@ -78,6 +78,14 @@ struct Region {
 enum class Parts { whole, aligned, bytes };
 
 // One side of a problem.
+// A variable, as a file's symbol table has it.
+struct Symbol {
+    uintptr_t begin = 0;
+    size_t bytes = 0;
+    std::string name;
+};
+std::vector<Symbol> variables_in_file(const char* path, uintptr_t loaded_at);  // in symbols.cpp, by address
+
 struct Party {
     uintptr_t code = 0;
     Op op = Op::load;
@@ -234,6 +242,7 @@ public:
     const bool goes_on;  // when there are as many problems
 
     std::vector<std::unique_ptr<Region>> regions;
+    std::vector<Symbol> symbols;                      // where the module's file says that they are; by address
     std::vector<std::unique_ptr<Region>> variables;   // of the module: __constant__ and __device__
     std::map<std::string, std::string> shared_types;  // of all shared variables seen, by name
     std::vector<Problem> problems, suspects;
