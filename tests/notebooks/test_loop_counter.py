@@ -41,10 +41,15 @@ def test_an_unsigned_counter_costs_more_than_an_int():
 
 
 @pytest.mark.skipif(device().type == "cuda", reason="its result is in memory that a GPU does not reach")
-def test_the_hurried_host_function_is_right_for_some_matrices():
+def test_the_hurried_host_function_is_wrong_where_the_solution_says():
     source = kernels.cuda_begin + "#include <climits>\n" + text_named("kernel_src") + text_named("hurried_src")
-    module = load_cuda(source, "torch::Tensor matmul(torch::Tensor m, torch::Tensor n);", ["matmul"])
+    declared = "torch::Tensor matmul(torch::Tensor m, torch::Tensor n);"
     m, n = torch.randn(64, 64), torch.randn(64, 64)
+    with pytest.raises(RuntimeError, match="a tensor that was made without a device"):
+        load_cuda(source, declared, ["matmul"]).matmul(m, n)
+    better = source.replace("torch::empty({h, w})", "torch::empty({h, w}, m.options())")
+    assert better != source
+    module = load_cuda(better, declared, ["matmul"])
     torch.testing.assert_close(module.matmul(m, n), m @ n, rtol=1e-5, atol=1e-4)
     with pytest.raises(RuntimeError, match="empty"):
         module.matmul(m[:5], n)

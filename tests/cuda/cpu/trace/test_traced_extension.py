@@ -50,14 +50,14 @@ at::Tensor averages(at::Tensor x) {
 
 __global__ void store_behind(float* to, int n) { to[n + threadIdx.x] = 1; }  // stores
 at::Tensor stored_behind(int64_t n) {
-    at::Tensor out = torch::zeros({n});
+    at::Tensor out = torch::zeros({n}, torch::kCUDA);
     store_behind<<<1, 1>>>(out.data_ptr<float>(), n);
     return out;
 }
 
 __global__ void own_number(int* last) { *last = blockIdx.x; }  // everybody writes
 at::Tensor last_block() {
-    at::Tensor out = torch::zeros({1}, torch::kInt);
+    at::Tensor out = torch::zeros({1}, torch::device(torch::kCUDA).dtype(torch::kInt));
     own_number<<<2, 1>>>(out.data_ptr<int>());
     return out;
 }
@@ -89,12 +89,12 @@ at::Tensor by_torch_alone(at::Tensor x) {
 }
 
 at::Tensor half_filled(int64_t n, std::string how) {
-    at::Tensor ones = torch::ones({n}), out;
-    if (how == "empty") out = torch::empty({n});
-    if (how == "zeros") out = torch::zeros({n});
-    if (how == "full") out = torch::full({n}, 3.0f);
-    if (how == "fill_") out = torch::empty({n}).fill_(3.0f);
-    if (how == "copy_") out = torch::empty({n}).copy_(ones);
+    at::Tensor ones = torch::ones({n}, torch::kCUDA), out;
+    if (how == "empty") out = torch::empty({n}, torch::kCUDA);
+    if (how == "zeros") out = torch::zeros({n}, torch::kCUDA);
+    if (how == "full") out = torch::full({n}, 3.0f, torch::kCUDA);
+    if (how == "fill_") out = torch::empty({n}, torch::kCUDA).fill_(3.0f);
+    if (how == "copy_") out = torch::empty({n}, torch::kCUDA).copy_(ones);
     if (how == "clone") out = ones.clone();
     launch_copy(ones, out, n / 2);
     return out;
@@ -160,7 +160,7 @@ __global__ void spin(volatile int* x) {
     while (*x == 0) {}
 }
 void wait_for_ever() {
-    at::Tensor never = torch::zeros({1}, torch::kInt);
+    at::Tensor never = torch::zeros({1}, torch::device(torch::kCUDA).dtype(torch::kInt));
     spin<<<1, 256>>>(never.data_ptr<int>());
 }
 

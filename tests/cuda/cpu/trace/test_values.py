@@ -250,7 +250,7 @@ def test_a_lane_that_has_not_come_is_reported_where_its_value_is_used(dtype):
 def test_what_is_wrong_in_one_launch_stays_so_if_another_does_not_use_it():
     both = """
     at::Tensor both(at::Tensor x, bool first, bool second) {
-        at::Tensor y = torch::zeros({2, 32});
+        at::Tensor y = torch::zeros({2, 32}, torch::kCUDA);
         absent<float><<<1, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), 20, first);
         absent<float><<<1, 32>>>(x.data_ptr<float>(), y.data_ptr<float>() + 32, 20, second);
         return y;

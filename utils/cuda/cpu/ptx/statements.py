@@ -179,7 +179,7 @@ class _Statement:
         self._head, self._reads, self._writes = [], {}, {}  # the last two by variable
         self._used, self._in_place = set(), set()  # variables of operands
         self._may_be_unset, self._written_if = {}, {}  # C++ types; the predicates under which an instruction writes
-        self._guard, self._branched = None, False
+        self._guard = self._branched = None
         self._scopes, self._labels, self._carry = [{}], {}, False
         self._carries, self.takes_carry = carries, False
         outputs = parts[0] if parts else ()
@@ -292,11 +292,10 @@ class _Statement:
             return None
 
     def _instruction(self, part: Instruction):
-        self._guard = part.predicate and (part.predicate.name, part.predicate.negated)
-        if self._branched and not self._guard:
-            self._guard = ("a branch", False)
+        of_branch = ("a branch", False) if self._branched else None
+        self._guard = (part.predicate.name, part.predicate.negated) if part.predicate else of_branch
         text = translated(part, self)
-        self._branched |= part.name.split(".")[0] == "bra"
+        self._branched = self._branched or part.name.split(".")[0] == "bra"
         if part.predicate is None:
             return text
         condition = self.read(part.predicate, "pred", Use(part, {}, self))
@@ -342,8 +341,7 @@ class _Statement:
 
     def written(self, operand, use) -> str:
         """The variable behind an operand that an instruction writes."""
-        variable = self._variable_of(operand, use)
-        self._written_if.setdefault(variable, set()).add(self._guard)
+        self._written_if.setdefault(variable := self._variable_of(operand, use), set()).add(self._guard)
         return variable
 
     def _variable_of(self, operand, use):
