@@ -12,6 +12,7 @@
 #include <string>
 
 #include "cuda_course/guarded_call.h"
+#include "../host/streams.h"
 #include "../trace/trace.h"
 #include "runtime.h"
 
@@ -166,6 +167,7 @@ static bool guarded(HostCall& call, void (*run)(void*), void* data) {
         return true;
     }
     exceptions() = before;
+    Callback::running = false;
     return false;
 }
 
