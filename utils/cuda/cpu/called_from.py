@@ -15,9 +15,7 @@ from utils.cuda.common import cxx
 
 __all__ = ["with_calls_marked"]
 
-_WAITS = re.compile(
-    r"__sync(?:threads|warp)\w*|__(?:shfl|match|reduce|ballot|any|all)\w*_sync|__(?:any|all|ballot)_sync|bar\.\w+|barrier"
-)
+_WAITS = re.compile(r"__sync(?:threads|warp)\w*|__(?:shfl|match|reduce|ballot|any|all|uni)\w*_sync|barrier")
 _NO_CALL = {".", "->", "__global__", "operator", "new"}
 _MARKS = {"__device__", "__global__"}
 _BEFORE = {*"( ) , ; { } [ : ? return else do case = + - * / % & | ^ ! ~ < > == != <= >= && || << >>".split()}

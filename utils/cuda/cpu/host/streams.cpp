@@ -133,6 +133,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 thread_local bool cuda_on_cpu::Callback::running = false;
+void cuda_on_cpu::leave_callback() { Callback::running = false; }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
     if (!function) return answer(cudaErrorInvalidValue);

@@ -12,7 +12,6 @@
 #include <string>
 
 #include "cuda_course/guarded_call.h"
-#include "../host/streams.h"
 #include "../trace/trace.h"
 #include "runtime.h"
 
@@ -167,7 +166,7 @@ static bool guarded(HostCall& call, void (*run)(void*), void* data) {
         return true;
     }
     exceptions() = before;
-    Callback::running = false;
+    leave_callback();
     return false;
 }
 

@@ -321,6 +321,7 @@ std::string fault_message(const char* kernel, const Worker& w);  // the whole se
 cudaError_t error_of(const Worker& w);  // what a GPU answers to the fault
 bool find_tensor(const void* address, Place& found);  // or allocation that holds it or is beside it, where guarded
 std::string beside(const Place& p);  // '4 bytes before the start of a ...'
+void leave_callback();  // if this CPU thread is in one that a stream calls: host/streams.cpp
 bool is_host_address(const char* address);  // what host code gets for a __device__ function's: host/kernels.cpp
 std::string freed_memory(const void* address);  // 'memory that was freed: ...', empty for any other address
 // About a write beside a tensor, empty if there was none; `alone`: no other kernel has run at the same time.
