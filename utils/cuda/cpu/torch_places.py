@@ -22,10 +22,10 @@ _FACTORIES |= {"zeros"}
 _DEVICE = {"__device__", "__global__"}
 _MOVED = "::cuda_on_cpu::moved("
 _T = "cuda_on_cpu_t"
+_TYPE = r"(?:(?:torch|at)::)?k(?!CUDA\b|CPU\b)[A-Z]\w+|torch::dtype\([^()]*\)|.*\.(?:scalar_type|dtype)\(\)"
+_SAYS_TYPE = re.compile(_TYPE)
 # What the last of several arguments may be if none of them says a device.
-_NO_OPTIONS = re.compile(
-    r"(?:(?:torch|at)::)?k[A-Z]\w+|torch::dtype\([^()]*\)|[-+\d.][\w.]*|\{.*\}|.*\.(?:scalar_type|dtype)\(\)"
-)
+_NO_OPTIONS = re.compile(rf"{_TYPE}|[-+\d.][\w.]*|\{{.*\}}")
 _SAYS_DEVICE = re.compile(r"\b(?:kCUDA|kCPU|device|Device|options|TensorOptions)\b|\"(?:cuda|cpu)")
 
 
@@ -61,9 +61,9 @@ def _goes_to_host(name, given):
     """Whether `x.name(given)` takes a tensor to the host; None if it takes it nowhere."""
     if name in ("cpu", "cuda"):
         return name == "cpu" if not given else None
-    if name != "to" or not _SAYS_DEVICE.search(given):
+    if name not in ("to", "type_as") or _SAYS_TYPE.fullmatch(given):
         return None
-    return bool(re.search(r'\bkCPU\b|"cpu"', given))
+    return bool(re.search(r'\bkCPU\b|"cpu"', given))  # a name says nothing: it goes to the device, as to `x`'s own
 
 
 def _is_without_device(scope, arguments):

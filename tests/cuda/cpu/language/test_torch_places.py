@@ -14,6 +14,11 @@ FUNCTIONS = {
     "there": ("auto d = x.to(x.device()).cuda(); fill(d); return x;", [1, 1, 1, 1]),
     "here": ("auto h = torch::zeros({4}); auto g = h.cpu(); g.fill_(7); return h;", [7, 7, 7, 7]),
     "wrapped": ("float v[4] = {6, 7, 8, 9}; return torch::from_blob(v, {4}).to(x.device());", [6, 7, 8, 9]),
+    "named": ("auto there = x.device(); auto d = torch::zeros({4}).to(there); fill(d); return d;", [1, 1, 1, 1]),
+    "like": (
+        "auto d = torch::zeros({4}).to(x), e = torch::zeros({4}).type_as(x); fill(d); fill(e); return d + e;",
+        [2] * 4,
+    ),
     "chained": ("return (x * 2).cpu().cuda().to(torch::kCPU, torch::kFloat64);", [4, 6, 8, 10]),
     "left": ("auto h = torch::ones({2, 2}).reshape(-1); x.copy_(h.to(x.options())); return x;", [1, 1, 1, 1]),
 }
