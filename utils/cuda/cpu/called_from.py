@@ -16,7 +16,6 @@ from utils.cuda.common import cxx
 __all__ = ["with_calls_marked"]
 
 _WAITS = re.compile(r"__sync(?:threads|warp)\w*|__(?:shfl|match|reduce|ballot|any|all|uni)\w*_sync|barrier")
-_NO_CALL = {".", "->", "__global__", "operator", "new"}
 _MARKS = {"__device__", "__global__"}
 _BEFORE = {*"( ) , ; { } [ : ? return else do case = + - * / % & | ^ ! ~ < > == != <= >= && || << >>".split()}
 _BEFORE |= {f"{operator}=" for operator in "+-*/%&|^"}
@@ -26,7 +25,7 @@ def with_calls_marked(source) -> str:
     """The source with these marks, line for line."""
     functions = [f for f in cxx.functions(source) if f.defined and _MARKS & set(f.words)]
     waits = _that_wait(functions)
-    calls = defaultdict(list)  # (index of its first token, token behind it) of each call, by what it shares
+    calls = defaultdict(list)  # where each call begins and ends in the source, by what it shares
     for function in functions:
         part = function.tokens
         own = cxx.own_names(function)
@@ -35,7 +34,7 @@ def with_calls_marked(source) -> str:
             is_own = name in waits and name not in own
             if part[k].directive or not (is_own or _WAITS.fullmatch(name)):
                 continue
-            if (found := _call(part, k)) and cxx.text_at(part, found[0] - 1) in _BEFORE:
+            if found := _call(part, k):
                 first, closes = found
                 calls[name if is_own else (name, part[k].line)].append((part[first].start, part[closes].end))
     marked = sorted(place for places in calls.values() if len(places) > 1 for place in places)
@@ -68,4 +67,4 @@ def _call(part, k):
         return None
     while cxx.text_at(part, k - 1) == "::":
         k -= 2 if part[k - 2].text.isidentifier() else 1
-    return (k, closes) if cxx.text_at(part, k - 1) not in _NO_CALL else None
+    return (k, closes) if cxx.text_at(part, k - 1) in _BEFORE else None
