@@ -29,6 +29,11 @@ apart 0 0
 nothing begun 401
 made: 8, 2 calls, 0 errors
 circle 0 1
+changed arguments: 7 0, 1 and 0 calls
+changed all: -1 2.8026e-45, 1 and 1 calls
+changed nothing: 4 4, 2 and 1 calls
+changed nodes: 1.5 -1, 2 and 2 calls
+0 errors, of another kind 1
 """
 
 HOST = """\

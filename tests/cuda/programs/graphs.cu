@@ -142,10 +142,62 @@ static void made() {
     printf(" %d\n", cudaGraphInstantiate(&exec, graph, 0));
 }
 
+static void changed() {
+    cudaGraph_t graph;
+    cudaGraphNode_t set, plus, back, host;
+    cudaGraphExec_t exec, other;
+    cudaGraphCreate(&graph, 0);
+    cudaMemsetParams zero = {};
+    zero.dst = x, zero.elementSize = 4, zero.width = n, zero.height = 1;
+    float by = 4, result[2] = {-1, -1};
+    int size = n, calls = 0, others = 0;
+    void* of_add[] = {&x, &size, &by};
+    void* of_twice[] = {&x, &size};
+    cudaKernelNodeParams kernel = {nullptr, dim3(1), dim3(128), 0, of_add, nullptr};
+    kernel.func = (void*)add;
+    cudaHostNodeParams function = {called, &calls};
+    cudaGraphAddMemsetNode(&set, graph, nullptr, 0, &zero);
+    cudaGraphAddKernelNode(&plus, graph, &set, 1, &kernel);
+    cudaGraphAddMemcpyNode1D(&back, graph, &plus, 1, result, x, 8, cudaMemcpyDeviceToHost);
+    cudaGraphAddHostNode(&host, graph, &back, 1, &function);
+    cudaGraphInstantiate(&exec, graph, 0);
+    auto shows = [&](const char* what, cudaGraphExec_t one) {
+        result[0] = result[1] = -1;
+        cudaGraphLaunch(one, 0);
+        cudaDeviceSynchronize();
+        printf("changed %s: %g %g, %d and %d calls\n", what, result[0], result[1], calls, others);
+    };
+    // In what was instantiated: another value, then one element only, then another kernel.
+    by = 7, size = 1;
+    int errors = cudaGraphExecKernelNodeSetParams(exec, plus, &kernel);
+    shows("arguments", exec);
+    zero.value = 1;  // the bits of 1e-45
+    errors += cudaGraphExecMemsetNodeSetParams(exec, set, &zero);
+    kernel.func = (void*)twice, kernel.kernelParams = of_twice, size = n;
+    errors += cudaGraphExecKernelNodeSetParams(exec, plus, &kernel);
+    function.userData = &others;
+    errors += cudaGraphExecHostNodeSetParams(exec, host, &function);
+    errors += cudaGraphExecMemcpyNodeSetParams1D(exec, back, result + 1, x, 4, cudaMemcpyDeviceToHost);
+    shows("all", exec);
+    // The graph is as it was, until its own nodes are changed.
+    cudaGraphInstantiate(&other, graph, 0);
+    shows("nothing", other);
+    kernel.func = (void*)add, kernel.kernelParams = of_add, by = 0.5f;
+    errors += cudaGraphKernelNodeSetParams(plus, &kernel);
+    zero.value = 0x3f800000;
+    errors += cudaGraphMemsetNodeSetParams(set, &zero);
+    errors += cudaGraphHostNodeSetParams(host, &function);
+    errors += cudaGraphMemcpyNodeSetParams1D(back, result, x, 4, cudaMemcpyDeviceToHost);
+    cudaGraphInstantiate(&other, graph, 0);
+    shows("nodes", other);
+    printf("%d errors, of another kind %d\n", errors, cudaGraphExecKernelNodeSetParams(exec, set, &kernel));
+}
+
 int main() {
     cudaMalloc(&x, n * sizeof(float));
     captured();
     forked();
     refused();
     made();
+    changed();
 }

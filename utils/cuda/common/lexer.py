@@ -17,7 +17,8 @@ __all__ += ["lines_of", "namespaces", "step_over", "text_at", "tokens", "unmatch
 
 
 class Token(NamedTuple):
-    """A word, a number, a string or a punctuator. `>>` is two tokens, which may end two templates."""
+    """A word, a number, a string or a punctuator. `>>` is two tokens, which may end two templates.
+    The text of a digraph such as `<:` is what it stands for, `[`."""
 
     text: str
     start: int
@@ -29,6 +30,8 @@ class Token(NamedTuple):
 _COMMENT = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
 _QUOTED = r""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])+' """
 _SPLICE = r"\\[ \t]*\r?\n"  # continues a line on the next one
+_SPLICED = rf"(?:{_SPLICE})*"
+_GAP = rf"(?:[ \t]|{_SPLICE})"
 # Between the three characters of `<<<` there may be spaces, as some formatters write them: `k << <1, 2 >> >(x)`.
 _TOKEN = re.compile(
     rf"""(?:[\s\ufeff]+|{_COMMENT}|{_SPLICE})*
@@ -36,9 +39,12 @@ _TOKEN = re.compile(
        | (?:u8|[uUL])?(?:{_QUOTED})
        | \.?\d(?:[eEpP][+-]|'?[\w.])*                                  # number
        | [^\W\d]\w*                                                    # word
-       | <<[ \t]*< | >>[ \t]*> | >[ \t]+>> | :: | -> | \#\# | . | \Z )""",
+       | <{_SPLICED}<{_GAP}*< | >{_SPLICED}>{_GAP}*> | >{_GAP}+>{_SPLICED}>
+       | <:(?!:(?![:>])) | :> | <% | %> | %:                           # digraphs
+       | :: | -> | \#\# | . | \Z )""",
     re.VERBOSE | re.DOTALL,
 )
+_DIGRAPHS = {"<:": "[", ":>": "]", "<%": "{", "%>": "}", "%:": "#"}
 _LINE = re.compile(rf"(?:{_COMMENT}|{_QUOTED}|{_SPLICE}|[^\n])*", re.VERBOSE | re.DOTALL)  # of the preprocessor
 
 
@@ -52,8 +58,8 @@ def tokens(source) -> tuple[Token, ...]:
             break
         line += source.count("\n", at, start)
         text, at = match[1], start
-        if text[0] in "<>":
-            text = text.replace(" ", "").replace("\t", "")
+        if text[0] in "<>:%" and len(text) > 1:
+            text = _DIGRAPHS.get(text) or re.sub(r"[\s\\]", "", text)
         if start >= end_of_line:
             directive = 0
             if text == "#" and source.rfind("\n", 0, start) >= before:  # nothing before it on its line

@@ -302,3 +302,20 @@ void run(int* p, bool cond) { S s{ten}; K *pk = &s.kernel, **ppk = &pk; volatile
   (over)<<<1, 1>>>(p); (&over)<<<1, 1>>>(p, 1); (tk)<<<1, 1>>>(p); (&tk<int>)<<<1, 1>>>(p); (**ppk)<<<1, 2>>>(p); s(3)<<<1, 2>>>(p); s.operator()(3)<<<1, 2>>>(p); (s.*(&S::kernel))<<<1, 2>>>(p); vs[0].f<5>()<<<1, 2>>>(p); vk<<<1, 2>>>(p); rk<<<1, 2>>>(p); fr<<<1, 2>>>(p); ck<<<1, 2>>>(p);
   [](int) -> K { return ten; }(3)<<<1, 2>>>(p); static_cast<K>(ten)<<<1, 2>>>(p); K{ten}<<<1, 2>>>(p); decltype(s(1))(ten)<<<1, 2>>>(p); cond ? s.kernel<<<1, 2>>>(p) : vs.at(0)(1)<<<1, 2>>>(p); (void)s.kernel<<<1, 2>>>(p); do s.kernel<<<1, 2>>>(p); while (0); for (auto k : {ten, s(2)}) k<<<1, 2>>>(p); { } (cond ? ten : s(1))<<<1, 2>>>(p); }
 }
+
+// digraphs
+namespace n_digraphs <%
+%:define TWICE(a) a %:%: a
+__global__ void k(int* o) <% __shared__ int t<:32:>; t<:threadIdx.x:> = TWICE(1); __syncthreads(); o<:threadIdx.x:> = t<:31 - threadIdx.x:>; %>
+void run(int* o) <% k<<<1, 32>>>(o); %>
+%>
+
+// a launch that a macro makes over several lines
+namespace n_spliced {
+#define LAUNCH(k, ...) k <\
+<\
+<__VA_ARGS__>\
+>>
+__global__ void k(int* o) { o[threadIdx.x] = threadIdx.x; }
+void run(int* o) { LAUNCH(k, 1, 32)(o); }
+}

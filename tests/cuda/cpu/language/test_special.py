@@ -70,8 +70,17 @@ __global__ void packed_eights(const __nv_fp8_e4m3* x, const float4* four, __nv_f
     back[4] = ((float2)pair).y, back[5] = (float)x[0], back[6] = (int)__nv_fp8_e4m3(-3.7f);
     back[7] = (bool)__nv_fp8_e5m2(0.0f), back[8] = (float)__nv_fp8_e4m3(__float2half(7));
 }
+__global__ void e8m0(const double* x, const Bits* bits, float* values, Bits* up, Bits* down) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    __nv_fp8_e8m0 given;
+    given.__x = bits[i % 256];
+    if (i < 256) values[i] = (float)given;
+    if (i < 256) values[256 + i] = __bfloat162float(__nv_bfloat16(__nv_cvt_e8m0_to_bf16raw(bits[i])));
+    up[i] = __nv_fp8_e8m0(x[i]).__x;
+    down[i] = __nv_cvt_float_to_e8m0((float)x[i], __NV_NOSAT, cudaRoundZero);
+}
 """
-NAMES = ["inverse", "lengths", "one_name", "directed", "e4m3", "e5m2", "packed_eights"]
+NAMES = ["inverse", "lengths", "one_name", "directed", "e4m3", "e5m2", "packed_eights", "e8m0"]
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
 
@@ -162,6 +171,31 @@ def test_numbers_of_eight_bits(kernels, name, dtype):
     nan = torch.full((256,), math.nan)
     kernels[name][2, 128](nan, bits, got, near, plain)
     assert near[:256].view(dtype).float().isnan().all()
+
+
+def test_scales_of_eight_bits(kernels):
+    powers = 2.0 ** torch.arange(-140, 129, dtype=torch.float64)
+    x = torch.cat([powers, 1.5 * powers, powers * (1 + 2.0**-40), powers * (1 - 2.0**-40), torch.tensor([0.0, 1e300])])
+    x = torch.cat([x, -x, torch.tensor([math.inf, -math.inf, math.nan])])
+    n = len(x)
+    x = torch.cat([x, torch.ones(-n % 128)])
+    bits = torch.arange(256, dtype=torch.uint8)
+    values, up, down = torch.zeros(512), torch.zeros(len(x), dtype=torch.uint8), torch.zeros(len(x), dtype=torch.uint8)
+    kernels["e8m0"][len(x) // 128, 128](x, bits, values, up, down)
+    expected = 2.0 ** (torch.arange(256, dtype=torch.float64) - 127)
+    expected[255] = math.nan
+    for half in values.double().split(256):
+        same(half, expected)
+
+    def scale(value, rounding, saturate):
+        if math.isnan(value) or (math.isinf(value) and not saturate):
+            return 255
+        exponent = 1e9 if math.isinf(value) else rounding(math.log2(abs(value))) if value else -1e9
+        return int(min(max(exponent + 127, 0), 254))
+
+    # log2 is exact for powers of two, and the others are far enough from them for float64.
+    assert up[:n].tolist() == [scale(value, math.ceil, True) for value in x[:n].tolist()]
+    assert down[:n].tolist() == [scale(value, math.floor, False) for value in x[:n].float().tolist()]
 
 
 def test_two_and_four_numbers_of_eight_bits(kernels):

@@ -145,6 +145,7 @@ GROUPS = r"""
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
+#include <cuda/atomic>
 namespace cg = cooperative_groups;
 
 struct Big { double a; int b; float c; int d[4]; };  // 32 bytes
@@ -206,6 +207,13 @@ __global__ void whole_grid(int* counts, int* out) {
     int all = first + (int)grid.size() + (int)grid.num_blocks() + *(volatile int*)(counts + 1);
     out[grid.thread_rank()] = all + grid.is_valid();
 }
+__global__ void into_atomics(const int* x, cuda::atomic<int, cuda::thread_scope_device>* out) {
+    auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+    int v = x[cg::this_thread_block().thread_rank()];
+    cg::reduce_update_async(tile, out[0], v, cg::plus<int>());
+    cg::reduce_update_async(tile, out[1], v, cg::greater<int>());
+    cg::reduce_store_async(tile, out[2 + tile.meta_group_rank()], v, cg::less<int>());
+}
 """
 
 
@@ -233,6 +241,13 @@ def test_tiles(backend, size):
     groups = x.view(-1, size).double()
     torch.testing.assert_close(scanned[0].view(-1, size), (0.1 * groups).cumsum(1).float())
     same(scanned[1].view(-1, size), (10.5 * groups.amax(1, keepdim=True)).float().expand(-1, size))
+
+
+def test_sums_that_go_into_atomics(backend):
+    x = torch.randint(-9, 10, (64,), generator=torch.Generator().manual_seed(3)).to(torch.int32)
+    x[5] = 20
+    _, out = run(backend, GROUPS, "into_atomics", 1, 64, x, torch.zeros(10).int())
+    assert out.tolist() == [x.sum(), 20, *x.view(8, 8).amin(1).tolist()]
 
 
 def test_parts_of_a_warp(backend):

@@ -35,6 +35,37 @@ def _bytes(x, as_signed):
     return [signed(x >> 8 * k, 8) if as_signed else x >> 8 * k & 255 for k in range(4)]
 
 
+def _parts(x, bits, as_signed):
+    parts = [x >> at & ((1 << bits) - 1) for at in range(0, 32, bits)]
+    return [signed(part, bits) for part in parts] if as_signed else parts
+
+
+def _put_together(parts, bits):
+    return sum((part & ((1 << bits) - 1)) << k * bits for k, part in enumerate(parts))
+
+
+def _video(operation, bits, kinds="uu", clamp=None):
+    """What `operation` makes of each part of two registers; `clamp` is "s" or "u" for .sat."""
+
+    def reference(a, b, _=0):
+        pairs = zip(_parts(a, bits, kinds[0] == "s"), _parts(b, bits, kinds[1] == "s"), strict=True)
+        least = {"u": 0, "s": -(1 << bits - 1), None: -(1 << 40)}[clamp]
+        most = least + (1 << bits) - 1 if clamp else 1 << 40
+        return _put_together([max(least, min(most, operation(x, y))) for x, y in pairs], bits)
+
+    return reference
+
+
+def _rounded_up(x, y):
+    return (x + y + (x + y >= 0)) >> 1
+
+
+def _pack(bits, kind, as_signed):
+    least = -(1 << bits - 1) if kind == "s" else 0
+    part = lambda x: max(least, min(least + (1 << bits) - 1, signed(x) if as_signed else x)) & ((1 << bits) - 1)  # noqa: E731
+    return lambda a, b, c=0: (c << 2 * bits) | part(a) << bits | part(b)
+
+
 def _quotient(a, b):
     if b == 0:
         return -1
@@ -69,6 +100,34 @@ INTEGERS = [
         (INT, INT, INT),
         lambda a, b, c: max(min(_TOP, abs(a - b)), signed(c)),
     ),
+    *(
+        Case(f"{name}.{kind} %0, %1, %2;", "rrr", (INT, INT), _video(f, 16, kind[0] * 2))
+        for name, f in (("min", min), ("max", max))
+        for kind in ("s16x2", "u16x2")
+    ),
+    Case("max.relu.s16x2 %0, %1, %2;", "rrr", (INT, INT), _video(lambda x, y: max(x, y, 0), 16, "ss")),
+    *(
+        Case(f"{name}.{t}32.{a}32.{b}32{sat} %0, %1, %2, %3;", "rrrr", (INT, INT, INT), _video(f, bits, a + b, clamp))
+        for name, f, bits, t, a, b, sat, clamp in (
+            ("vadd4", lambda x, y: x + y, 8, "u", "u", "u", "", None),
+            ("vadd2", lambda x, y: x + y, 16, "s", "s", "s", ".sat", "s"),
+            ("vsub4", lambda x, y: x - y, 8, "u", "u", "u", ".sat", "u"),
+            ("vavrg4", _rounded_up, 8, "s", "s", "s", "", None),
+            ("vabsdiff4", lambda x, y: abs(x - y), 8, "u", "s", "u", "", None),
+            ("vmin2", min, 16, "s", "s", "s", "", None),
+            ("vmax4", max, 8, "s", "s", "s", "", None),
+        )
+    ),
+    Case(
+        "vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;",
+        "rrrr",
+        (INT, INT, INT),
+        lambda a, b, c: c + sum(abs(x - y) for x, y in zip(_parts(a, 8, False), _parts(b, 8, False), strict=True)),
+    ),
+    Case("cvt.pack.sat.s16.s32 %0, %1, %2;", "rrr", (INT, INT), _pack(16, "s", True)),
+    Case("cvt.pack.sat.u16.u32 %0, %1, %2;", "rrr", (INT, INT), _pack(16, "u", False)),
+    Case("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;", "rrrr", (INT, INT, INT), _pack(8, "u", True)),
+    Case("cvt.pack.sat.s4.s32.b32 %0, %1, %2, %3;", "rrrr", (INT, INT, INT), _pack(4, "s", True)),
     Case("div.s32 %0, %1, %2;", "rrr", (INT, INT[1:]), lambda a, b: _quotient(signed(a), signed(b))),
     Case("div.u64 %0, %1, %2;", "lll", (WIDE, WIDE[1:]), lambda a, b: a // b),
     Case("rem.u32 %0, %1, %2;", "rrr", (INT, INT[1:]), lambda a, b: a % b),

@@ -8,11 +8,6 @@
 
 #include "streams.h"
 
-struct CUgraphExec_st {
-    std::vector<cudaGraphNodeType> types;
-    std::vector<cuda_on_cpu::Work> works;  // in an order in which they may be done
-};
-
 CUgraphNode_st* CUgraph_st::add(cudaGraphNodeType type, cuda_on_cpu::Work work, std::vector<CUgraphNode_st*> before) {
     nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{type, std::move(work), std::move(before)}));
     return nodes.back().get();
@@ -28,12 +23,12 @@ static std::set<cudaGraph_t> graphs;
 static std::set<cudaGraphExec_t> executables;
 static thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 
-static bool is_graph(cudaGraph_t graph) {
+bool is_graph(cudaGraph_t graph) {
     std::lock_guard lock(graphs_mutex);
     return graphs.count(graph);
 }
 
-static bool is_executable(cudaGraphExec_t exec) {
+bool is_executable(cudaGraphExec_t exec) {
     std::lock_guard lock(graphs_mutex);
     return executables.count(exec);
 }
@@ -71,8 +66,7 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
     return cudaSuccess;
 }
 
-// The error of a launch itself, not one that was there before.
-static cudaError_t error_of(const std::function<void()>& launch) {
+cudaError_t error_of(const std::function<void()>& launch) {
     cudaError_t before = std::exchange(last_error(), cudaSuccess);
     launch();
     cudaError_t error = last_error();
@@ -120,9 +114,9 @@ static std::vector<const CUgraphNode_st*> ordered(const CUgraph_st& graph) {
     return found;
 }
 
-static cudaError_t run(const CUgraphExec_st& exec) {
-    for (auto& work : exec.works)
-        if (cudaError_t error = work()) return error;
+cudaError_t run(const CUgraphExec_st& exec) {
+    for (auto& step : exec.steps)
+        if (cudaError_t error = step.work()) return error;
     return cudaSuccess;
 }
 
@@ -137,17 +131,6 @@ static bool is_joined(const Capture& capture) {
             if (reached.insert(before).second) ahead.push_back(before);
     }
     return reached.size() == capture.graph->nodes.size();
-}
-
-static cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before, size_t count,
-                            cudaGraphNodeType type, Work work) {
-    if (!node || !is_graph(graph) || (count && !before)) return answer(cudaErrorInvalidValue);
-    auto mine = [&](auto* one) {
-        return std::any_of(graph->nodes.begin(), graph->nodes.end(), [&](auto& all) { return all.get() == one; });
-    };
-    if (!std::all_of(before, before + count, mine)) return answer(cudaErrorInvalidValue);
-    *node = graph->add(type, std::move(work), {before, before + count});
-    return cudaSuccess;
 }
 
 static cudaGraph_t registered(std::unique_ptr<CUgraph_st> graph) {
@@ -257,10 +240,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
     auto nodes = ordered(*graph);
     if (nodes.size() != graph->nodes.size()) return answer(cudaErrorInvalidValue);
     *exec = new CUgraphExec_st;
-    for (auto* node : nodes) {
-        (*exec)->types.push_back(node->type);
-        (*exec)->works.push_back(node->work);
-    }
+    for (auto* node : nodes) (*exec)->steps.push_back({node, node->type, node->work});
     std::lock_guard lock(graphs_mutex);
     executables.insert(*exec);
     return cudaSuccess;
@@ -288,13 +268,13 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGra
     if (!info || !is_executable(exec) || !is_graph(graph)) return answer(cudaErrorInvalidValue);
     *info = {cudaGraphExecUpdateSuccess, nullptr, nullptr};
     auto nodes = ordered(*graph);
-    if (nodes.size() != exec->works.size())
+    if (nodes.size() != exec->steps.size())
         info->result = cudaGraphExecUpdateErrorTopologyChanged;
     else
         for (size_t i = 0; i < nodes.size(); i++)
-            if (nodes[i]->type != exec->types[i]) info->result = cudaGraphExecUpdateErrorNodeTypeChanged;
+            if (nodes[i]->type != exec->steps[i].type) info->result = cudaGraphExecUpdateErrorNodeTypeChanged;
     if (info->result != cudaGraphExecUpdateSuccess) return answer(cudaErrorGraphExecUpdateFailure);
-    for (size_t i = 0; i < nodes.size(); i++) exec->works[i] = nodes[i]->work;
+    for (size_t i = 0; i < nodes.size(); i++) exec->steps[i].work = nodes[i]->work;
     return cudaSuccess;
 }
 
@@ -316,71 +296,5 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
     if (!node || !type) return answer(cudaErrorInvalidValue);
     *type = node->type;
-    return cudaSuccess;
-}
-
-// ---- node by node ---------------------------------------------------------------------------------------------------
-
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
-                                   size_t count, const cudaKernelNodeParams* p) {
-    if (!p || !p->func.copied || p->extra) return answer(p && !p->func.address ? cudaErrorInvalidDeviceFunction
-                                                                              : cudaErrorInvalidValue);
-    auto* made = p->func.copied(p->gridDim_, p->blockDim_, p->sharedMemBytes, p->kernelParams, p->func.address);
-    std::shared_ptr<NotedLaunch> launch(static_cast<NotedLaunch*>(made));
-    return add_node(node, graph, before, count, cudaGraphNodeTypeKernel,
-                    [launch] { return error_of([&] { launch->run(); }); });
-}
-
-cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
-                                   size_t count, const cudaMemcpy3DParms* copy) {
-    if (!copy) return answer(cudaErrorInvalidValue);
-    return add_node(node, graph, before, count, cudaGraphNodeTypeMemcpy, [copy = *copy] { return copy_box(copy); });
-}
-
-cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
-                                     size_t count, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-    return add_node(node, graph, before, count, cudaGraphNodeTypeMemcpy,
-                    [=] { return copy_rows(to, 0, from, 0, bytes, 1, kind); });
-}
-
-cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
-                                   size_t count, const cudaMemsetParams* p) {
-    if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)) return answer(cudaErrorInvalidValue);
-    return add_node(node, graph, before, count, cudaGraphNodeTypeMemset, [p = *p] {
-        if (p.elementSize == 1) return set_rows(p.dst, p.pitch, int(p.value), p.width, p.height);
-        if (cudaError_t error = set_rows(p.dst, p.pitch, 0, p.width * p.elementSize, p.height)) return error;
-        DeviceAccess access;
-        for (size_t row = 0; row < p.height; row++)
-            for (size_t i = 0; i < p.width; i++)
-                memcpy((char*)p.dst + row * p.pitch + i * p.elementSize, &p.value, p.elementSize);
-        return cudaSuccess;
-    });
-}
-
-cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before, size_t count,
-                                 const cudaHostNodeParams* p) {
-    if (!p || !p->fn) return answer(cudaErrorInvalidValue);
-    return add_node(node, graph, before, count, cudaGraphNodeTypeHost,
-                    [p = *p] { return Callback(), p.fn(p.userData), cudaSuccess; });
-}
-
-cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
-                                  size_t count) {
-    return add_node(node, graph, before, count, cudaGraphNodeTypeEmpty, [] { return cudaSuccess; });
-}
-
-cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
-                                       size_t count, cudaGraph_t child) {
-    cudaGraphExec_t made;
-    if (cudaError_t error = cudaGraphInstantiate(&made, child)) return error;
-    CUgraphExec_st copy = *made;
-    cudaGraphExecDestroy(made);
-    return add_node(node, graph, before, count, cudaGraphNodeTypeGraph, [copy] { return run(copy); });
-}
-
-cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-                                     const cudaGraphEdgeData*, size_t count) {
-    if (!is_graph(graph) || (count && (!from || !to))) return answer(cudaErrorInvalidValue);
-    for (size_t i = 0; i < count; i++) to[i]->before.push_back(from[i]);
     return cudaSuccess;
 }

@@ -24,6 +24,15 @@ struct CUgraph_st {
     CUgraphNode_st* add(cudaGraphNodeType type, cuda_on_cpu::Work work, std::vector<CUgraphNode_st*> before);
 };
 
+struct CUgraphExec_st {
+    struct Step {
+        const CUgraphNode_st* node;  // it may be gone: only for comparisons
+        cudaGraphNodeType type;
+        cuda_on_cpu::Work work;
+    };
+    std::vector<Step> steps;  // in an order in which they may be done
+};
+
 namespace cuda_on_cpu {
 
 // One or more streams that are being captured into a graph.
@@ -69,6 +78,11 @@ struct Callback {
     ~Callback() { running = false; }
 };
 void end_capture(const Capture* capture);  // of every stream that has joined it
+// In graphs.cpp.
+bool is_graph(cudaGraph_t graph);
+bool is_executable(cudaGraphExec_t exec);
+cudaError_t run(const CUgraphExec_st& exec);
+cudaError_t error_of(const std::function<void()>& launch);  // of a launch itself, not one that was there before
 // In memory.cpp: the copies of cudaMemcpy and the like, without looking at captures.
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                       cudaMemcpyKind kind);

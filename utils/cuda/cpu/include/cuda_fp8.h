@@ -1,5 +1,6 @@
 // Stands in for CUDA's header of this name: numbers of 8 bits, E4M3 (largest 448, no infinity) and E5M2 (57344), as in
-// "FP8 Formats for Deep Learning" (Micikevicius et al., 2022).
+// "FP8 Formats for Deep Learning" (Micikevicius et al., 2022); and E8M0, the powers of two that scale blocks of them
+// ("OCP Microscaling Formats (MX) Specification", 2023).
 #pragma once
 #define __CUDA_FP8_H__
 #define __CUDA_FP8_TYPES_EXIST__
@@ -128,3 +129,68 @@ CUDA_ON_CPU_FP8_FOURS(__nv_fp8x4_e5m2, __nv_fp8x2_e5m2, __NV_E5M2)
 #undef CUDA_ON_CPU_FP8
 #undef CUDA_ON_CPU_FP8_PAIRS
 #undef CUDA_ON_CPU_FP8_FOURS
+
+// ---- scales ---------------------------------------------------------------------------------------------------------
+
+namespace cuda_on_cpu {
+
+// 2^(bits - 127), the power below or above |x|; 0xff is NaN. Zero becomes the smallest.
+inline __nv_fp8_storage_t to_scale(double x, __nv_saturation_t saturate, cudaRoundMode rounding) {
+    const double size = fabs(x);
+    if (x != x) return 0xff;
+    if (size == INFINITY) return saturate ? 0xfe : 0xff;
+    if (size <= 0x1p-127) return 0;
+    const bool up = rounding == cudaRoundPosInf;
+    const int bits = ilogb(size) + 127 + (up && size > ldexp(1, ilogb(size)));
+    return bits <= 0xfe ? bits : up && !saturate ? 0xff : 0xfe;
+}
+inline float from_scale(__nv_fp8_storage_t bits) { return bits == 0xff ? NAN : ldexpf(1, bits - 127); }
+
+}  // namespace cuda_on_cpu
+
+#define CUDA_ON_CPU_TO_SCALE(name, pair_name, T, T2, value)                                                          \
+    inline __nv_fp8_storage_t name(T x, __nv_saturation_t saturate, cudaRoundMode rounding) {                        \
+        return cuda_on_cpu::to_scale(value(x), saturate, rounding);                                                  \
+    }                                                                                                                \
+    inline __nv_fp8x2_storage_t pair_name(T2 x, __nv_saturation_t saturate, cudaRoundMode rounding) {                \
+        return (__nv_fp8x2_storage_t)(name({x.x}, saturate, rounding) | name({x.y}, saturate, rounding) << 8);       \
+    }
+CUDA_ON_CPU_TO_SCALE(__nv_cvt_float_to_e8m0, __nv_cvt_float2_to_e8m0x2, float, float2, )
+CUDA_ON_CPU_TO_SCALE(__nv_cvt_double_to_e8m0, __nv_cvt_double2_to_e8m0x2, double, double2, )
+CUDA_ON_CPU_TO_SCALE(__nv_cvt_bfloat16raw_to_e8m0, __nv_cvt_bfloat162raw_to_e8m0x2, __nv_bfloat16_raw,
+                     __nv_bfloat162_raw, cuda_on_cpu::value)
+#undef CUDA_ON_CPU_TO_SCALE
+
+inline __nv_bfloat16_raw __nv_cvt_e8m0_to_bf16raw(__nv_fp8_storage_t x) {
+    return __float2bfloat16(cuda_on_cpu::from_scale(x));
+}
+inline __nv_bfloat162_raw __nv_cvt_e8m0x2_to_bf162raw(__nv_fp8x2_storage_t x) {
+    return {__nv_cvt_e8m0_to_bf16raw(x & 0xff).x, __nv_cvt_e8m0_to_bf16raw(x >> 8).x};
+}
+
+struct __nv_fp8_e8m0 {
+    __nv_fp8_storage_t __x;
+    __nv_fp8_e8m0() = default;
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+    explicit __nv_fp8_e8m0(T x) : __x(cuda_on_cpu::to_scale((double)x, __NV_SATFINITE, cudaRoundPosInf)) {}
+    explicit __nv_fp8_e8m0(__half x) : __nv_fp8_e8m0(__half2float(x)) {}
+    explicit __nv_fp8_e8m0(__nv_bfloat16 x) : __nv_fp8_e8m0(__bfloat162float(x)) {}
+    explicit operator __half() const { return __float2half((float)*this); }
+    explicit operator __nv_bfloat16() const { return __nv_cvt_e8m0_to_bf16raw(__x); }
+    explicit operator float() const { return cuda_on_cpu::from_scale(__x); }
+    explicit operator double() const { return (float)*this; }
+    explicit operator bool() const { return true; }  // no power of two is zero
+    template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
+    explicit operator T() const { return cuda_on_cpu::to_integer<T>((float)*this, cuda_on_cpu::Rounding::zero); }
+};
+struct alignas(2) __nv_fp8x2_e8m0 {
+    __nv_fp8x2_storage_t __x;
+    __nv_fp8x2_e8m0() = default;
+    explicit __nv_fp8x2_e8m0(float2 v) : __x(__nv_cvt_float2_to_e8m0x2(v, __NV_SATFINITE, cudaRoundPosInf)) {}
+    explicit __nv_fp8x2_e8m0(double2 v) : __x(__nv_cvt_double2_to_e8m0x2(v, __NV_SATFINITE, cudaRoundPosInf)) {}
+    explicit __nv_fp8x2_e8m0(__half2 v) : __nv_fp8x2_e8m0(__half22float2(v)) {}
+    explicit __nv_fp8x2_e8m0(__nv_bfloat162 v) : __nv_fp8x2_e8m0(__bfloat1622float2(v)) {}
+    explicit operator __nv_bfloat162() const { return __nv_cvt_e8m0x2_to_bf162raw(__x); }
+    explicit operator __half2() const { return __float22half2_rn((float2)*this); }
+    explicit operator float2() const { return {cuda_on_cpu::from_scale(__x & 0xff), cuda_on_cpu::from_scale(__x >> 8)}; }
+};

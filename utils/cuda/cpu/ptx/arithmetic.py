@@ -8,7 +8,7 @@ _SMALL = "f16|f16x2|bf16|bf16x2"
 _PACKED = "f16|f16x2"
 _BFLOATS = "bf16|bf16x2"
 _R = "r=rn|rz|rm|rp"
-_VABSDIFF = "vabsdiff t=s32|u32 ta=s32|u32 tb=s32|u32"
+_VIDEO = "t=s32|u32 ta=s32|u32 tb=s32|u32"
 
 
 def _carry(use):
@@ -46,16 +46,27 @@ ROWS = [
     ("mul24 half=lo|hi t=s32|u32", "mul24_{half}<{t}>", "t t t"),
     ("mad24 half=lo|hi t=s32|u32", "mad24_{half}<{t}>", "t t t t"),
     (f"sad t={INTEGERS}", "sad<{t}>", "t t t t"),
-    (f"{_VABSDIFF} sat?", "vabsdiff<{t}, {ta}, {tb}, {sat}>", "t ta tb"),
-    (f"{_VABSDIFF} sat? op=add|min|max", "vabsdiff_{op}<{t}, {ta}, {tb}, {sat}>", "t ta tb t"),
+    (f"vabsdiff {_VIDEO} sat?", "vabsdiff<{t}, {ta}, {tb}, {sat}>", "t ta tb"),
+    (f"vabsdiff {_VIDEO} sat? op=add|min|max", "vabsdiff_{op}<{t}, {ta}, {tb}, {sat}>", "t ta tb t"),
+    *(
+        row
+        for op in ("add", "sub", "avrg", "absdiff", "min", "max")
+        for n in (2, 4)
+        for row in (
+            (f"v{op}{n} {_VIDEO} sat?", f"v{op}_parts<{{t}}, {{ta}}, {{tb}}, {n}, {{sat}}, false>", "t ta tb t"),
+            (f"v{op}{n} {_VIDEO} add", f"v{op}_parts<{{t}}, {{ta}}, {{tb}}, {n}, false, true>", "t ta tb t"),
+        )
+    ),
     (f"div t={INTEGERS}", "div<{t}>", "t t t"),
     (f"rem t={INTEGERS}", "rem<{t}>", "t t t"),
     ("abs t=s16|s32|s64", "abs<{t}>", "t t"),
     ("neg t=s16|s32|s64", "neg<{t}>", "t t"),
     (f"min t={INTEGERS}", "min<{t}>", "t t t"),
     (f"max t={INTEGERS}", "max<{t}>", "t t t"),
-    ("min relu t=s32", "min_relu", "t t t"),
-    ("max relu t=s32", "max_relu", "t t t"),
+    *((f"{op} relu t=s32", f"{op}_relu", "t t t") for op in ("min", "max")),
+    *((f"{op} u16x2", f"{op}_pairs<uint16_t>", "b32 b32 b32") for op in ("min", "max")),
+    *((f"{op} s16x2", f"{op}_pairs<int16_t>", "b32 b32 b32") for op in ("min", "max")),
+    *((f"{op} relu s16x2", f"{op}_pairs_relu", "b32 b32 b32") for op in ("min", "max")),
     ("dp4a ta=s32|u32 tb=s32|u32", "dp4a<{ta}, {tb}>", "b32 b32 b32 b32"),
     ("dp2a half=lo|hi ta=s32|u32 tb=s32|u32", "dp2a_{half}<{ta}, {tb}>", "b32 b32 b32 b32"),
     # float and double

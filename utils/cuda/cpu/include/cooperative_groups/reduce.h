@@ -1,5 +1,7 @@
 // Stands in for CUDA's header of this name when a source is compiled for the CPU.
 #pragma once
+#include <cuda/atomic>
+
 #include "operators.h"
 
 namespace cooperative_groups {
@@ -28,6 +30,20 @@ template <class Group, class T, class Value, class Op>
 __forceinline__ void reduce_store_async(const Group& group, T* to, Value&& value, Op&& op) {
     T result = reduce(group, std::forward<Value>(value), std::forward<Op>(op));
     if (group.thread_rank() == 0) *to = result;
+}
+
+// The same, with an atomic of libcu++ instead of a pointer; or `op` combines it with what the atomic has.
+template <class Group, class T, cuda::thread_scope scope, class Value, class Op>
+__forceinline__ void reduce_store_async(const Group& group, cuda::atomic<T, scope>& to, Value&& value, Op&& op) {
+    T result = reduce(group, std::forward<Value>(value), std::forward<Op>(op));
+    if (group.thread_rank() == 0) to.store(result, cuda::memory_order_relaxed);
+}
+template <class Group, class T, cuda::thread_scope scope, class Value, class Op>
+__forceinline__ void reduce_update_async(const Group& group, cuda::atomic<T, scope>& to, Value&& value, Op&& op) {
+    T result = reduce(group, std::forward<Value>(value), op);
+    if (group.thread_rank() != 0) return;
+    T old = to.load(cuda::memory_order_relaxed);
+    while (!to.compare_exchange_weak(old, op(old, result), cuda::memory_order_relaxed)) continue;
 }
 
 }  // namespace cooperative_groups

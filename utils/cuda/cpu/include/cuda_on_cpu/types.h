@@ -22,6 +22,8 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __align__(n)
 
+enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
+
 // x to w; those of two and of four are aligned as a whole, to 16 bytes at most.
 #define CUDA_ON_CPU_VECTORS(type, name)                                                                       \
     struct name##1 { type x; };                                                                               \

@@ -61,6 +61,16 @@ template <class T, class = EnableInteger<T>>
 __forceinline__ Bits<T> min(Bits<T> a, Bits<T> b) { return (T)b < (T)a ? b : a; }
 template <class T, class = EnableInteger<T>>
 __forceinline__ Bits<T> max(Bits<T> a, Bits<T> b) { return (T)a < (T)b ? b : a; }
+template <class E>
+__forceinline__ uint32_t min_pairs(uint32_t a, uint32_t b) {
+    return each_half([](uint16_t x, uint16_t y) { return min<E>(x, y); }, a, b);
+}
+template <class E>
+__forceinline__ uint32_t max_pairs(uint32_t a, uint32_t b) {
+    return each_half([](uint16_t x, uint16_t y) { return max<E>(x, y); }, a, b);
+}
+inline uint32_t min_pairs_relu(uint32_t a, uint32_t b) { return max_pairs<int16_t>(0, min_pairs<int16_t>(a, b)); }
+inline uint32_t max_pairs_relu(uint32_t a, uint32_t b) { return max_pairs<int16_t>(0, max_pairs<int16_t>(a, b)); }
 inline uint32_t max_relu(uint32_t a, uint32_t b) { return max<int32_t>(0, max<int32_t>(a, b)); }
 inline uint32_t min_relu(uint32_t a, uint32_t b) { return max<int32_t>(0, min<int32_t>(a, b)); }
 
@@ -77,6 +87,34 @@ template <class T, class A, class B, bool sat>
 uint32_t vabsdiff_min(uint32_t a, uint32_t b, uint32_t c) { return min<T>(vabsdiff<T, A, B, sat>(a, b), c); }
 template <class T, class A, class B, bool sat>
 uint32_t vabsdiff_max(uint32_t a, uint32_t b, uint32_t c) { return max<T>(vabsdiff<T, A, B, sat>(a, b), c); }
+
+// The same and its relatives for each of two or four parts of a register ("PTX ISA", SIMD Video Instructions): what
+// `op` makes of them, kept in its part, or summed.
+template <class T, int parts, bool accumulates, bool sat, class A, class B, class Op>
+uint32_t each_part(uint32_t a, uint32_t b, uint32_t c, Op op) {
+    constexpr int bits = 32 / parts, mask = (1 << bits) - 1;
+    constexpr int least = std::is_signed_v<T> ? -(1 << (bits - 1)) : 0, most = least + mask;
+    auto number = [](uint32_t x, bool is_signed) { return is_signed ? (int32_t)(x << (32 - bits)) >> (32 - bits) : x & mask; };
+    uint32_t result = accumulates ? c : 0;
+    for (int at = 0; at < 32; at += bits) {
+        int value = op(number(a >> at, std::is_signed_v<A>), number(b >> at, std::is_signed_v<B>));
+        if (sat) value = value < least ? least : value > most ? most : value;
+        result += accumulates ? (uint32_t)value : (uint32_t)(value & mask) << at;
+    }
+    return result;
+}
+#define CUDA_ON_CPU_VIDEO(name, expression)                                                                      \
+    template <class T, class A, class B, int parts, bool sat, bool accumulates>                                  \
+    uint32_t name##_parts(uint32_t a, uint32_t b, uint32_t c) {                                                  \
+        return each_part<T, parts, accumulates, sat, A, B>(a, b, c, [](int x, int y) { return (expression); });  \
+    }
+CUDA_ON_CPU_VIDEO(vadd, x + y)
+CUDA_ON_CPU_VIDEO(vsub, x - y)
+CUDA_ON_CPU_VIDEO(vavrg, (x + y + (x + y >= 0)) >> 1)
+CUDA_ON_CPU_VIDEO(vabsdiff, x < y ? y - x : x - y)
+CUDA_ON_CPU_VIDEO(vmin, x < y ? x : y)
+CUDA_ON_CPU_VIDEO(vmax, x < y ? y : x)
+#undef CUDA_ON_CPU_VIDEO
 
 template <class T> int64_t byte_of(uint32_t x, int k) { return std::is_signed_v<T> ? (int8_t)(x >> 8 * k) : (uint8_t)(x >> 8 * k); }
 template <class T> int64_t word_of(uint32_t x, int k) { return std::is_signed_v<T> ? (int16_t)(x >> 16 * k) : (uint16_t)(x >> 16 * k); }

@@ -76,6 +76,16 @@ CUDA_ON_CPU_FP8_PAIR(e4m3, __NV_E4M3)
 CUDA_ON_CPU_FP8_PAIR(e5m2, __NV_E5M2)
 #undef CUDA_ON_CPU_FP8_PAIR
 
+// cvt.pack: two integers, saturated to `bits` each, `b` the lower one; above them what `c` has.
+template <class A, int bits, bool is_signed>
+uint32_t to_packed(uint32_t a, uint32_t b, uint32_t c = 0) {
+    constexpr int64_t least = is_signed ? -(1 << (bits - 1)) : 0, most = least + (1 << bits) - 1;
+    auto part = [](int64_t x) { return (uint32_t)(x < least ? least : x > most ? most : x) & ((1u << bits) - 1); };
+    const uint32_t pair = part((A)a) << bits | part((A)b);
+    if constexpr (bits == 16) return pair;
+    else return c << 2 * bits | pair;
+}
+
 // TF32 has a float's exponent and 10 bits of mantissa.
 inline uint32_t to_tf32_away(uint32_t x) {
     if (is_nan<float>(x)) return nan_bits;
