@@ -167,6 +167,25 @@ def test_lanes_that_add_to_shared_counters_need_an_atomic_too():
         }
 
 
+@pytest.mark.parametrize(
+    ("line", "atomic"),
+    [
+        ("x[i / 32] |= 1 << i % 32;", "atomicOr"),
+        ("x[0] = max(x[0], i);", "atomicMax"),
+        ("if (y[i] < x[0]) x[0] = y[i];", "atomicMin"),
+        ("if (x[i / 4] == -1)\n        x[i / 4] = i + 1;", "atomicCAS"),
+        ("if (!x[i / 4]) x[i / 4] = i + 1;", "atomicCAS"),
+        ("s = s ^ i; x[i] = s; s ^= i;", "atomicXor"),
+    ],
+)
+def test_the_atomic_is_the_one_that_does_what_the_line_does(line, atomic):
+    source = (
+        f"__global__ void k(int* x, const int* y) {{\n    __shared__ int s;\n    int i = threadIdx.x;\n    {line}\n}}"
+    )
+    problems = Tracer(source, "k")[1, 64](-torch.arange(64).int(), -torch.arange(64, 128).int()).problems
+    assert {found.hint.split(",")[0] for found in problems if found.hint.startswith("Use")} == {f"Use `{atomic}`"}
+
+
 def test_a_race_of_blocks_in_a_cooperative_kernel_lacks_a_barrier_of_the_grid():
     source = (
         "#include <cooperative_groups.h>\n__global__ void k(float* x) {\n"

@@ -51,7 +51,7 @@ def about_race(p):
     elif p.space == "shared" and not same_block:
         hint = "Put `cluster.sync();` between the two: `__syncthreads();` waits for the threads of one block only."
         if "load" not in ops:
-            hint = "Use an atomic such as `atomicAdd`, or put `cluster.sync();` between the two."
+            hint = f"Use an atomic such as `{_atomic(p)}`, or put `cluster.sync();` between the two."
     elif missing := _missing_coordinate(p):
         hint = missing
     elif p.all_elements and ops == ["store", "store"]:
@@ -60,7 +60,7 @@ def about_race(p):
         hint += f"not depend on the thread. Let each thread write its own, or begin at `{begin}` and step by `{step}`."
     elif not p.one_block and p.space == "global":
         hint = "Are both meant to touch this element? If not, check the index; otherwise use an atomic such as "
-        hint += "`atomicAdd`, give each block its own elements, or make two launches."
+        hint += f"`{_atomic(p)}`, give each block its own elements, or make two launches."
         if same_block:
             hint = f"Threads of different blocks do this, too, and no barrier orders those. {hint}"
         if p.cooperative:
@@ -73,7 +73,7 @@ def about_race(p):
         elif same_number:
             hint = f"All write the same, so a GPU stores it, but C++ promises nothing. {hint}"
     elif ops == ["store", "store"]:
-        hint = "Let one thread write it, or use an atomic such as `atomicAdd`."
+        hint = f"Let one thread write it, or use an atomic such as `{_atomic(p)}`."
         if same_number:
             hint = "All write the same, so a GPU stores it, but C++ promises nothing: let one thread write it, or use "
             hint += "`atomicOr` or `atomicExch`."
@@ -81,15 +81,17 @@ def about_race(p):
             hint = f"Are both meant to have the same index? {hint}"
         if p.space == "shared" and p.loop:
             hint += f" Are these two rounds of the loop of line {p.loop.line}? Then put `__syncthreads();` at its end."
-    elif one_line and p.loop and p.space == "shared" and _neighbours(p):
+    elif one_line and p.loop and p.space == "shared" and _neighbours(p, p.region):
         hint = _of_neighbours(p)
-    elif one_line and _updates(p) and not _neighbours(p):
-        hint = _ADD
+    elif not (_neighbours(p, p.region) or _neighbours(other, p.region)) and (
+        (one_line and _updates(p)) or _atomic(p) != "atomicAdd"
+    ):
+        hint = _in_one_step(p)
     elif one_line or None in (p.line, other.line):
         hint = "If all add to it, use `atomicAdd`; otherwise read into a variable, `__syncthreads();`, then write."
         hint += f" {p.where_to_wait}" if p.where_to_wait else ""
     elif p.space == "global" and _updates(p):
-        hint = _ADD
+        hint = _in_one_step(p)
     elif p.waits_between and (p.one_warp or p.waits_between != "__syncwarp"):
         hint = _wait_again(p)
     elif p.skipped_wait:
@@ -120,9 +122,9 @@ def _overwritten(p):
 _CONSTANT = re.compile(r"[^=!<>+\-*/%&|^]=\s*(?:true|false|-?\d[\w.]*)\s*;\s*}*\s*$")
 
 
-def _neighbours(p):
-    """Whether the line names two elements of one array: `part[t] += part[t + step];`"""
-    return len(set(re.findall(rf"\b{re.escape(p.region or '')}\s*\[([^\[\]]*)\]", p.source or ""))) > 1
+def _neighbours(side, region):
+    """Whether its line names two elements of one array: `part[t] += part[t + step];`"""
+    return len(set(re.findall(rf"\b{re.escape(region or '')}\s*\[([^\[\]]*)\]", side.source or ""))) > 1
 
 
 def _overlap(p):
@@ -162,14 +164,43 @@ def _skipped(line, branch):
 
 
 _NUMBER = "blockIdx.x * blockDim.x + threadIdx.x"
-_ADD = "Use `atomicAdd`, which reads and adds in one step, and returns what was there before."
+_ATOMICS = {"|": "atomicOr", "&": "atomicAnd", "^": "atomicXor", "max": "atomicMax", "min": "atomicMin"}
+_DOES = {"atomicAdd": "reads and adds", "atomicCAS": "compares and writes"}
+
+
+def _atomic(p):
+    """The atomic that does what the line that writes does: `mask[i] |= bit;`, `best = max(best, x);`. One that writes
+    only where it has read a certain value compares and writes: `if (level[v] < 0) level[v] = 1;`"""
+    line, name = _writing(p), re.escape(p.region or "")
+    changed = rf"\b{name}\b[^;=<>]*"
+    if found := re.search(rf"{changed}([|&^])=|{changed}=\s*(?:\w*::)?(f?)(max|min)f?\s*\(", line):
+        return "atomicCAS" if found[2] else _ATOMICS[found[1] or found[3]]  # none takes the larger of two floats
+    asked = next((side for side in (p, p.other) if side.op == "load"), None)
+    writes = next(side for side in (p, p.other) if side.op != "load")
+    if asked and 0 <= (writes.line or -9) - (asked.line or 0) <= 1 and not _updates(p):
+        if found := re.search(rf"\bif\s*\(.*([<>])=?\s*{name}\b", asked.source or ""):
+            return "atomicMax" if found[1] == ">" else "atomicMin"
+        if re.search(rf"\bif\s*\(.*(?:!\s*{name}\b|{changed}(?:[<>]|==|!=))", asked.source or ""):
+            return "atomicCAS"
+    return "atomicAdd"
+
+
+def _in_one_step(p):
+    atomic = _atomic(p)
+    if atomic in ("atomicMax", "atomicMin"):
+        return f"Use `{atomic}`, which reads and writes in one step. It takes integers; floats need `atomicCAS`."
+    does = _DOES.get(atomic, "reads and writes")
+    return f"Use `{atomic}`, which {does} in one step, and returns what was there before."
+
+
+def _writing(p):
+    return next(side for side in (p, p.other) if side.op != "load").source or ""
 
 
 def _updates(p):
-    """Whether the line that writes adds to what is there: `*count += 1;`"""
-    written = next(side for side in (p, p.other) if side.op != "load").source or ""
-    name = re.escape(p.region or "")
-    return bool(re.search(rf"\b{name}\b[^;=<>&|]*(?:[+-]=|\+\+|--)|(?:\+\+|--)[(*]*{name}\b", written))
+    """Whether the line that writes changes what is there: `*count += 1;`"""
+    line, name = _writing(p), re.escape(p.region or "")
+    return bool(re.search(rf"\b{name}\b[^;=<>&|]*(?:[+\-|&^]=|\+\+|--)|(?:\+\+|--)[(*]*{name}\b", line))
 
 
 def _wait_again(p):
