@@ -79,6 +79,8 @@ def show_threads(height: int, width: int, threads, of: str = "pixel") -> None:
     than 400 cells per side.
     """
     height, width = _at_least_1(height, "height"), _at_least_1(width, "width")
+    if not isinstance(of, str):
+        raise TypeError(f"threads is a number or a pair (x, y): write ({threads!r}, {of!r}) for two-dimensional blocks")
     if isinstance(threads, (tuple, list)):
         if len(threads) != 2:
             raise ValueError(f"threads is a number or a pair (x, y), but it is {threads!r}")

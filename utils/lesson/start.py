@@ -183,12 +183,14 @@ def install_packages(packages: list[str]) -> None:
 
 
 def prepare_notebook() -> None:
-    """Show in a cell what C code and kernels print, explain a lost GPU, and provide the cell magic %%cuda.
+    """Show in a cell what C code and kernels print, explain a lost GPU, and provide the cell magic %%cuda. An error
+    about what the learner wrote ends in the learner's line.
 
     Where kernels run on the CPU, a step outside a tensor becomes an exception: from the first tensor on.
     """
     from utils.cuda import session
     from utils.cuda.cpu import guard
+    from utils.lesson import tracebacks
 
     guard.guard_tensors()
     session.begin()
@@ -197,6 +199,7 @@ def prepare_notebook() -> None:
     ipython = sys.modules.get("IPython")
     if shell := ipython and ipython.get_ipython():
         shell.extension_manager.load_extension("utils.cuda.magic")
+        tracebacks.shorten(shell)
 
 
 def device_line() -> str:
