@@ -296,8 +296,8 @@ SAID = {
     "if i < n: out[i] = x[i].no_such": "crashed: AttributeError: 'Tensor' object has no attribute 'no_such'",
     "if i < n: out[:n] = 2 * x[i]": "crashed: TypeError: a thread writes one element at a time, but out[...] here is "
     "several",
-    "while True: pass": "too long: thread 0 of block 0 has run 1,000,000 instructions, the last in line 3: does "
-    "it end? (n = 1)",
+    "while True: pass": "too long: the threads have run 1,000,000 instructions between them, the last by thread 0 of "
+    "block 0 in line 3: does every loop end? (n = 1)",
     "raise SystemExit": "crashed: SystemExit",
     "return missing": "crashed: NameError: name 'missing' is not defined",
 }

@@ -25,8 +25,8 @@ MOST_INSTRUCTIONS = 1_000_000  # of a learner's Python code, for one call or lau
 class Endless(BaseException):
     """A learner's code ran longer than allowed. It must get past every `except Exception` on its way."""
 
-    def __init__(self, line, who="it"):
-        self.line, self.who = line, who
+    def __init__(self, line, thread=""):
+        self.line, self.thread = line, thread  # of a simulated kernel
 
 
 class Limit:
@@ -87,8 +87,12 @@ def outcome(call, limit=None, unfit=""):
         with limit or learners_limit():
             return call()
     except Endless as error:
-        last = f"the last{in_line(error.line)}"
-        return Verdict("too long", f"{error.who} has run {MOST_INSTRUCTIONS:,} instructions, {last}: does it end?")
+        run, where = f"run {MOST_INSTRUCTIONS:,} instructions", in_line(error.line)
+        if error.thread:
+            said = f"the threads have {run} between them, the last by {error.thread}{where}: does every loop end?"
+        else:
+            said = f"it has {run}, the last{where}: does it end?"
+        return Verdict("too long", said)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

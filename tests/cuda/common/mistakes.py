@@ -55,7 +55,7 @@ MISTAKES = {
     "for range colon": (in_kernel("    for (int j : range(n)) x[j] = 1;"), 3, "C++ has no `range`: write a"),
     "for commas": (in_kernel("    for (int j = 0, j < n, j++) x[j] = 1;"), 3, "The three parts of a `for"),
     "True": (in_kernel("    bool inside = True;\n    x[i] = inside;"), 3, "C++ has no `True`: write `true`."),
-    "2d": (in_kernel("    x[i][h] = 1;"), 3, "`x` is a pointer, with one index: in a matrix of w columns"),
+    "2d": (in_kernel("    x[i][h] = 1;"), 3, "`x` is a pointer, with one index: `x[i * columns + h]`"),
     "single quotes": (in_kernel("    printf('hello %d', i);"), 3, "In C++, a text needs double quotes"),
     "elif": (in_kernel("    if (i < n) x[i] = 1;\n    elif (i == n) x[i] = 2;"), 4, "C++ writes `elif` as"),
     "def": (in_kernel("    x[i] = f(y[i]);", before="def f(a):\n    return a\n"), 1, "C++ has no `def`: a"),

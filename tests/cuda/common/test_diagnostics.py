@@ -222,3 +222,15 @@ def test_a_warning_that_counts_as_an_error(tmp_path):
         pytest.skip("NVIDIA has no nvcc for this system")
     error = _by_nvcc(home, in_kernel("{ int unused = 3; x[i] = 1; }"), tmp_path)
     assert error.errors == [("cuda_src", 3, 'variable "unused" was declared but never referenced')]
+
+
+def test_what_follows_from_a_missing_semicolon_comes_after_it(tmp_path):
+    source = in_kernel("return  // guard\n    float v = i;\n    x[i] = v;")
+    log = (
+        "cuda_src(4): error: type name is not allowed\n      float v = i;\n      ^\n\n"
+        'cuda_src(3): error: expected a ";"\n\ncuda_src(5): error: identifier "v" is undefined\n'
+    )
+    error = explained(log, {"cuda_src": source}, tmp_path)
+    assert [line for _, line, _ in error.errors] == [3, 4, 5]
+    assert error.wrong.startswith('cuda_src, line 3: expected a ";"') and "line 4: type name" not in error.wrong
+    assert error.hint == "Put a `;` at the end of this line, before the comment."

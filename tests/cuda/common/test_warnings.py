@@ -326,3 +326,20 @@ def test_a_copy_to_a_vector_itself():
         "fill(&v);",
     ):
         assert not suspects(source.replace("LINE", fine)), fine
+
+
+def test_a_pragma_that_nvcc_ignores():
+    source = """__global__ void k(float* x) {
+#pragma unrol 16
+    for (int j = 0; j < 16; j++) x[j] = 1;
+#pragma unroll 16;
+    for (int j = 0; j < 16; j++) x[j] += 1;
+#pragma unroll 8
+    for (int j = 0; j < 16; j++) x[j] += 2;
+}"""
+    with pytest.warns(CompileWarning) as caught:
+        compile_kernel(source, "k")
+    assert [(w.lineno, str(w.message).split(" in ")[0]) for w in caught] == [
+        (2, "unrecognized #pragma"),
+        (4, "extra characters"),
+    ]

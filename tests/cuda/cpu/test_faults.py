@@ -382,6 +382,10 @@ def test_a_kernel_cannot_be_called_like_a_function():
     ) as caught:
         compile_kernel("__global__ void f(float* x) {}\n__global__ void k(float* x) { f(x); }", "k")
     assert caught.value.line == 2
+    source = source.replace("square((float*)p)", "square [1, 32]((float*)p)")
+    with pytest.raises(CompileError, match=r"square\[...\]\(...\) is Python's launch: in C\+\+, launch it") as caught:
+        load_cuda(source, "void go(long long p);", ["go"])
+    assert caught.value.hint == "In C++, a launch is `square<<<1, 32>>>(...)`."
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def unknown(place, nvidia, member, gcc, clang):
         return 'A kernel prints with `printf("i = %d\\n", i)`.'
     if of_std:
         return standard.header(name) if _is_in_host_code(place) else ""
-    if name in _CALLED:
+    if name in _CALLED and not _is_variable(place, name):
         return f"C++ has no `{name}`: write {_CALLED[name]}."
     if upper := next((t.text for t in tokens(place.source) if t.text != name and t.text.lower() == name.lower()), ""):
         return f"Upper and lower case differ in C++: did you mean `{upper}`?"
@@ -126,9 +126,28 @@ def unknown(place, nvidia, member, gcc, clang):
     parameters = [parameter for function in cxx.functions(place.source) for parameter in function.parameters]
     if any(cxx.written(parameter) == name and parameter[0].line == place.line for parameter in parameters):
         return f"Each parameter needs its type: `float* {name}` or `int {name}`."
-    if re.search(rf"(?:^|[;{{(])\s*{name}\s*=[^=]", place.code) and not _declared_elsewhere(place, name):
-        return f"A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`."
+    if _is_set(place, name) and not _declared_elsewhere(place, name):
+        return without_a_type(place, name)
     return _declared_elsewhere(place, name) or similar(place, name) or _not_passed(place, name)
+
+
+def _is_set(place, name):
+    return bool(re.search(rf"(?:^|[;{{(])\s*{name}\s*=[^=]", place.code))
+
+
+def _is_variable(place, name):
+    """Whether the source uses a name as one: the first lesson's loops count in a `sum`."""
+    return _is_set(place, name) or _declared_elsewhere(place, name)
+
+
+def without_a_type(place, name):
+    """`total = 0;` of a name that is declared nowhere."""
+    return f"A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`."
+
+
+# What a lesson calls the index of a thread, and how it is computed.
+_INDICES = dict.fromkeys(("i", "idx", "index", "tid", "gid"), "x") | dict.fromkeys(("c", "col", "column"), "x")
+_INDICES |= dict.fromkeys(("r", "row"), "y")
 
 
 def _not_passed(place, name):
@@ -140,6 +159,9 @@ def _not_passed(place, name):
     is_value = not name.isupper() and re.search(rf"\b{name}\b(?!\s*(?:[(\w]|::))", place.code)
     if not is_value or not is_in_device_code(place):
         return ""
+    if axis := _INDICES.get(name):
+        index = f"blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}"
+        return f"Nothing declares `{name}`. Is it meant to be the thread's index, `int {name} = {index};`?"
     return f"A kernel does not see Python's variables: if `{name}` is one, pass it as an argument."
 
 
@@ -172,10 +194,20 @@ def _declared_elsewhere(place, name):
             continue
         if line > place.line and behind in ("(", "=", ";", "["):
             return f"`{name}` is declared only in line {line}: declare it before its use."
-        if line < place.line and behind in ("=", ";", "["):
+        again = any(token.text == name and token.line == line for token in part[k + 1 :])
+        if behind in ("=", ";", "[") and (line < place.line or line == place.line and again):
+            if _is_of_an_ended_loop(part, k):
+                return f"The `;` of line {line} ends the loop, and `{name}` with it: remove the `;`."
             where = "inside the braces or the single statement where it is declared"
             return f"`{name}` of line {line} exists only {where}: declare it before them."
     return ""
+
+
+def _is_of_an_ended_loop(part, k):
+    """Whether token k is in the parentheses of `for (...);`."""
+    opens = next((j for j in range(k, 0, -1) if part[j].text == "(" and part[j - 1].text == "for"), None)
+    closes = opens and cxx.matching(part, opens)
+    return bool(closes and k < closes and cxx.text_at(part, closes + 1) == ";")
 
 
 def removed(name):

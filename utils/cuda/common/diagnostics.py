@@ -76,6 +76,8 @@ _SHOWN = {
     "940",  # missing return statement at end of non-void function
     "1056",  # returning pointer to local variable
     "1422",  # multicharacter character literal
+    "20170",  # extra characters in the unroll pragma
+    "20199",  # unrecognized #pragma in device code
     "1835",  # attribute "__shared__" does not apply here
     "20011",  # calling a __host__ function from a __host__ __device__ function is not allowed
     "20014",  # the same, of a function without a mark
@@ -102,6 +104,7 @@ _LONG_NAME = re.compile(r'("[^"]{60})[^"]{20,}"')
 # The engine's launch, called with other arguments than the kernel's.
 _LAUNCH = re.compile(r"no match for call to '\(cuda_on_cpu::StartOf<.*<lambda\([^)]*\)>, (.*)>\) \((.*)\)'")
 _SYNTAX = re.compile(r"^expected |^stray |not expected here|^missing ")
+_NO_SEMICOLON = re.compile(r"^expected (?:a )?[\"'‘];")
 _IN_DEVICE_CODE = "is undefined in device code"
 _OPEN_END = re.compile(r'^At end of source: (error: .*)\n(\S+\(\d+\)): note.*?: (to match this "."$)', re.MULTILINE)
 _ASSERTION = re.compile(r"^static assertion failed: |^static_assert failed due to requirement .* (?=\"[^\"]*\"$)")
@@ -116,7 +119,7 @@ def explained(log, sources, folder):
     kept = folder / "build.log"
     kept.write_text(log)
     errors = _errors(log, sources)
-    own = [e for e in errors if e[0] in sources and e[0] != "name"]
+    own = _cause_first([e for e in errors if e[0] in sources and e[0] != "name"])
     own = own or _misnamed(errors, sources) or lineless.errors(log, sources)
     parts = []
     for which, line, text in _first(own):
@@ -133,6 +136,20 @@ def explained(log, sources, folder):
     parts = parts or log.replace(ACCEPTED, "").strip().splitlines()[-5:]
     parts += [ACCEPTED] if ACCEPTED in log else []
     return CompileError("\n".join(parts), own, log, kept, lineless.advice(log, sources) or _hint(own, sources))
+
+
+def _cause_first(errors):
+    """The errors, in the compiler's order but for a missing `;` in a line above the error before it. Without its `;`,
+    `return` goes on into the next line: nvcc says first what is wrong there."""
+    k = next((k for k, (_, _, message) in enumerate(errors) if _SYNTAX.search(message)), 0)
+    if (
+        k
+        and _NO_SEMICOLON.search(errors[k][2])
+        and errors[k][0] == errors[k - 1][0]
+        and errors[k][1] < errors[k - 1][1]
+    ):
+        return [errors[k], *errors[:k], *errors[k + 1 :]]
+    return errors
 
 
 def _first(errors):

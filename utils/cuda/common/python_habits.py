@@ -237,9 +237,29 @@ RULES = [
     (r"literal operator|invalid suffix", r"(?<![\w.])(?P<number>\d+(?:_\d+)+)\b", digits),
     (
         r"type name is not allowed|expected (?:primary-)?expression|function-style cast|type-construction",
-        r"(?:=|\breturn|[-+*/%])\s*(?P<type>(?:unsigned\s+)?(?:int|float|double|long|short|char|bool))\s+"
+        r"(?P<type>\b(?:(?:un)?signed\s+(?:long\s+long|char|short|int|long)|long\s+(?:long|double)))\s*"
+        r"\((?P<value>[^()]*)\)",
+        lambda place, type, value: (
+            f"Only a type of one word can be written like a function: `({type})"
+            + (f"{value}`." if value.isidentifier() else f"({value})`.")
+        ),
+    ),
+    (
+        r"type name is not allowed|expected (?:primary-)?expression|function-style cast|type-construction",
+        r"(?:=|\breturn|[-+*/%])\s*(?P<type>(?:unsigned\s+)?(?:long\s+long|int|float|double|long|short|char|bool))\s+"
         r"(?P<value>\w+(?:\[[^\[\]]*\])?)",
         "A conversion needs parentheses: `({type}){value}`.",
+    ),
+    (
+        EXPECTED,
+        r"(?P<type>\b(?:int|float|double|auto))\s+(?P<name>\w+)\s*(?P<op>[-+*/])=",
+        "A variable has no value where it is declared: write `{type} {name} = 0;` in front of the loop, and "
+        "`{name} {op}= ...` without the type.",
+    ),
+    (
+        "which instance of overloaded function",
+        r"(?:^|[;{(])\s*(?P<name>\w+)\s*=[^=]",
+        "A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`.",
     ),
     (r"launch passes .*Tensor", "", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
     (r"no return statement|non-void function", "", "End the function with `return out;`, where `out` is its result."),

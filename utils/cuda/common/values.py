@@ -81,7 +81,9 @@ def subscript(place):
     twice = re.search(r"\b(\w+)\s*\[([^\[\]]+)\]\s*\[([^\[\]]+)\]", place.code)
     if twice:
         name, row, column = twice.groups()
-        return f"`{name}` is a pointer, with one index: in a matrix of w columns, `{name}[{row} * w + {column}]`."
+        width = "width" if re.search(r"\bcolumns\b", place.source) else "columns"
+        index = f"{name}[{row} * {width} + {column}]"
+        return f"`{name}` is a pointer, with one index: `{index}`, where a row of the matrix has `{width}` elements."
     if re.search(r"\[float\]|\[double\]", place.message):
         return whole_numbers(place)
     indexed = re.findall(r"\b(\w+)\s*\[", place.code)
@@ -98,7 +100,7 @@ def subscript(place):
 
 def read_only(place):
     """A write to something that is const, or that is no variable."""
-    target = re.match(r"\s*(?:(?:if|else|for|while)\b\s*(?:\(.*\))?\s*)*\(*\*?(\w+)", place.code)
+    target = re.match(r"\s*(?:(?:if|else|for|while)\b\s*(?:\(.*\))?\s*\{?\s*)*\(*\*?(\w+)", place.code)
     name = target[1] if target else ""
     changed = re.findall(r"(?<![\w.>])(\w+)(?:\[[^\]]*\])?\s*(?:\+\+|--)|(?:\+\+|--)\s*(\w+)", place.code)
     if name in ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"):

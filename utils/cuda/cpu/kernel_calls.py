@@ -1,4 +1,5 @@
-"""Kernels that are called like functions. The same name may mean a variable, a parameter or a member of the source."""
+"""Kernels that are called like functions, or launched as in Python, `k[blocks, threads](x)`. The same name may mean a
+variable, a parameter or a member of the source."""
 
 from utils.cuda.common import cxx
 from utils.cuda.cpu.meanings import Reader
@@ -7,7 +8,7 @@ __all__ = ["calls"]
 
 
 def calls(source, marked, declared) -> list[cxx.Token]:
-    """The names of kernels that are called in the source, in order. `marked` are its kernels' declarations, `declared`
+    """The names of kernels that are called so, in order. `marked` are its kernels' declarations, `declared`
     all those outside of types and functions."""
     names = {kernel.name for kernel in marked} - {d.name for d in declared if "__global__" not in d.words}
     heads = {token.start for kernel in marked for token in kernel.tokens[: kernel.head]}
@@ -20,10 +21,11 @@ def calls(source, marked, declared) -> list[cxx.Token]:
 
 
 def _is_called(part, k):
-    """Whether the arguments of a call come after the name at index k, or after its template arguments."""
+    """Whether the arguments of a call come after the name at index k, or after its template arguments or brackets."""
     after = k + 1
-    if cxx.text_at(part, after) == "<":
-        after = (cxx.matching(part, after) or after) + 1
+    for opener in ("<", "["):
+        if cxx.text_at(part, after) == opener:
+            after = (cxx.matching(part, after) or after) + 1
     return cxx.text_at(part, after) == "("
 
 

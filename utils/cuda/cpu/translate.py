@@ -162,6 +162,8 @@ def _check_calls(source, marked, declared):
         do = "mark it with __device__ in place of __global__, then kernels can call it"
         if not any(d.tokens[0].start < token.start < d.tokens[-1].end for d in device):
             do = f"launch it, {token.text}<<<blocks, threads>>>(...)"
+        if source[token.end :].lstrip().startswith("["):
+            raise _error(token, f"{token.text}[...](...) is Python's launch: in C++, {do}")
         raise _error(token, f"{token.text} is a kernel and not a function: {do}")
 
 

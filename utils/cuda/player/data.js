@@ -98,10 +98,10 @@ function nameOf(memory, element) {
   return memory.name + [rest, ...indices].map((index) => `[${index}]`).join("");
 }
 
-/** A number in at most `most` characters, or in as many as a whole number needs. */
+/** A number in at most `most` characters, or in as many as a whole number needs that a float holds exactly. */
 function short(value, most = 6) {
   if (value === null || value === undefined) return "";
-  if (typeof value !== "number" || Number.isInteger(value)) return String(value);
+  if (typeof value !== "number" || Number.isSafeInteger(value)) return String(value);
   for (let digits = most - 2; digits > 0; digits--) {
     const text = String(Number(value.toPrecision(digits)));
     if (text.replace("-", "").length <= most) return text;
