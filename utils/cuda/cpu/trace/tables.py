@@ -90,7 +90,7 @@ def as_html(trace) -> str:
         parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
         for row in shown:
             texts = [html.escape(text) for text in row]
-            texts[1] = f'<code style="white-space:pre">{texts[1]}</code>'
+            texts[1] = f'<code style="white-space:pre-wrap">{texts[1]}</code>'
             cells = "".join(f'<td style="{p}">{text}</td>' for p, text in zip(places, texts, strict=True))
             parts.append(f"<tr>{cells}</tr>")
         parts.append("</tbody></table>")
