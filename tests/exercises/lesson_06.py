@@ -111,7 +111,7 @@ WRONG = {
         ("wrong: this exercise takes a Python function", "", "as_seen = torch.zeros(3)"),
     ],
     "06-host": [
-        ("wrong: every line that it names has a mistake, but so does 1 other", _FIVE, "[5, 7, 10, 11]"),
+        ("wrong: each line that it names has a mistake, and 1 more line has one, too", _FIVE, "[5, 7, 10, 11]"),
         ("wrong: it names no line, but 5 have a mistake", _FIVE, "[]"),
         ("wrong: line 2 is correct", _FIVE, "[2, 5, 7, 10, 11, 12]"),
         ("wrong: line 8 is correct", _FIVE, "[8, 10, 12]"),

@@ -122,7 +122,7 @@ WRONG = {
         ("wrong: this exercise takes CUDA", "", "turn_src = lambda x, angle: x"),
     ],
     "17-operator": [
-        ("wrong: the result[0, 0] should be", "        x = x.contiguous()\n", ""),
+        ("wrong: element [0, 0] of the result should be", "        x = x.contiguous()\n", ""),
         ("wrong: the size should be [17, 2]", "x.new_empty(x.shape)", "x.new_empty(len(x))"),
         (
             "wrong: the device should be cpu, but yours is meta",
@@ -132,7 +132,7 @@ WRONG = {
         ("wrong: the device should be cuda:0", "x.new_empty(x.shape)", "torch.empty(x.shape)"),
         ("wrong: the result is stored row by row", "x.new_empty(x.shape)", "torch.empty_like(x)"),
         ("wrong: CUDA refuses a launch of 0 blocks", "        if len(x):\n    ", ""),
-        ("wrong: the result", "cdiv(len(x), 128), 128]", "1, 128]"),
+        ("wrong: element [", "cdiv(len(x), 128), 128]", "1, 128]"),
         ("wrong: the kernel goes through 2 points of x", "x, out, angle, len(x))", "x, out, angle, x.numel())"),
         ("wrong: the kernel takes x, out, angle and n", "x, out, angle, len(x))", "x, out, len(x))"),
         ("wrong: the kernel takes a float32 tensor for out", "torch.empty_like(x)", "torch.empty_like(x).double()"),
@@ -159,16 +159,16 @@ WRONG = {
     "17-triton": [
         ("out of bounds: program", "tl.load(x + i, mask=i < n)", "tl.load(x + i)"),
         ("out of bounds: program", "tl.store(out + i, v, mask=i < n)", "tl.store(out + i, v)"),
-        ("wrong: the result", "mask=i < n)\n\n", "mask=i < n - 1)\n\n"),  # the last one is never written
-        ("wrong: the result", "tl.program_id(0) * BLOCK + ", ""),
-        ("wrong: the result", "tl.minimum(v + t, 0.0)", "tl.minimum(v - t, 0.0)"),
+        ("wrong: element [", "mask=i < n)\n\n", "mask=i < n - 1)\n\n"),  # the last one is never written
+        ("wrong: element [", "tl.program_id(0) * BLOCK + ", ""),
+        ("wrong: element [", "tl.minimum(v + t, 0.0)", "tl.minimum(v - t, 0.0)"),
         (
-            "wrong: the result",
+            "wrong: element [",
             "tl.where(v > 0, tl.maximum(v - t, 0.0), tl.minimum(v + t, 0.0))",
             "tl.maximum(v - t, 0.0)",
         ),
-        ("wrong: the result", "    x = x.contiguous()\n", ""),
-        ("wrong: the result", "(triton.cdiv(x.numel(), 256),)", "(x.numel() // 256 + 0 or 1,)"),
+        ("wrong: element [", "    x = x.contiguous()\n", ""),
+        ("wrong: element [", "(triton.cdiv(x.numel(), 256),)", "(x.numel() // 256 + 0 or 1,)"),
         (
             "wrong: torch.compile would not see your launch",
             "torch.library.wrap_triton(shrink_program)",

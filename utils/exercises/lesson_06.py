@@ -42,8 +42,8 @@ def _wrong_lines(answer):
     rest = len(set(wrong) - named)
     if not named:
         return f"it names no line, but {rest} have a mistake"
-    others = "does 1 other" if rest == 1 else f"do {rest} others"
-    return f"every line that it names has a mistake, but so {others}" if rest else ""
+    others = "1 more line has" if rest == 1 else f"{rest} more lines have"
+    return f"each line that it names has a mistake, and {others} one, too" if rest else ""
 
 
 def _doubles(*shape):

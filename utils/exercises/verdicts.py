@@ -67,7 +67,8 @@ def difference(got, expected, name, close) -> str:
         return ""
     place = tuple(differ.nonzero()[0].tolist())
     count, size = int(differ.sum()), expected.numel()
-    where = f"{name}[{', '.join(map(str, place))}]" if place else name
+    index = f"[{', '.join(map(str, place))}]" if place else ""
+    where = f"element {index} of {name}" if index and " " in name else f"{name}{index}"
     first = f"the only wrong one out of {size}" if count == 1 else f"the first of {count} wrong values out of {size}"
     more = f", {f'all {size} differ' if count == size else first}" if size > 1 else ""
     return f"{where} should be {shown(expected[place].item())}, but yours is {shown(got[place].item())}{more}"

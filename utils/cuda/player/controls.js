@@ -88,7 +88,7 @@ function assemble(root, recording, start) {
       make("div", {}, make("section", { class: "panel code" }, make("h3", {}, "Source"), panels.source.node),
         ...[panels.problems.node].filter(Boolean), panels.variables.node),
       make("div", {}, panels.threads.node, panels.request.node, cards)),
-    make("footer", {}, `Kept: ${recording.kept}`));
+    make("footer", {}, `Recorded: ${recording.kept}`));
 
   function marks() {
     const at = (step) => `left: ${(100 * (step + 1)) / player.end}%`;
