@@ -21,8 +21,9 @@ def _wrong_list(rgb2grey_list):
         differ = (got != exact // 10_000) & (got != (exact - 1) // 10_000)
         if differ.any():
             row, col = differ.nonzero()[0].tolist()
-            wrong = f"should be {exact[row, col] // 10_000}, but yours is {got[row, col]}"
-            return f"element [{row}, {col}] of the result {wrong}: the weighted sum is {exact[row, col] / 10_000:.4f} {case}"
+            wrong = f"element [{row}, {col}] of the result should be {exact[row, col] // 10_000}"
+            why = f"the weighted sum is {exact[row, col] / 10_000:.4f} {case}"
+            return f"{wrong}, but yours is {got[row, col]}: {why}"
     return ""
 
 
