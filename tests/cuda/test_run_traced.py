@@ -117,3 +117,56 @@ def test_launches_go_on_after_many_problems_and_variables_have_their_names(on_cp
     assert said.out == "100 101 102 103 104 105 "
     assert "both write head" in said.err
     assert "counts[5], but counts has 4 elements" in said.err
+
+
+VIRTUAL = r"""
+#include <cstdio>
+#include <new>
+struct Shape {
+    __device__ virtual float area() const = 0;
+    __device__ virtual ~Shape() {}
+};
+struct Rect : Shape {
+    float w, h;
+    __device__ Rect(float w, float h) : w(w), h(h) {}
+    __device__ float area() const override { return w * h; }
+};
+struct Disc : Shape {
+    float r;
+    __device__ Disc(float r) : r(r) {}
+    __device__ float area() const override { return 3 * r * r; }
+};
+__device__ Shape* shapes[2];
+__device__ float hit(float x, float* n) {
+    *n = x * 2;
+    return x;
+}
+__global__ void make() { shapes[0] = new Rect(2, 3), shapes[1] = new Disc(1); }
+__global__ void areas(float* out) { out[threadIdx.x] = shapes[threadIdx.x + SKIPPED]->area(); }
+__global__ void twice(float* out) {
+    float n, t = hit(out[1], &n);
+    out[0] += t + n;
+}
+__global__ void end() { delete shapes[threadIdx.x]; }
+int main() {
+    float *out, host[2];
+    cudaMalloc(&out, sizeof host);
+    make<<<1, 1>>>();
+    areas<<<1, 2>>>(out);
+    twice<<<1, 1>>>(out);
+    end<<<1, 2>>>();
+    cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+    printf("%g %g\n", host[0], host[1]);
+}
+"""
+
+
+def test_virtual_calls_on_what_an_earlier_launch_has_made(on_cpu, tmp_path, capfd):
+    program = tmp_path / "virtual.cu"
+    program.write_text(VIRTUAL.replace("SKIPPED", "0"))
+    assert run.main([str(program), "--trace"]) == 0
+    said = capfd.readouterr()
+    assert said.out == "15 3\n" and "found no problem" in said.err
+    program.write_text(VIRTUAL.replace("SKIPPED", "1"))
+    run.main([str(program), "--trace"])
+    assert "shapes[2], but shapes has 2 elements" in capfd.readouterr().err

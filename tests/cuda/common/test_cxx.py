@@ -297,6 +297,16 @@ def test_kernels(source, expected):
         ("#define GLOBAL __global__\nGLOBAL void k(int n) { }\nfloat half(float& a);", {"k": ["n"]}),
         ("#define KERNEL(name) __global__ void name\nKERNEL(made)(int* out) { }", {"made": ["out"]}),
         (
+            "#define K(name, ...) __global__ void name(__VA_ARGS__)\nK(made, int* out, int n) { }",
+            {"made": ["out", "n"]},
+        ),
+        ("#define K(name, rest...) __global__ void name(rest)\nK(made, int* out, int n) { }", {"made": ["out", "n"]}),
+        ("#define K(...) __global__ void __VA_ARGS__\nK(made(int* out, int n)) { }", {"made": ["out", "n"]}),
+        (
+            "#define K(name, ...) __global__ void name(int* out, ##__VA_ARGS__)\nK(made, int n) { }",
+            {"made": ["out", "n"]},
+        ),
+        (
             "#define MAKE(name, T, op) \\\n  __global__ void name##_kernel(T* x, T y) { \\\n    *x = op(y); }\n"
             "MAKE(sine, float, sinf)\nMAKE(cosine, double, (cos))\nint n;",
             {"sine_kernel": ["x", "y"], "cosine_kernel": ["x", "y"]},

@@ -27,6 +27,7 @@ DECLARED = [
     ("volatile float v; static int st; __shared__ float sh[3]; extern __shared__ int ex[];", "v"),
     ("struct T; a * b; enum E; n;", ""),
     ("a * b; i < n; i & n; x[i] = y; i++; foo(x); return x; goto lab; __syncthreads();", ""),
+    ("float n, t = hit(&n), u; V v, *p = &v; int a[2], b = f(a); int i, j = (i = 3);", "n u i"),
     ("T v = g<a, b, c>::x, w; float first = x < y, second;", ""),
 ]
 

@@ -224,7 +224,7 @@ def expanded(source) -> list[Token]:
             end = matching(plain, k + 1) if text_at(plain, k + 1) == "(" else None
             macro = None if end is None else macro
         if macro:
-            given = dict(zip(macro.parameters or (), at_commas(plain[k + 2 : end]), strict=False))
+            given = _given(macro.parameters or [], plain[k + 2 : end])
             found += _pasted([new for token in macro.body for new in given.get(token.text, [token])])
             k = end
         else:
@@ -233,13 +233,27 @@ def expanded(source) -> list[Token]:
     return found
 
 
+def _given(parameters, arguments):
+    """The tokens of each of a macro's parameters; `...` and `rest...` take all arguments that are left."""
+    split = at_commas(arguments)
+    if parameters and parameters[-1].endswith("..."):
+        fixed = len(parameters) - 1
+        parameters = [*parameters[:fixed], parameters[-1].removesuffix("...").strip() or "__VA_ARGS__"]
+        left = arguments[sum(len(part) + 1 for part in split[:fixed]) :]
+        split = [*split[:fixed], left]
+    return dict(zip(parameters, split, strict=False))
+
+
 def _pasted(body):
     """The tokens of a macro's body, with those around `##` joined."""
     found = []
     for token in body:
         if len(found) > 1 and found[-1].text == "##":
             found.pop()
-            found[-1] = found[-1]._replace(text=found[-1].text + token.text)
+            if found[-1].text == ",":  # `, ##__VA_ARGS__`
+                found.append(token)
+            else:
+                found[-1] = found[-1]._replace(text=found[-1].text + token.text)
         else:
             found.append(token)
     return found

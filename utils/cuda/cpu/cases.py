@@ -1,13 +1,15 @@
 """Labels that nvcc accepts and C++ compilers reject.
 
-A `case` may jump over a variable with an initial value. So what comes between two labels is put into braces, unless a
-later part of the `switch` uses what it declares. A label may be the last thing in a block: it gets a `;`.
+A `case` may jump over a variable with an initial value. So what comes between two labels is put into braces. If a
+later part of the `switch` uses what it declares, `int a = 1;` becomes `int a; a = 1;` instead. A label may be the last
+thing in a block: it gets a `;`.
 """
 
 from utils.cuda.common import cxx
 
 __all__ = ["edits"]
 
+_NUMBERS = {*"signed unsigned char short int long float double bool size_t".split()}
 _NO_TYPES = {"return", "goto", "break", "continue", "case", "default", "else", "delete", "throw", "using", "typedef"}
 
 
@@ -34,7 +36,18 @@ def _in_switch(tokens, opens, closes):
         later = {token.text for token in tokens[end:closes]}
         if any(initial for _, initial in declared) and not names & later:
             found += [(tokens[first].start, tokens[first].start, "{ "), (tokens[end].start, tokens[end].start, "} ")]
+        elif any(initial for _, initial in declared):
+            sets = [_set_apart(statement) for statement in _statements(tokens, first, end)]
+            found += [(token.start, token.end, f"; {name} =") for name, token in filter(None, sets)]
     return found
+
+
+def _set_apart(statement):
+    """The name in `unsigned int a = 1` or `float* p = x`, and the `=`; None for any other statement."""
+    equals = next((k for k, token in enumerate(statement) if token.text == "="), 0)
+    words = [token.text for token in statement[:equals]]
+    plain = words and (_NUMBERS >= {*words[:-1]} - {"*"}) and words[-1].isidentifier() and words[-1] not in _NUMBERS
+    return (words[-1], statement[equals]) if plain and len(words) > 1 and len(cxx.at_commas(statement)) == 1 else None
 
 
 def _parts(tokens, opens, closes):

@@ -36,8 +36,8 @@ _PARTS = [
     _Missing(
         r"cuda/(std/)?\w+",
         "cuda",
-        "libcu++ beyond cuda/atomic, cuda/barrier, cuda/pipeline, cuda/ptx, cuda/std/bit, cuda/std/span and what else "
-        "of cuda/std C++17 has",
+        "libcu++ beyond cuda/atomic, cuda/barrier, cuda/cmath, cuda/latch, cuda/pipeline, cuda/ptx, cuda/semaphore, "
+        "cuda/std/bit, cuda/std/span and what else of cuda/std C++17 has",
         "use __syncthreads, cooperative groups and atomicAdd",
     ),
     _Missing(
@@ -57,6 +57,12 @@ _PARTS = [
         "write the kernel, or use torch's",
     ),
     _Missing(r"cudnn\w*\.h", r"cudnn\w*|CUDNN\w*", "cuDNN", "use PyTorch's own layers"),
+    _Missing(
+        r"cuda_fp[46]\.h",
+        r"__nv_fp[46]\w*|__nv_cvt_\w*fp[46]\w*",
+        "floats of 4 and 6 bits",
+        "use those of 8 bits, of cuda_fp8.h",
+    ),
     _Missing(r"nccl\.h", r"nccl\w*", "NCCL", "it needs several GPUs"),
     _Missing(r"(nvrtc|cupti|nvml|nvJitLink)\.h", "", "this part of CUDA", "it needs a GPU"),
     _Missing(r"(cutlass|cute)/.*", "cutlass|cute", "CUTLASS", "it needs a GPU"),

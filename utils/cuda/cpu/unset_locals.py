@@ -51,8 +51,13 @@ def with_unset_locals(source) -> str:
             if part[opens].text == "{":
                 behind_types.add(cxx.step_over(part, opens))
         end, names = _without_value(part, first, others, ["struct"] if first in behind_types else [])
+        used = _used_at_once(part, end, names)
+        for name in used:
+            if part[first].text in _NUMBERS and source[name.end :].lstrip()[:1] != "[":
+                insert(name, "CUDA_ON_CPU_UNSET_VALUE", name)
         for name in names:
-            insert(part[end], "CUDA_ON_CPU_UNSET", name)
+            if name not in used:
+                insert(part[end], "CUDA_ON_CPU_UNSET", name)
         if made := _constructed(part, first, classes):
             end, name = made
             value = source[part[first].start : name.start].strip() + source[name.end : part[end].start].strip()
@@ -191,6 +196,17 @@ def _behind_labels(part, k):
         else:
             break
     return k
+
+
+def _used_at_once(part, end, names):
+    """Those that a later declarator of the statement, which ends at index `end`, names: `float n, t = hit(&n);`."""
+    found = []
+    for name in names:
+        k = end - 1
+        while part[k].start > name.start and part[k].text != name.text:
+            k -= 1
+        found += [name] if part[k].start > name.start else []
+    return found
 
 
 def _end(part, k):

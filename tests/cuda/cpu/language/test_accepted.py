@@ -83,7 +83,7 @@ __global__ void cases(int* x) {
     switch (threadIdx.x) {
         case 0: int first = 5; x[0] = first; break;
         case 1: auto doubled = [](int v) { return 2 * v; }; x[1] = doubled(3);
-        case 2: int kept; kept = 7; x[2] = kept; break;
+        case 2: int kept = 7; x[2] = kept; break;
         case 3: kept = 8; x[3] = kept; break;
         default: float last = 9.5f; x[4] = last;
     }

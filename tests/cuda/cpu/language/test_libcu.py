@@ -5,6 +5,7 @@ import torch
 
 from utils import compile_kernel
 from utils.cuda.common.diagnostics import CompileError
+from utils.cuda.kernel import compile_kernels
 
 ATOMICS = r"""
 #include <cuda/atomic>
@@ -196,10 +197,54 @@ def test_a_span_that_reaches_too_far_is_reported(on_cpu):
     assert problem.kind == "out_of_bounds" and "reads f[8], but f has 8 elements" in str(problem)
 
 
+WAITING = r"""
+#include <cuda/cmath>
+#include <cuda/latch>
+#include <cuda/semaphore>
+__device__ int count;
+__global__ void taking(cuda::binary_semaphore<cuda::thread_scope_device>* one, int* x) {
+    one->acquire();
+    x[0] = x[0] + 1;
+    one->release();
+}
+__global__ void counting(int* x) {
+    __shared__ alignas(cuda::latch<cuda::thread_scope_block>) char room[sizeof(cuda::latch<cuda::thread_scope_block>)];
+    __shared__ int written[64];
+    auto* all = reinterpret_cast<cuda::latch<cuda::thread_scope_block>*>(room);
+    if (threadIdx.x == 0) new (all) cuda::latch<cuda::thread_scope_block>(64);
+    __syncthreads();
+    written[threadIdx.x] = threadIdx.x;
+    all->arrive_and_wait();
+    x[threadIdx.x] = written[63 - threadIdx.x];
+    if (threadIdx.x == 0) {
+        cuda::std::counting_semaphore<4> some(2);
+        x[64] = 10 * some.try_acquire() + 10 * some.try_acquire() + some.try_acquire();
+        some.release(3);
+        x[65] = some.try_acquire() + cuda::ceil_div(7u, 2) + cuda::round_up(13, 8) + cuda::round_down(13, 8ll);
+        x[66] = cuda::ilog2(255) + cuda::ilog10(1000u) + cuda::ceil_div(0, 3);
+    }
+}
+"""
+
+
+@both
+def test_latches_and_semaphores(on_cpu, traced):
+    taking, counting = compile_kernels(WAITING, ["taking", "counting"])
+    _, x = launched(taking, traced, (40, 1), torch.ones(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int32))
+    assert x.item() == 40
+    (x,) = launched(counting, traced, (1, 64), torch.zeros(67, dtype=torch.int32))
+    assert x.tolist() == [*range(63, -1, -1), 20, 1 + 4 + 16 + 8, 7 + 3 + 0]
+
+
 def test_what_only_libcu_has_is_named(on_cpu):
-    source = "#include <cuda/semaphore>\n__global__ void k() { cuda::binary_semaphore<cuda::thread_scope_block>* s; }"
+    source = "#include <cuda/std/mdspan>\n__global__ void k(cuda::std::mdspan<float, cuda::std::dims<2>> m) {}"
     with pytest.raises(CompileError, match=r"libcu\+\+ beyond cuda/atomic, cuda/barrier"):
         compile_kernel(source, "k")
+    source = "#include <cuda_fp4.h>\n__global__ void k(__nv_fp4x2_e2m1* out, float2* x) { *out = __nv_fp4x2_e2m1(*x); }"
+    with pytest.raises(CompileError, match="`__nv_fp4x2_e2m1`: the CPU engine does not have floats of 4 and 6 bits"):
+        compile_kernel(source, "k")
+    source = source.replace("__nv_fp4x2_e2m1* out", "int* out").replace("__nv_fp4x2_e2m1(*x)", "1")
+    compile_kernel(source, "k")  # a header that it does not use
 
 
 BUILT_IN = r"""

@@ -60,9 +60,9 @@ def _rounded_up(x, y):
     return (x + y + (x + y >= 0)) >> 1
 
 
-def _pack(bits, kind, as_signed):
+def _pack(bits, kind):
     least = -(1 << bits - 1) if kind == "s" else 0
-    part = lambda x: max(least, min(least + (1 << bits) - 1, signed(x) if as_signed else x)) & ((1 << bits) - 1)  # noqa: E731
+    part = lambda x: max(least, min(least + (1 << bits) - 1, signed(x))) & ((1 << bits) - 1)  # noqa: E731
     return lambda a, b, c=0: (c << 2 * bits) | part(a) << bits | part(b)
 
 
@@ -124,10 +124,10 @@ INTEGERS = [
         (INT, INT, INT),
         lambda a, b, c: c + sum(abs(x - y) for x, y in zip(_parts(a, 8, False), _parts(b, 8, False), strict=True)),
     ),
-    Case("cvt.pack.sat.s16.s32 %0, %1, %2;", "rrr", (INT, INT), _pack(16, "s", True)),
-    Case("cvt.pack.sat.u16.u32 %0, %1, %2;", "rrr", (INT, INT), _pack(16, "u", False)),
-    Case("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;", "rrrr", (INT, INT, INT), _pack(8, "u", True)),
-    Case("cvt.pack.sat.s4.s32.b32 %0, %1, %2, %3;", "rrrr", (INT, INT, INT), _pack(4, "s", True)),
+    Case("cvt.pack.sat.s16.s32 %0, %1, %2;", "rrr", (INT, INT), _pack(16, "s")),
+    Case("cvt.pack.sat.u16.s32 %0, %1, %2;", "rrr", (INT, INT), _pack(16, "u")),
+    Case("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;", "rrrr", (INT, INT, INT), _pack(8, "u")),
+    Case("cvt.pack.sat.s4.s32.b32 %0, %1, %2, %3;", "rrrr", (INT, INT, INT), _pack(4, "s")),
     Case("div.s32 %0, %1, %2;", "rrr", (INT, INT[1:]), lambda a, b: _quotient(signed(a), signed(b))),
     Case("div.u64 %0, %1, %2;", "lll", (WIDE, WIDE[1:]), lambda a, b: a // b),
     Case("rem.u32 %0, %1, %2;", "rrr", (INT, INT[1:]), lambda a, b: a % b),

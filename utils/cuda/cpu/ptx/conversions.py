@@ -56,8 +56,8 @@ ROWS = [
     ("cvt rn satfinite relu? d=e4m3x2|e5m2x2 f32", _pair, ""),
     ("cvt rn satfinite relu? d=e4m3x2|e5m2x2 f16x2", "to_{d}_from_halves<{relu}>", "b16 b32"),
     ("cvt rn relu? f16x2 a=e4m3x2|e5m2x2", _unpacked, ""),
-    *((f"cvt pack sat {d} a=s32|u32", _packed(d), "b32 a a") for d in ("u16", "s16")),
-    *((f"cvt pack sat {d} a=s32|u32 b32", _packed(d), "b32 a a b32") for d in ("u8", "s8", "u4", "s4", "u2", "s2")),
+    *((f"cvt pack sat {d} a=s32", _packed(d), "b32 a a") for d in ("u16", "s16")),
+    *((f"cvt pack sat {d} a=s32 b32", _packed(d), "b32 a a b32") for d in ("u8", "s8", "u4", "s4", "u2", "s2")),
     ("cvt r=rna tf32 f32", "to_tf32_away", "b32 f32"),
     ("cvt r=rn|rz relu? tf32 f32", "to_tf32<{r}, {relu}>", "b32 f32"),
 ]

@@ -141,12 +141,6 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     if (!mine) return nullptr;
     for (auto& r : variables)
         if (a >= r->begin && a < r->end) return r.get();
-    const size_t element = bytes <= 16 ? bytes : 1;  // more is a memset or the like
-    auto region = std::make_unique<Region>();
-    region->space = constant ? Space::constant : Space::global;
-    region->begin = a / 16 * 16;
-    region->end = region->begin + 16;
-    region->name = "a variable";
     if (symbols.empty()) {
         Dl_info info;
         if (!dladdr(reinterpret_cast<void*>(a), &info)) info = {};
@@ -155,6 +149,14 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     }
     // The one that holds the address; what is between two was meant for the first.
     auto behind = std::upper_bound(symbols.begin(), symbols.end(), a, [](uintptr_t a, const Symbol& s) { return a < s.begin; });
+    if (behind[-1].name.empty() && a - behind[-1].begin < behind[-1].bytes) return nullptr;
+    while (behind[-1].name.empty() && behind[-1].begin) behind--;
+    const size_t element = bytes <= 16 ? bytes : 1;  // more is a memset or the like
+    auto region = std::make_unique<Region>();
+    region->space = constant ? Space::constant : Space::global;
+    region->begin = a / 16 * 16;
+    region->end = region->begin + 16;
+    region->name = "a variable";
     if (const Symbol& s = behind[-1]; s.begin) {
         region->name = s.name.starts_with("_Z") ? demangled(s.name.c_str()) : s.name;  // `b` is no bool
         region->begin = s.begin;

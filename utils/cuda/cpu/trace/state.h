@@ -77,8 +77,7 @@ struct Region {
 // compiles for any alignment, goes byte by byte, except for variables whose alignment nvcc knows.
 enum class Parts { whole, aligned, bytes };
 
-// One side of a problem.
-// A variable, as a file's symbol table has it.
+// A variable, as a file's symbol table has it; without a name, what the compiler has made of a class.
 struct Symbol {
     uintptr_t begin = 0;
     size_t bytes = 0;
@@ -86,6 +85,7 @@ struct Symbol {
 };
 std::vector<Symbol> variables_in_file(const char* path, uintptr_t loaded_at);  // in symbols.cpp, by address
 
+// One side of a problem.
 struct Party {
     uintptr_t code = 0;
     Op op = Op::load;

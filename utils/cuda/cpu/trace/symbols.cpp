@@ -58,8 +58,9 @@ std::vector<Symbol> variables_in_file(const char* path, uintptr_t loaded_at) {
             const ElfW(Sym)& symbol = symbols[k];
             if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || !symbol.st_size || symbol.st_name >= names.sh_size) continue;
             std::string name = texts + symbol.st_name;
-            const bool of_engine = name.find("cuda_on_cpu") != std::string::npos || name.starts_with("_ZT");  // or the compiler
-            if (of_engine) continue;
+            const bool of_system = name.starts_with("__") || name == "_IO_stdin_used" || name.starts_with("DW.ref.");
+            if (name.find("cuda_on_cpu") != std::string::npos || of_system) continue;
+            if (name.starts_with("_ZT")) name.clear();           // the compiler's, of a class: a virtual call reads it
             name.resize(std::min(name.find('.'), name.size()));  // `count.0`, of a function
             found.push_back({base + symbol.st_value, symbol.st_size, std::move(name)});
         }
