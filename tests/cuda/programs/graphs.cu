@@ -137,6 +137,7 @@ static void made() {
     by = 50;
     errors += cudaGraphInstantiate(&exec, graph, 0);
     for (int i = 0; i < 2; i++) errors += cudaGraphLaunch(exec, 0);
+    cudaDeviceSynchronize();
     printf("made: %g, %d calls, %d errors\n", result, calls, errors);
     printf("circle %d", cudaGraphAddDependencies(graph, &back, &set, nullptr, 1));
     printf(" %d\n", cudaGraphInstantiate(&exec, graph, 0));

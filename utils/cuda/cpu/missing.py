@@ -36,8 +36,8 @@ _PARTS = [
     _Missing(
         r"cuda/(std/)?\w+",
         "cuda",
-        "libcu++ beyond cuda/atomic, cuda/barrier, cuda/cmath, cuda/latch, cuda/pipeline, cuda/ptx, cuda/semaphore, "
-        "cuda/std/bit, cuda/std/span and what else of cuda/std C++17 has",
+        "libcu++ beyond cuda/atomic, cuda/barrier, cuda/cmath, cuda/functional, cuda/latch, cuda/pipeline, cuda/ptx, "
+        "cuda/semaphore, cuda/std/bit, cuda/std/span and what else of cuda/std C++17 has",
         "use __syncthreads, cooperative groups and atomicAdd",
     ),
     _Missing(

@@ -199,6 +199,7 @@ def test_a_span_that_reaches_too_far_is_reported(on_cpu):
 
 WAITING = r"""
 #include <cuda/cmath>
+#include <cuda/functional>
 #include <cuda/latch>
 #include <cuda/semaphore>
 __device__ int count;
@@ -222,6 +223,7 @@ __global__ void counting(int* x) {
         some.release(3);
         x[65] = some.try_acquire() + cuda::ceil_div(7u, 2) + cuda::round_up(13, 8) + cuda::round_down(13, 8ll);
         x[66] = cuda::ilog2(255) + cuda::ilog10(1000u) + cuda::ceil_div(0, 3);
+        x[67] = cuda::maximum<int>()(3, 5) * cuda::minimum<>()(4, 2.5);
     }
 }
 """
@@ -232,8 +234,8 @@ def test_latches_and_semaphores(on_cpu, traced):
     taking, counting = compile_kernels(WAITING, ["taking", "counting"])
     _, x = launched(taking, traced, (40, 1), torch.ones(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int32))
     assert x.item() == 40
-    (x,) = launched(counting, traced, (1, 64), torch.zeros(67, dtype=torch.int32))
-    assert x.tolist() == [*range(63, -1, -1), 20, 1 + 4 + 16 + 8, 7 + 3 + 0]
+    (x,) = launched(counting, traced, (1, 64), torch.zeros(68, dtype=torch.int32))
+    assert x.tolist() == [*range(63, -1, -1), 20, 1 + 4 + 16 + 8, 7 + 3 + 0, 12]
 
 
 def test_what_only_libcu_has_is_named(on_cpu):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tests.cuda.cpu.language.launching import run, same, signed
+from utils import compile_kernel
 from utils.cuda.common import gpus
 
 # ---- a warp ---------------------------------------------------------------------------------------------------------
@@ -207,6 +208,26 @@ __global__ void whole_grid(int* counts, int* out) {
     int all = first + (int)grid.size() + (int)grid.num_blocks() + *(volatile int*)(counts + 1);
     out[grid.thread_rank()] = all + grid.is_valid();
 }
+template <int N>
+__global__ void several_warps(const int* x, int* out, float* sums) {
+    __shared__ cg::block_tile_memory<256> memory;
+    __shared__ int handed[256];
+    auto block = cg::this_thread_block(memory);
+    auto tile = cg::tiled_partition<N>(block);
+    auto half = cg::tiled_partition<N / 2>(tile);
+    int i = block.thread_rank(), n = block.size(), v = x[i];
+    int results[] = {(int)tile.thread_rank(), (int)tile.size(), (int)tile.meta_group_rank(),
+                     (int)tile.meta_group_size(), (int)tile.num_threads(),
+                     tile.shfl(v, 5), tile.any(v == 3), tile.all(v < 6), sum(tile, v), sum(half, v),
+                     cg::reduce(tile, v, cg::greater<int>()), cg::inclusive_scan(tile, v), cg::exclusive_scan(tile, v),
+                     cg::invoke_one_broadcast(tile, [&] { return v; })};
+    handed[i] = v;
+    WAIT;
+    for (int k = 0; k < 14; k++) out[k * n + i] = results[k];
+    out[14 * n + i] = handed[i / N * N + (i + N / 2) % N];
+    sums[i] = cg::reduce(tile, 0.1f * v, cg::plus<float>());
+    if (tile.meta_group_rank() == 0) tile.sync();
+}
 __global__ void into_atomics(const int* x, cuda::atomic<int, cuda::thread_scope_device>* out) {
     auto tile = cg::tiled_partition<8>(cg::this_thread_block());
     int v = x[cg::this_thread_block().thread_rank()];
@@ -217,11 +238,14 @@ __global__ void into_atomics(const int* x, cuda::atomic<int, cuda::thread_scope_
 """
 
 
+SYNCED = GROUPS.replace("WAIT", "tile.sync()")
+
+
 @pytest.mark.parametrize("size", [1, 2, 8, 16, 32])
 def test_tiles(backend, size):
     n = 64
     x = torch.randint(0, 7, (n,), generator=torch.Generator().manual_seed(size)).to(torch.int32)
-    _, out, scanned = run(backend, GROUPS, f"tiles<{size}>", 1, n, x, torch.zeros(24, n).int(), torch.zeros(2, n))
+    _, out, scanned = run(backend, SYNCED, f"tiles<{size}>", 1, n, x, torch.zeros(24, n).int(), torch.zeros(2, n))
     v = x.tolist()
     mask = lambda chosen: signed(sum(1 << k for k, yes in enumerate(chosen) if yes))  # noqa: E731
     for i in range(n):
@@ -243,17 +267,44 @@ def test_tiles(backend, size):
     same(scanned[1].view(-1, size), (10.5 * groups.amax(1, keepdim=True)).float().expand(-1, size))
 
 
+@pytest.mark.parametrize("size", [64, 128, 256])
+def test_tiles_of_several_warps(backend, size):
+    n = 256
+    x = torch.randint(0, 7, (n,), generator=torch.Generator().manual_seed(size)).to(torch.int32)
+    _, out, sums = run(backend, SYNCED, f"several_warps<{size}>", 1, n, x, torch.zeros(15, n).int(), torch.zeros(n))
+    v = x.tolist()
+    for i in range(n):
+        first, rank = i // size * size, i % size
+        mine, half = v[first : first + size], v[i // (size // 2) * (size // 2) :][: size // 2]
+        wanted = [rank, size, first // size, n // size, size, mine[5], int(3 in mine), int(max(mine) < 6), sum(mine)]
+        wanted += [sum(half), max(mine), sum(mine[: rank + 1]), sum(mine[:rank]), mine[0]]
+        assert out[:, i].tolist() == [*wanted, mine[(rank + size // 2) % size]], i
+    groups = (0.1 * x.double()).view(-1, size).sum(1, keepdim=True).float()
+    torch.testing.assert_close(sums.view(-1, size), groups.expand(-1, size))
+
+
+def test_a_trace_of_a_tile_of_several_warps():
+    given = torch.arange(256).int(), torch.zeros(15, 256).int(), torch.zeros(256)
+    trace = compile_kernel(SYNCED, "several_warps<64>").trace[1, 256](*given)
+    assert trace.ok, trace
+    trace = compile_kernel(GROUPS.replace("WAIT", "half.sync()"), "several_warps<128>").trace[1, 256](*given)
+    assert {problem.kind for problem in trace.problems} == {"race"} and "handed" in trace.problems[0].message
+    source = GROUPS.replace("WAIT", "if (half.meta_group_rank() == 0) tile.sync()")
+    with pytest.raises(RuntimeError, match="waits in vain at group.sync: 64 of 128 threads have come"):
+        compile_kernel(source, "several_warps<128>")[1, 128](*given)
+
+
 def test_sums_that_go_into_atomics(backend):
     x = torch.randint(-9, 10, (64,), generator=torch.Generator().manual_seed(3)).to(torch.int32)
     x[5] = 20
-    _, out = run(backend, GROUPS, "into_atomics", 1, 64, x, torch.zeros(10).int())
+    _, out = run(backend, SYNCED, "into_atomics", 1, 64, x, torch.zeros(10).int())
     assert out.tolist() == [x.sum(), 20, *x.view(8, 8).amin(1).tolist()]
 
 
 def test_parts_of_a_warp(backend):
     n = 64
     x = torch.randint(0, 7, (n,), generator=torch.Generator().manual_seed(11)).to(torch.int32)
-    _, out = run(backend, GROUPS, "parts", 1, (16, 4), x, torch.full((19, n), -1).int())
+    _, out = run(backend, SYNCED, "parts", 1, (16, 4), x, torch.full((19, n), -1).int())
     v = x.tolist()
     for i in range(n):
         first = i // 32 * 32
@@ -284,7 +335,7 @@ def test_parts_of_a_warp(backend):
 def test_grid_sync(backend):
     blocks, threads = 3, 40
     n = blocks * threads
-    counts, out = run(backend, GROUPS, "whole_grid", blocks, threads, torch.zeros(2).int(), torch.zeros(n).int())
+    counts, out = run(backend, SYNCED, "whole_grid", blocks, threads, torch.zeros(2).int(), torch.zeros(n).int())
     assert counts.tolist() == [n, sum(range(n))]
     assert out.tolist() == [2 * n + blocks + sum(range(n)) + 1] * n
 

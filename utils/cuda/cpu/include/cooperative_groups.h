@@ -22,6 +22,23 @@ __forceinline__ unsigned long long volume(dim3 d) { return (unsigned long long)d
 __forceinline__ unsigned long long rank(dim3 at, dim3 size) {
     return ((unsigned long long)at.z * size.y + at.y) * size.x + at.x;
 }
+__forceinline__ unsigned int rank_in_block() { return rank(dim3(threadIdx), block_size()); }
+// Of the caller's tile of several warps.
+__forceinline__ void tile_barrier(unsigned int size, const char* name = "group.sync") {
+    const unsigned int tile = rank_in_block() / size, left = (volume(block_size()) + 31) / 32 * 32 - tile * size;
+    const unsigned int number = ::cuda_on_cpu::first_tile_barrier + 1024 / size - 1 + tile;
+    ::cuda_on_cpu::named_barrier(number, left < size ? left : size, ::cuda_on_cpu::BarrierUse::sync, true, false, name);
+}
+template <class T>
+CUDA_ON_CPU_OPAQUE void put_in_slot(const T& value) {
+    __builtin_memcpy(::cuda_on_cpu::tile_slot(rank_in_block()), &value, sizeof(T));
+}
+template <class T>
+CUDA_ON_CPU_OPAQUE T of_slot(unsigned int thread) {
+    alignas(T) char bytes[sizeof(T)];
+    __builtin_memcpy(bytes, ::cuda_on_cpu::tile_slot(thread), sizeof(T));
+    return reinterpret_cast<const T&>(bytes);
+}
 __forceinline__ bool is_tile_size(unsigned int n) { return n && n <= 32 && (n & (n - 1)) == 0; }
 }  // namespace detail
 
@@ -145,6 +162,13 @@ class thread_block : public thread_group {
     friend thread_block this_thread_block();
 };
 inline thread_block this_thread_block() { return {}; }
+// What a GPU keeps for tiles of several warps in a block of at most so many threads.
+template <unsigned int MaxBlockSize = 1024>
+struct alignas(8) block_tile_memory {
+    char scratch[CUDA_ON_CPU_ARCH < 800 ? 32 + MaxBlockSize / 4 : 1];
+};
+template <unsigned int MaxBlockSize>
+thread_block this_thread_block(block_tile_memory<MaxBlockSize>&) { return this_thread_block(); }
 
 // Some lanes of a warp. `at_rank(r)` is the lane of rank r, `from` the rank that a shuffle reads.
 class lanes_group : public thread_group {
@@ -183,21 +207,15 @@ class lanes_group : public thread_group {
 };
 
 // `Size` consecutive lanes, a power of two up to 32.
-template <unsigned int Size, class Parent = void>
-class thread_block_tile : public lanes_group {
-    static_assert(Size <= 32, "the CPU engine has tiles of at most 32 threads: larger ones need a GPU");
-    static_assert(Size && (Size & (Size - 1)) == 0, "a tile's size is a power of two");
+template <unsigned int Size>
+class lanes_tile : public lanes_group {
     static unsigned int first() { return detail::lane() & ~(Size - 1); }
     static unsigned int mask_of_mine() { return (Size == 32 ? ~0u : (1u << (Size & 31)) - 1) << first(); }
 
-  public:
-    thread_block_tile(unsigned int meta_rank, unsigned int meta_size)
-        : lanes_group(mask_of_mine(), meta_rank, meta_size) {}
-    template <class Other>
-    thread_block_tile(const thread_block_tile<Size, Other>& same) : lanes_group(same) {}
+  protected:
+    lanes_tile(unsigned int meta_rank, unsigned int meta_size) : lanes_group(mask_of_mine(), meta_rank, meta_size) {}
 
-    static constexpr unsigned int size() { return Size; }
-    static constexpr unsigned int num_threads() { return Size; }
+  public:
     static unsigned int thread_rank() { return detail::lane() & (Size - 1); }
 
     template <class T>
@@ -216,6 +234,64 @@ class thread_block_tile : public lanes_group {
     __forceinline__ T shfl_xor(T value, unsigned int bits, const char* function = "group.shfl_xor") const {
         return detail::from_lane(mask, value, ::cuda_on_cpu::lane_across(bits, Size), function);
     }
+};
+
+// `Size` consecutive threads of a block, a power of two from 64 to 1,024. They exchange values through memory. To CUDA,
+// this is no thread_group.
+template <unsigned int Size>
+class warps_tile {
+    unsigned int meta_rank, meta_size;
+
+  protected:
+    warps_tile(unsigned int meta_rank, unsigned int meta_size) : meta_rank(meta_rank), meta_size(meta_size) {}
+
+  public:
+    unsigned int meta_group_rank() const { return meta_rank; }
+    unsigned int meta_group_size() const { return meta_size; }
+    static unsigned int thread_rank() { return detail::rank_in_block() % Size; }
+    __forceinline__ static void sync() { detail::tile_barrier(Size); }
+
+    template <class T>
+    __forceinline__ T shfl(const T& value, unsigned int rank, const char* function = "group.shfl") const {
+        static_assert(sizeof(T) <= 32, "a tile of several warps exchanges values of at most 32 bytes");
+        detail::put_in_slot(value);
+        detail::tile_barrier(Size, function);
+        T other = detail::of_slot<T>(detail::rank_in_block() / Size * Size + rank % Size);
+        detail::tile_barrier(Size, function);
+        return other;
+    }
+    __forceinline__ int any(int vote) const { return votes(vote != 0, "group.any") != 0; }
+    __forceinline__ int all(int vote) const { return votes(vote != 0, "group.all") == Size; }
+    // Not CUDA's: for the functions in cooperative_groups/.
+    template <class T>
+    __forceinline__ T shfl_up(T value, unsigned int delta) const {
+        const unsigned int rank = thread_rank();
+        return shfl(value, delta <= rank ? rank - delta : rank, "group.shfl_up");
+    }
+    template <class T>
+    __forceinline__ T shfl_xor(T value, unsigned int bits, const char* function) const {
+        return shfl(value, thread_rank() ^ bits, function);
+    }
+
+  private:
+    __forceinline__ unsigned int votes(unsigned int sum, const char* function) const {
+        for (unsigned int step = Size / 2; step > 0; step /= 2) sum += shfl_xor(sum, step, function);
+        return sum;
+    }
+};
+
+template <unsigned int Size, class Parent = void>
+class thread_block_tile : public std::conditional_t<(Size > 32), warps_tile<Size>, lanes_tile<Size>> {
+    static_assert(Size && (Size & (Size - 1)) == 0 && Size <= 1024, "a tile's size is a power of two, up to 1024");
+    using Base = std::conditional_t<(Size > 32), warps_tile<Size>, lanes_tile<Size>>;
+
+  public:
+    thread_block_tile(unsigned int meta_rank, unsigned int meta_size) : Base(meta_rank, meta_size) {}
+    template <class Other>
+    thread_block_tile(const thread_block_tile<Size, Other>& same) : Base(same) {}
+
+    static constexpr unsigned int size() { return Size; }
+    static constexpr unsigned int num_threads() { return Size; }
 };
 
 // Any lanes of a warp.

@@ -1,4 +1,4 @@
-// PTX's barriers 0 to 15, for all threads of a block or for as many as an instruction says ("PTX ISA": bar, barrier).
+// PTX's barriers 0 to 15, and those of cooperative groups' tiles of several warps, for all threads of a block or for as many as an instruction says ("PTX ISA": bar, barrier).
 //
 // A thread "waits for all non-exited threads from its warp and marks warps' arrival": so the lanes of a warp gather
 // first, then the warp comes, and counts as 32 threads. The phase is over when as many have come as were asked for.
@@ -17,9 +17,16 @@
 namespace cuda_on_cpu {
 
 static constexpr unsigned int barriers = 16;
+static constexpr unsigned int barriers_in_all = barriers + tile_barriers;
 static constexpr char in_vain[] = ", and no thread of the block can go on";
 
+// Where a block keeps the barrier of a number.
+static unsigned int slot(unsigned int number) {
+    return number < first_tile_barrier ? number : number - first_tile_barrier + barriers;
+}
+
 static std::string name_of(const Fiber& f) {
+    if (f.named.number >= first_tile_barrier) return f.function;
     return std::string(f.function) + " of barrier " + std::to_string(f.named.number);
 }
 
@@ -45,7 +52,7 @@ static bool all_have_come(const Block& b, const NamedBarrier& n) {
 }
 
 static void open_if_over(Block& b, unsigned int number) {
-    NamedBarrier& n = b.named_barriers[number];
+    NamedBarrier& n = b.named_barriers[slot(number)];
     if (n.came == 0 || (n.came < n.threads && (n.given || !all_have_come(b, n)))) return;
     if (b.worker->trace) trace_named_opens(*b.worker->trace, b, n);
     for (Fiber* f = n.waiting.first; f; f = f->next) f->value = n.votes;
@@ -71,7 +78,7 @@ static void warp_comes(Block& b, unsigned int warp) {
     Warp& w = b.warps[warp];
     Fiber& one = *w.lanes[__builtin_ctz(w.named)];
     const unsigned int number = one.named.number;
-    NamedBarrier& n = b.named_barriers[number];
+    NamedBarrier& n = b.named_barriers[slot(number)];
     if (const Fiber* f = number == 0 ? b.at_barrier.first : nullptr)
         fail_at(b, one, wrong_barrier, "calls " + name_of(one) + for_threads(one.named.given) + ", but warp " +
                                            std::to_string(f->number / 32) + " has come to it by " + f->function +
@@ -118,7 +125,7 @@ void check_barrier_0(Block& b, Fiber& f) {
 }
 
 static void gather_at_named(Block& b, Fiber* fiber) {
-    if (b.named_barriers.empty()) b.named_barriers.resize(barriers);
+    if (b.named_barriers.empty()) b.named_barriers.resize(barriers_in_all);
     Warp& w = b.warp_of(fiber->number);
     fiber->waiting = Waiting::named;
     w.lanes[fiber->number % 32] = fiber;
@@ -134,7 +141,8 @@ unsigned int named_barrier(unsigned int number, unsigned int threads, BarrierUse
     const unsigned int all = (b.threads + 31) / 32 * 32;
     const bool arrives = use == BarrierUse::arrive;
     me->named = {number, threads || arrives ? threads : all, threads, use, aligned};
-    if (number >= barriers) fail(wrong_barrier, "calls " + name_of(*me) + ": a block has barriers 0 to 15");
+    const bool of_tile = number - first_tile_barrier < tile_barriers;
+    if (number >= barriers && !of_tile) fail(wrong_barrier, "calls " + name_of(*me) + ": a block has barriers 0 to 15");
     if (me->named.threads == 0 || threads % 32)
         fail(wrong_barrier, "calls " + name_of(*me) + " for " + std::to_string(threads) +
                                 " threads: warps come to it as a whole, so it takes a multiple of 32");
@@ -151,10 +159,18 @@ unsigned int named_barrier(unsigned int number, unsigned int threads, BarrierUse
     return unsigned(me->value);
 }
 
+void* tile_slot(unsigned int thread) {
+    constexpr size_t bytes = 32;
+    Block& b = block();
+    if (b.tile_slots.size() < b.threads * bytes) b.tile_slots.resize(b.threads * bytes);
+    return &b.tile_slots[thread * bytes];
+}
+
 void named_thread_ends(Block& b, unsigned int warp) {
     look_at_warp(b, warp);
     if (~b.warps[warp].ended) return;
     for (unsigned int number = 0; number < barriers; number++) open_if_over(b, number);
+    for (unsigned int k = 0; k < tile_barriers; k++) open_if_over(b, first_tile_barrier + k);
 }
 
 Fiber* one_that_waits_for_a_named(const Block& b, std::string& why) {

@@ -50,7 +50,8 @@ struct Block : Position {
     unsigned int alive = 0;           // threads that have not ended, begun or not
     unsigned int in_step = 0;         // threads that wait for their warp to make an access in step
     std::map<const void*, PhaseBarrier> phase_barriers;  // by address
-    std::vector<NamedBarrier> named_barriers;            // PTX's 16, once a thread has come to one
+    std::vector<NamedBarrier> named_barriers;            // PTX's 16 and the tiles', once a thread has come to one
+    std::vector<char> tile_slots;                        // of each thread, once a tile of several warps uses them
     std::vector<unsigned int> registers;  // of each thread, once one has called setmaxnreg,
     size_t free_registers = 0;            // what threads have given back,
     Queue at_registers;                   // and those that wait for some

@@ -204,6 +204,9 @@ size_t barrier_sum(size_t value, const char* name);                   // the sam
 enum class BarrierUse { sync, arrive, reduce };
 unsigned int named_barrier(unsigned int number, unsigned int threads, BarrierUse use, bool aligned, bool vote,
                            const char* name);
+constexpr unsigned int first_tile_barrier = 1 << 16;  // the numbers of further ones: for tiles of several warps
+constexpr unsigned int tile_barriers = 31;            // 16 of 64 threads, 8 of 128, and so on up to one of 1,024
+void* tile_slot(unsigned int thread);  // 32 bytes of each thread of the block, through which a tile exchanges values
 unsigned int lane();                                                  // 0 to 31: the thread's place in its warp
 void meet(unsigned int mask, const char* name);                       // __syncwarp: orders memory too
 unsigned int ballot(unsigned int mask, bool vote, const char* name);  // bit i: lane i came and voted yes
