@@ -263,6 +263,18 @@ WORDS = {
         'identifier "row" is undefined',
         "Nothing declares `row`. Is it meant to be the thread's index, `int row = blockIdx.y * blockDim.y + thread",
     ),
+    "a magic in a source": (
+        "%%cuda\n__global__ void k(float* x) {}",
+        1,
+        "expected a declaration",
+        "`%%cuda` begins a cell of a notebook: leave this line out of a source.",
+    ),
+    "restrict without a pointer": (
+        "__global__ void k(const unsigned char __restrict__ x, float* out) {}",
+        1,
+        '"restrict" is not allowed',
+        "`__restrict__` says something of a pointer, and here the `*` is missing: `char* __restrict__ x`.",
+    ),
     "const within a guard": (
         in_kernel("    if (i < n) { y[i] = 2; }"),
         3,

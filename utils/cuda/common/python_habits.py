@@ -261,6 +261,12 @@ RULES = [
         r"(?:^|[;{(])\s*(?P<name>\w+)\s*=[^=]",
         "A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`.",
     ),
+    (EXPECTED, r"^\s*%%cuda\b", "`%%cuda` begins a cell of a notebook: leave this line out of a source."),
+    (
+        '"restrict" is not allowed|invalid use of .restrict|restrict requires a pointer',
+        r"(?P<type>\w+)\s+__restrict(?:__)?\s+(?P<name>\w+)",
+        "`__restrict__` says something of a pointer, and here the `*` is missing: `{type}* __restrict__ {name}`.",
+    ),
     (r"launch passes .*Tensor", "", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
     (r"no return statement|non-void function", "", "End the function with `return out;`, where `out` is its result."),
     (r"missing (?:closing quote|terminating)", "", 'A text begins and ends with `"`, both on one line.'),
