@@ -170,3 +170,42 @@ def test_virtual_calls_on_what_an_earlier_launch_has_made(on_cpu, tmp_path, capf
     program.write_text(VIRTUAL.replace("SKIPPED", "1"))
     run.main([str(program), "--trace"])
     assert "shapes[2], but shapes has 2 elements" in capfd.readouterr().err
+
+
+STAGED = r"""
+#include <cstdio>
+__global__ void add(float* x, int n) { for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] += 1; }
+int main() {
+    const int n = 64, parts = 4;
+    float *d, *h;
+    cudaStream_t stream;
+    cudaEvent_t copied;
+    cudaMallocHost(&h, n * sizeof *h);
+    cudaMalloc(&d, n * sizeof *d);
+    cudaStreamCreate(&stream);
+    cudaEventCreate(&copied);
+    for (int k = 0; k < parts; k++) {  // each part is filled while the one before it is copied
+        for (int i = 0; i < n / parts; i++) h[k * n / parts + i] = k;
+        cudaMemcpyAsync(d + k * n / parts, h + k * n / parts, n / parts * 4, cudaMemcpyHostToDevice, stream);
+    }
+    cudaEventRecord(copied, stream);
+    add<<<1, 32, 0, stream>>>(d, n);
+    WAIT
+    for (int i = 0; i < n; i++) h[i] = 0;
+    cudaMemcpyAsync(h, d, n * sizeof *h, cudaMemcpyDeviceToHost, stream);
+    cudaStreamSynchronize(stream);
+    printf("%g\n", h[n - 1]);
+}
+"""
+
+
+def test_a_source_that_the_host_overwrites_during_its_copy(on_cpu, tmp_path, capfd):
+    program = tmp_path / "staged.cu"
+    program.write_text(STAGED.replace("WAIT", "cudaEventSynchronize(copied);"))
+    assert run.main([str(program), "--trace"]) == 0
+    assert "found no problem" in capfd.readouterr().err
+    program.write_text(STAGED.replace("WAIT", ""))
+    run.main([str(program), "--trace"])
+    said = capfd.readouterr().err
+    assert "the host writes element 0 of memory from cudaMallocHost (line 20: `for (int i = 0; i < n; i++) h[i]" in said
+    assert "without waiting for a copy from there" in said and "call `cudaStreamSynchronize(stream);`" in said

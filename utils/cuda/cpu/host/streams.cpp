@@ -225,6 +225,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
     return enqueue(stream, cudaGraphNodeTypeMemcpy, [=] {
         Allocation found;
         if (find_allocation(to, found) && found.kind == Allocation::host) trace_unfinished(to);
+        if (find_allocation(from, found) && found.kind == Allocation::host) trace_read_later(from, bytes);
         return copy_rows(to, 0, from, 0, bytes, 1, kind);
     });
 }

@@ -42,8 +42,16 @@ void trace_arguments(Trace& t, const void* arguments, size_t bytes) {
 
 void trace_finished() {
     if (!tracing || !std::exchange(tracing->unfinished, false)) return;
+    tracing->read_later.clear();
     for (auto& r : tracing->regions)
         if (r->memory) r->memory->unfinished = false;
+}
+
+void trace_read_later(const void* from, size_t bytes) {
+    if (!tracing) return;
+    const auto begin = reinterpret_cast<uintptr_t>(from);
+    tracing->read_later.push_back({begin, begin + bytes});
+    tracing->unfinished = true;
 }
 
 void trace_unfinished(void* to) {

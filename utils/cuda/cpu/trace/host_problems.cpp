@@ -69,8 +69,10 @@ void Trace::of_host(const void* address, size_t bytes, Op op, const void* code, 
     }
     if (!unfinished || strength != Strength::weak) return;
     const auto a = reinterpret_cast<uintptr_t>(address);
+    auto overlaps = [&](auto& range) { return a < range.second && a + bytes > range.first; };
+    p.copied = op != Op::load && std::any_of(read_later.begin(), read_later.end(), overlaps);
     for (auto& r : regions)
-        if (r->holds(a, bytes) && r->memory && r->memory->unfinished && !r->origin.empty()) {
+        if (r->holds(a, bytes) && r->memory && (r->memory->unfinished || p.copied) && !r->origin.empty()) {
             place_in(p, r.get(), a);
             p.region = r->origin;  // its name is that of a kernel's parameter
             p.has_index = true;  // it is known which element

@@ -9,6 +9,7 @@ from utils.cuda.cpu.trace.allocations import missing_sizeof
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
+from utils.cuda.cpu.trace.host import HOST, about_host
 from utils.cuda.cpu.trace.loops import reads_memory
 from utils.cuda.cpu.trace.races import about_race
 from utils.cuda.cpu.trace.source import array_dimensions
@@ -308,41 +309,6 @@ def _runaway(p):
     return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint + long
 
 
-def _refused_launch(p):
-    return f"{p.text}{at(p)}", "A refused kernel does not run at all: check the numbers of blocks, threads and bytes."
-
-
-def _untraced_launch(p):
-    return (
-        f"{p.text}{at(p)}",
-        "Launch it from the thread that called the function, or that runs `main`, or leave out the trace.",
-    )
-
-
-def _host_access(p):
-    hint = "Copy it to an array of the host first: `cudaMemcpy(h, d, bytes, cudaMemcpyDeviceToHost)`."
-    if p.op != "load":
-        hint = "Fill an array of the host, then copy it: `cudaMemcpy(d, h, bytes, cudaMemcpyHostToDevice)`."
-    if p.region:
-        does = does_to(p.op, element(p))
-        hint = "A launch does not wait for its kernel: call `cudaDeviceSynchronize();` before this line."
-        return f"the host {does}{at(p)} without waiting for what writes to it", hint
-    return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
-
-
-def _failed_call(p):
-    hint = "What it was to do has not happened."
-    if "cudaFree" in (p.source or ""):
-        hint = "Was it freed before? What malloc gave is for `free`, what cudaMallocHost gave for `cudaFreeHost`."
-    elif "invalid argument" in p.text:
-        hint = "Is the size in bytes, no larger than what was allocated, and is each address on the side it should be?"
-    return f"a CUDA call returns {p.text}{at(p)}", hint
-
-
-def _host_error(p):
-    return f"{p.text}{at(p)}", ""
-
-
 def _ended(p):
     """What ended the launch, whatever its kind."""
     hint = ""
@@ -389,11 +355,7 @@ _SENTENCES = {
     "misaligned": _misaligned,
     "undefined": _undefined,
     "runaway": _runaway,
-    "refused_launch": _refused_launch,
-    "untraced_launch": _untraced_launch,
-    "failed_call": _failed_call,
-    "host_error": _host_error,
-    "host_access": _host_access,
+    **dict.fromkeys(HOST, about_host),
     "box": about_box,
     "map_fence": about_map,
     "warpgroup": about_warpgroup,

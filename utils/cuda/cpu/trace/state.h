@@ -284,6 +284,7 @@ public:
     uintptr_t stack_begin = 0, stack_end = 0;    // of this CPU thread
     uintptr_t arguments_begin = 0, arguments_end = 0;  // the kernel's, of this launch
     bool unfinished = false;                     // the host has not waited for a launch or a copy
+    std::vector<std::pair<uintptr_t, uintptr_t>> read_later;  // the host's memory that such copies read
     uintptr_t module_begin = 0, module_end = 0;  // the code that runs, and what it was loaded with
     std::vector<std::pair<uintptr_t, uintptr_t>> writable;  // of that
     uintptr_t constant_begin = 0, constant_end = 0;

@@ -124,6 +124,7 @@ cudaError_t trace_error(const Trace&);  // what a GPU would answer to the launch
 void trace_before_free(Trace&);     // the running thread frees memory: what it has stored there is there still
 void trace_finished();              // the host has waited: what kernels have written is there
 void trace_unfinished(void* to);    // a copy to there, for which the host has not waited
+void trace_read_later(const void* from, size_t bytes);  // the same, from there
 uintptr_t caller();  // which place of the learner's code, of an extension or a program, has called what is running
 // The host's code does what ends its call or the program; `place`: where a signal has found it, like a
 // return address.

@@ -1,0 +1,58 @@
+"""Sentences about the host's code: launches that are refused, calls that fail, memory that is not for it."""
+
+from utils.cuda.cpu.trace.words import at, does_to, element
+
+__all__ = ["HOST", "about_host"]
+
+
+def about_host(p):
+    """The sentence and the hint for a `Record` of one of the kinds `HOST`."""
+    return HOST[p.kind](p)
+
+
+def _refused_launch(p):
+    return f"{p.text}{at(p)}", "A refused kernel does not run at all: check the numbers of blocks, threads and bytes."
+
+
+def _untraced_launch(p):
+    return (
+        f"{p.text}{at(p)}",
+        "Launch it from the thread that called the function, or that runs `main`, or leave out the trace.",
+    )
+
+
+def _host_access(p):
+    hint = "Copy it to an array of the host first: `cudaMemcpy(h, d, bytes, cudaMemcpyDeviceToHost)`."
+    if p.op != "load":
+        hint = "Fill an array of the host, then copy it: `cudaMemcpy(d, h, bytes, cudaMemcpyHostToDevice)`."
+    if p.region:
+        does = does_to(p.op, element(p))
+        if p.copied:
+            hint = "`cudaMemcpyAsync` does not wait for its copy: before this line, call "
+            hint += "`cudaStreamSynchronize(stream);`."
+            return f"the host {does}{at(p)} without waiting for a copy from there", hint
+        hint = "A launch does not wait for its kernel: call `cudaDeviceSynchronize();` before this line."
+        return f"the host {does}{at(p)} without waiting for what writes to it", hint
+    return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
+
+
+def _failed_call(p):
+    hint = "What it was to do has not happened."
+    if "cudaFree" in (p.source or ""):
+        hint = "Was it freed before? What malloc gave is for `free`, what cudaMallocHost gave for `cudaFreeHost`."
+    elif "invalid argument" in p.text:
+        hint = "Is the size in bytes, no larger than what was allocated, and is each address on the side it should be?"
+    return f"a CUDA call returns {p.text}{at(p)}", hint
+
+
+def _host_error(p):
+    return f"{p.text}{at(p)}", ""
+
+
+HOST = {
+    "refused_launch": _refused_launch,
+    "untraced_launch": _untraced_launch,
+    "failed_call": _failed_call,
+    "host_error": _host_error,
+    "host_access": _host_access,
+}
