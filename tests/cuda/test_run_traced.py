@@ -191,6 +191,8 @@ int main() {
     cudaEventRecord(copied, stream);
     add<<<1, 32, 0, stream>>>(d, n);
     WAIT
+    float ms;
+    cudaEventElapsedTime(&ms, copied, copied);
     for (int i = 0; i < n; i++) h[i] = 0;
     cudaMemcpyAsync(h, d, n * sizeof *h, cudaMemcpyDeviceToHost, stream);
     cudaStreamSynchronize(stream);
@@ -199,7 +201,7 @@ int main() {
 """
 
 
-def test_a_source_that_the_host_overwrites_during_its_copy(on_cpu, tmp_path, capfd):
+def test_what_the_host_does_without_waiting_for_a_copy(on_cpu, tmp_path, capfd):
     program = tmp_path / "staged.cu"
     program.write_text(STAGED.replace("WAIT", "cudaEventSynchronize(copied);"))
     assert run.main([str(program), "--trace"]) == 0
@@ -207,5 +209,6 @@ def test_a_source_that_the_host_overwrites_during_its_copy(on_cpu, tmp_path, cap
     program.write_text(STAGED.replace("WAIT", ""))
     run.main([str(program), "--trace"])
     said = capfd.readouterr().err
-    assert "the host writes element 0 of memory from cudaMallocHost (line 20: `for (int i = 0; i < n; i++) h[i]" in said
+    assert "the host writes element 0 of memory from cudaMallocHost (line 22: `for (int i = 0; i < n; i++) h[i]" in said
+    assert "the time of an event that it has not waited for (line 21: `cudaEventElapsedTime" in said
     assert "without waiting for a copy from there" in said and "call `cudaStreamSynchronize(stream);`" in said

@@ -162,7 +162,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
     if (!event || flags > 7 || ((flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming)))
         return answer(cudaErrorInvalidValue);
     if (cudaError_t error = device_error()) return error;
-    *event = new CUevent_st{flags, false, {}, {}, false, {}};
+    *event = new CUevent_st{flags, false, {}, 0, {}, false, {}};
     std::lock_guard lock(streams_mutex);
     events.insert(*event);
     return cudaSuccess;
@@ -183,6 +183,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
     auto note_time = [event] {
         event->recorded = true;
         event->time = std::chrono::steady_clock::now();
+        event->waits = waits_of_host;
     };
     if (s && s->capture && flags == cudaEventRecordExternal)
         return enqueue(stream, cudaGraphNodeTypeEmpty, [=] { return note_time(), cudaSuccess; });
@@ -215,6 +216,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
         if (!is_event(event) || !event->recorded || event->captured || (event->flags & cudaEventDisableTiming))
             return answer(cudaErrorInvalidResourceHandle);
     if (cudaError_t error = device_error()) return error;
+    if (tracing && end->waits == waits_of_host)
+        trace_host_error(*tracing, "the host asks for the time of an event that it has not waited for");
     *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
     return cudaSuccess;
 }

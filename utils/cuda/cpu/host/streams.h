@@ -57,6 +57,7 @@ struct CUevent_st {
     unsigned int flags;
     bool recorded;
     std::chrono::steady_clock::time_point time;
+    uint64_t waits;                               // of the host, until then
     std::weak_ptr<cuda_on_cpu::Capture> capture;  // in which it was recorded last, if in any
     bool captured = false;
     std::vector<CUgraphNode_st*> last;

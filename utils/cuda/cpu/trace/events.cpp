@@ -40,7 +40,10 @@ void trace_arguments(Trace& t, const void* arguments, size_t bytes) {
     t.arguments_end = t.arguments_begin + bytes;
 }
 
+std::atomic<uint64_t> waits_of_host{0};
+
 void trace_finished() {
+    waits_of_host++;
     if (!tracing || !std::exchange(tracing->unfinished, false)) return;
     tracing->read_later.clear();
     for (auto& r : tracing->regions)

@@ -46,7 +46,10 @@ def _failed_call(p):
 
 
 def _host_error(p):
-    return f"{p.text}{at(p)}", ""
+    hint = ""
+    if "time of an event" in p.text:
+        hint = "A GPU answers cudaErrorNotReady while the work before it goes on: call `cudaEventSynchronize(stop);`."
+    return f"{p.text}{at(p)}", hint
 
 
 HOST = {

@@ -2,6 +2,7 @@
 // report every access (hooks.cpp, accesses.cpp).
 #pragma once
 
+#include <atomic>
 #include "../runtime/runtime.h"
 #include "cuda_on_cpu/ptx/fragments.h"
 
@@ -123,6 +124,7 @@ void trace_arguments(Trace&, const void* arguments, size_t bytes);  // of the la
 cudaError_t trace_error(const Trace&);  // what a GPU would answer to the launch that has ended
 void trace_before_free(Trace&);     // the running thread frees memory: what it has stored there is there still
 void trace_finished();              // the host has waited: what kernels have written is there
+extern std::atomic<uint64_t> waits_of_host;  // how often
 void trace_unfinished(void* to);    // a copy to there, for which the host has not waited
 void trace_read_later(const void* from, size_t bytes);  // the same, from there
 uintptr_t caller();  // which place of the learner's code, of an extension or a program, has called what is running
