@@ -142,13 +142,9 @@ def _cause_first(errors):
     """The errors, in the compiler's order but for a missing `;` in a line above the error before it. Without its `;`,
     `return` goes on into the next line: nvcc says first what is wrong there."""
     k = next((k for k, (_, _, message) in enumerate(errors) if _SYNTAX.search(message)), 0)
-    if (
-        k
-        and _NO_SEMICOLON.search(errors[k][2])
-        and errors[k][0] == errors[k - 1][0]
-        and errors[k][1] < errors[k - 1][1]
-    ):
-        return [errors[k], *errors[:k], *errors[k + 1 :]]
+    before, cause = errors[k - 1 : k + 1] if k else ((), ())
+    if cause and _NO_SEMICOLON.search(cause[2]) and cause[0] == before[0] and cause[1] < before[1]:
+        return [cause, *errors[:k], *errors[k + 1 :]]
     return errors
 
 

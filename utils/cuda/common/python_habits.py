@@ -259,7 +259,7 @@ RULES = [
     (
         "which instance of overloaded function",
         r"(?:^|[;{(])\s*(?P<name>\w+)\s*=[^=]",
-        "A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`.",
+        advice.without_a_type,
     ),
     (EXPECTED, r"^\s*%%cuda\b", "`%%cuda` begins a cell of a notebook: leave this line out of a source."),
     (

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+
 #include "../runtime/runtime.h"
 #include "cuda_on_cpu/ptx/fragments.h"
 
