@@ -13,6 +13,7 @@ from utils.cuda.common.missing import unclosed_brace
 from utils.cuda.cpu import (
     bools,
     cases,
+    chosen,
     constants,
     designators,
     device_addresses,
@@ -95,7 +96,7 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
             _word(tokens, i, edits)
             _untyped(tokens, i, edits, kernel_names)
             i += 1
-    edits += _uses(source, shared) + cases.edits(tokens) + bools.edits(tokens, declared)
+    edits += _uses(source, shared) + cases.edits(tokens) + chosen.edits(source) + bools.edits(tokens, declared)
     edits += long_doubles.edits(tokens, declared)
     edits += constants.edits(tokens, lambda token: _is_inside(token, in_bodies))
     edits += designators.edits(tokens) + spelled.edits(source, tokens)

@@ -236,6 +236,10 @@ long long device_clock();  // ticks of the multiprocessors' clock (runtime/profi
 template <class T>
 __attribute__((always_inline)) constexpr T once(T v) { return v; }
 
+// Of `c ? a : b` in parentheses, before a subscript (chosen.py).
+template <class T>
+__attribute__((always_inline)) constexpr T&& chosen(T&& v) { return static_cast<T&&>(v); }
+
 // Reports to a trace, if there is one, an access that the compiler's hooks do not see: atomics, asynchronous copies.
 // Call it from a function marked CUDA_ON_CPU_OPAQUE, before the access.
 // The last argument: it is atomic only among the threads of a block.
