@@ -70,7 +70,7 @@ def _with_types_apart(source):
         name = part[begins + 1].text if named else f"cuda_on_cpu_type_{begins}"
         const = "const " if begins > first else ""
         pieces += [source[at : part[first].start], source[part[begins].start : part[begins].end], f" {name} "]
-        pieces += [source[part[opens].start : part[closes].end], f"; {const}{name}"]
+        pieces += [source[part[opens].start : part[closes].end], f"; {const}{name} "]
         at = part[closes].end
     return "".join(pieces) + source[at:]
 

@@ -29,13 +29,24 @@ def edits(declared) -> list[tuple[int, int, str]]:
         if _DEVICE & set(host.words) or (host.parameters is None and _TYPES & set(host.words)):
             continue
         part, own = host.tokens, cxx.own_names(host)
+        lambdas = list(_device_lambdas(part))
         for k, token in enumerate(part):
+            if any(begins < k < ends for begins, ends in lambdas):
+                continue
             if token.text not in names - own or token.directive or cxx.text_at(part, k + 1) not in _BEHIND:
                 continue
             first = k - (cxx.text_at(part, k - 1) == "&")
             if cxx.text_at(part, first - 1) in _BEFORE and _is_value(part, first):
                 found.append((part[first].start, token.end, f"::cuda_on_cpu::host_address({token.text})"))
     return found
+
+
+def _device_lambdas(part):
+    """Where the bodies of `[=] __device__ (int i) {...}` begin and end: that is device code."""
+    for k, token in enumerate(part):
+        if token.text == "]" and {cxx.text_at(part, k + 1), cxx.text_at(part, k + 2)} & {"__device__"}:
+            opens = next((j for j in range(k, len(part)) if part[j].text in ("{", ";")), k)
+            yield opens, (cxx.matching(part, opens) if part[opens].text == "{" else None) or opens
 
 
 def _is_of_device(function):
