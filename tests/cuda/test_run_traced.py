@@ -1,6 +1,9 @@
-"""Traces of whole programs: what they leave as it is, and what they name."""
+"""Traces of whole programs: what they leave as it is, and what they name; warnings about programs."""
+
+import pytest
 
 from utils.cuda import run
+from utils.cuda.common.diagnostics import CompileWarning
 
 SOUND = r"""
 #include <cooperative_groups.h>
@@ -212,3 +215,17 @@ def test_what_the_host_does_without_waiting_for_a_copy(on_cpu, tmp_path, capfd):
     assert "the host writes element 0 of memory from cudaMallocHost (line 22: `for (int i = 0; i < n; i++) h[i]" in said
     assert "the time of an event that it has not waited for (line 21: `cudaEventElapsedTime" in said
     assert "without waiting for a copy from there" in said and "call `cudaStreamSynchronize(stream);`" in said
+
+
+def test_what_nvcc_warns_of_is_shown_whenever_the_program_runs(on_cpu, tmp_path, capfd):
+    program = tmp_path / "shadow.cu"
+    program.write_text(
+        "#include <cstdio>\n__device__ int count;\n__global__ void k() { count = 5; }\n"
+        'int main() {\n    k<<<1, 1>>>();\n    cudaDeviceSynchronize();\n    printf("%d", count);\n}\n'
+    )
+    for _ in range(2):
+        with pytest.warns(
+            CompileWarning, match='__device__ variable "count" cannot be directly read in a host'
+        ) as told:
+            assert run.main([str(program)]) == 0
+        assert [(warning.filename, warning.lineno) for warning in told] == [("shadow.cu", 7)]

@@ -153,11 +153,16 @@ def _built(command, whole):
 
 
 def _judged(judges, build, place, say):
-    """The log of `build()` while all `judges` are at work; that of a judge who rejects the program."""
-    for number, judge in enumerate(judges):
-        build = partial(judge.beside, build, place / f"judge_{number}", say)
-        (place / f"judge_{number}").mkdir()
-    return build()
+    """The log of `build()` while all `judges` are at work; that of a judge who rejects the program. What they warn of
+    is put where `build_once` looks for it."""
+    rooms = [place / f"judge_{number}" for number in range(len(judges))]
+    for room, judge in zip(rooms, judges, strict=True):
+        build = partial(judge.beside, build, room, say)
+        room.mkdir()
+    log = build()
+    with open(place / "warnings.log", "a") as kept:
+        kept.writelines(told.read_text() for room in rooms if (told := room / "warnings.log").exists())
+    return log
 
 
 def _run(command, folder, whole) -> int:
