@@ -292,3 +292,25 @@ def test_a_member_that_a_constructor_leaves_out():
     assert "what depends on a member of `mean` that was never set" in str(problem) and problem.line == 12
     assert not_used.ok and complete.ok and complete.args[1] == 1
     assert [kernel.requests["requests"].sum() for kernel in (left_out, not_used, complete)] == [5, 2, 5]
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "hint"),
+    [
+        ("if (i == 0) delete[] p;", "frees memory that is not from malloc or new, or was freed before", "freed once"),
+        ("if (i == 0) free(p);", "frees memory that is not from malloc or new, or was freed before", "freed once"),
+    ],
+)
+def test_what_ends_a_launch_is_in_the_line_that_does_it(line, said, hint):
+    source = f"""#include <cooperative_groups.h>
+__global__ void k(float* x) {{
+    int i = threadIdx.x;
+    float* p = new float[4];
+    p[0] = i;
+    delete[] p;
+    x[i] = i;
+    {line}
+    x[i] += 1;
+}}"""
+    (found, *_) = compile_kernel(source, "k").trace[1, 32](torch.zeros(32)).problems
+    assert found.line == 8 and said in found.message and hint in found.hint, found

@@ -116,7 +116,8 @@ static void* heap_take(size_t bytes) {
     return p;
 }
 
-static void heap_give_back(void* p) {
+// `code`: of the kernel, for messages.
+static void heap_give_back(void* p, const void* code) {
     if (!p) return;
     Worker& w = *block().worker;
     w.in_kernel = 0;
@@ -128,7 +129,10 @@ static void heap_give_back(void* p) {
     } else {
         bytes = shared_pieces.give_back(p);
     }
-    if (!bytes) fail(wrong_free);
+    if (!bytes) {
+        if (Fiber* running = block().running) running->code = code;
+        fail(wrong_free);
+    }
     size_t taken = heap_bytes;  // 0 if a fault has ended a launch since
     while (!heap_bytes.compare_exchange_weak(taken, taken - std::min(taken, *bytes))) {}
     cuda_on_cpu_trace_freed(p);
@@ -147,9 +151,9 @@ static void* take(size_t bytes, Source source, void* (*from)(size_t)) {
     return in_kernel() ? heap_take(bytes) : take_for_host(bytes, source, from);
 }
 
-static void give_back(void* p, Source source, size_t bytes, void (*to)(void*)) {
+static void give_back(void* p, Source source, size_t bytes, void (*to)(void*), const void* code) {
     static const char* const names[] = {"free", "delete", "delete[]"};
-    if (in_kernel()) return heap_give_back(p);
+    if (in_kernel()) return heap_give_back(p, code);
     check_is_own(p, names[source]);
     give_back_for_host(p, source, bytes, to);
 }
@@ -162,13 +166,13 @@ using namespace cuda_on_cpu;
 
 extern "C" {
 void* __wrap_malloc(size_t bytes) { return take(bytes, from_malloc, malloc); }
-void __wrap_free(void* p) { give_back(p, from_malloc, 0, free); }
+void __wrap_free(void* p) { give_back(p, from_malloc, 0, free, __builtin_return_address(0)); }
 void* __wrap__Znwm(size_t bytes) { return take(bytes, from_new, operator new); }
 void* __wrap__Znam(size_t bytes) { return take(bytes, from_new_array, operator new[]); }
-void __wrap__ZdlPv(void* p) { give_back(p, from_new, 0, operator delete); }
-void __wrap__ZdaPv(void* p) { give_back(p, from_new_array, 0, operator delete[]); }
-void __wrap__ZdlPvm(void* p, size_t bytes) { give_back(p, from_new, bytes, operator delete); }
-void __wrap__ZdaPvm(void* p, size_t bytes) { give_back(p, from_new_array, bytes, operator delete[]); }
+void __wrap__ZdlPv(void* p) { give_back(p, from_new, 0, operator delete, __builtin_return_address(0)); }
+void __wrap__ZdaPv(void* p) { give_back(p, from_new_array, 0, operator delete[], __builtin_return_address(0)); }
+void __wrap__ZdlPvm(void* p, size_t bytes) { give_back(p, from_new, bytes, operator delete, __builtin_return_address(0)); }
+void __wrap__ZdaPvm(void* p, size_t bytes) { give_back(p, from_new_array, bytes, operator delete[], __builtin_return_address(0)); }
 
 void* __wrap_calloc(size_t count, size_t size) {
     size_t bytes;

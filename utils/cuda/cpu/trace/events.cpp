@@ -318,7 +318,7 @@ void trace_stuck(Trace& t, Block& b) {
 // Where in the code a fault is; behind the instruction, like a return address.
 static const void* place_of_fault(const Trace& trace, const Worker& w, const TracedThread* thread) {
     if (w.fault == wrong_mask || w.fault == wrong_barrier || w.fault == wrong_copy || w.fault == wrong_cluster ||
-        w.fault == wrong_product)
+        w.fault == wrong_product || w.fault == no_grid || w.fault == wrong_free)
         return block().running->code;
     if (w.fault == endless) return w.fault_address;
     if (w.fault == assertion) return nullptr;  // it has its line
