@@ -214,7 +214,7 @@ def test_what_the_host_does_without_waiting_for_a_copy(on_cpu, tmp_path, capfd):
     said = capfd.readouterr().err
     assert "the host writes element 0 of memory from cudaMallocHost (line 22: `for (int i = 0; i < n; i++) h[i]" in said
     assert "the time of an event that it has not waited for (line 21: `cudaEventElapsedTime" in said
-    assert "without waiting for a copy from there" in said and "call `cudaStreamSynchronize(stream);`" in said
+    assert "without waiting for the copy that reads it" in said and "call `cudaStreamSynchronize(stream);`" in said
 
 
 def test_what_nvcc_warns_of_is_shown_whenever_the_program_runs(on_cpu, tmp_path, capfd):

@@ -243,7 +243,7 @@ WORDS = {
         in_kernel("    for (int j = 0; j < n; j++) float s += y[j];"),
         3,
         'expected a ";"',
-        "A variable has no value where it is declared: write `float s = 0;` in front of the loop, and `s += ...`",
+        "A new variable has no value yet: declare `float s = 0;` before the loop, and write `s += ...` without",
     ),
     "a loop that a semicolon ends": (
         in_kernel("    for (int j = 0; j < n; j++);\n        x[i] += y[j];"),
@@ -261,19 +261,19 @@ WORDS = {
         "__global__ void k(float* x) {\n    x[row] = 1;\n}",
         2,
         'identifier "row" is undefined',
-        "Nothing declares `row`. Is it meant to be the thread's index, `int row = blockIdx.y * blockDim.y + thread",
+        "`row` is not declared. Is it meant to be the thread's index, `int row = blockIdx.y * blockDim.y + thread",
     ),
     "a magic in a source": (
         "%%cuda\n__global__ void k(float* x) {}",
         1,
         "expected a declaration",
-        "`%%cuda` begins a cell of a notebook: leave this line out of a source.",
+        "`%%cuda` starts a notebook cell: leave this line out of source text.",
     ),
     "restrict without a pointer": (
         "__global__ void k(const unsigned char __restrict__ x, float* out) {}",
         1,
         '"restrict" is not allowed',
-        "`__restrict__` says something of a pointer, and here the `*` is missing: `char* __restrict__ x`.",
+        "`__restrict__` applies to a pointer, and the `*` is missing: `char* __restrict__ x`.",
     ),
     "const within a guard": (
         in_kernel("    if (i < n) { y[i] = 2; }"),

@@ -161,7 +161,7 @@ def _not_passed(place, name):
         return ""
     if axis := _INDICES.get(name):
         index = f"blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}"
-        return f"Nothing declares `{name}`. Is it meant to be the thread's index, `int {name} = {index};`?"
+        return f"`{name}` is not declared. Is it meant to be the thread's index, `int {name} = {index};`?"
     return f"A kernel does not see Python's variables: if `{name}` is one, pass it as an argument."
 
 

@@ -253,19 +253,19 @@ RULES = [
     (
         EXPECTED,
         r"(?P<type>\b(?:int|float|double|auto))\s+(?P<name>\w+)\s*(?P<op>[-+*/])=",
-        "A variable has no value where it is declared: write `{type} {name} = 0;` in front of the loop, and "
-        "`{name} {op}= ...` without the type.",
+        "A new variable has no value yet: declare `{type} {name} = 0;` before the loop, and write `{name} {op}= ...` "
+        "without the type.",
     ),
     (
         "which instance of overloaded function",
         r"(?:^|[;{(])\s*(?P<name>\w+)\s*=[^=]",
         advice.without_a_type,
     ),
-    (EXPECTED, r"^\s*%%cuda\b", "`%%cuda` begins a cell of a notebook: leave this line out of a source."),
+    (EXPECTED, r"^\s*%%cuda\b", "`%%cuda` starts a notebook cell: leave this line out of source text."),
     (
         '"restrict" is not allowed|invalid use of .restrict|restrict requires a pointer',
         r"(?P<type>\w+)\s+__restrict(?:__)?\s+(?P<name>\w+)",
-        "`__restrict__` says something of a pointer, and here the `*` is missing: `{type}* __restrict__ {name}`.",
+        "`__restrict__` applies to a pointer, and the `*` is missing: `{type}* __restrict__ {name}`.",
     ),
     (r"launch passes .*Tensor", "", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
     (r"no return statement|non-void function", "", "End the function with `return out;`, where `out` is its result."),

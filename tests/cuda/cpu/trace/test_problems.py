@@ -297,8 +297,16 @@ def test_a_member_that_a_constructor_leaves_out():
 @pytest.mark.parametrize(
     ("line", "said", "hint"),
     [
-        ("if (i == 0) delete[] p;", "frees memory that is not from malloc or new, or was freed before", "freed once"),
-        ("if (i == 0) free(p);", "frees memory that is not from malloc or new, or was freed before", "freed once"),
+        (
+            "if (i == 0) delete[] p;",
+            "frees memory that is not from malloc or new, or was freed before",
+            "Free each allocation once",
+        ),
+        (
+            "if (i == 0) free(p);",
+            "frees memory that is not from malloc or new, or was freed before",
+            "Free each allocation once",
+        ),
     ],
 )
 def test_what_ends_a_launch_is_in_the_line_that_does_it(line, said, hint):

@@ -179,7 +179,7 @@ struct Warp {
     unsigned char turn[32] = {};
 };
 
-// One of PTX's barriers 0 to 15, from the first warp that comes to the end of the phase (named_barriers.cpp).
+// One of PTX's barriers 0 to 15 or a tile's, from the first warp that comes to the end of the phase (named_barriers.cpp).
 struct NamedBarrier {
     unsigned int threads = 0;  // that it waits for
     unsigned int given = 0;    // the same; 0 where the instructions give no number

@@ -30,7 +30,7 @@ def _host_access(p):
         if p.copied:
             hint = "`cudaMemcpyAsync` does not wait for its copy: before this line, call "
             hint += "`cudaStreamSynchronize(stream);`."
-            return f"the host {does}{at(p)} without waiting for a copy from there", hint
+            return f"the host {does}{at(p)} without waiting for the copy that reads it", hint
         hint = "A launch does not wait for its kernel: call `cudaDeviceSynchronize();` before this line."
         return f"the host {does}{at(p)} without waiting for what writes to it", hint
     return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
@@ -48,7 +48,7 @@ def _failed_call(p):
 def _host_error(p):
     hint = ""
     if "time of an event" in p.text:
-        hint = "A GPU answers cudaErrorNotReady while the work before it goes on: call `cudaEventSynchronize(stop);`."
+        hint = "A GPU returns cudaErrorNotReady until that work is done: call `cudaEventSynchronize(stop);` first."
     return f"{p.text}{at(p)}", hint
 
 

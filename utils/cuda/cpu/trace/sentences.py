@@ -321,7 +321,7 @@ def _ended(p):
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
     elif "frees memory" in p.ended:
-        hint = "What malloc or new gave is freed once, by one thread: do several free it, or several rounds of a loop?"
+        hint = "Free each allocation once: do several threads, or several rounds of a loop, free this one?"
     elif "whole number by zero" in p.ended:
         divisors = set(re.findall(r"[/%]=?\s*([A-Za-z_]\w*\b(?:\[[^][]*\])?)(?![.([]|->|::)", code(p.source or "")))
         guard = f": `if ({divisors.pop()} != 0) ...`" if len(divisors) == 1 else ""
