@@ -19,6 +19,8 @@ pytestmark = pytest.mark.usefixtures("on_cpu")
 SOURCE = r"""
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 #include <cassert>
 #include <cstring>
@@ -97,6 +99,17 @@ int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
         break;
     }
     case 40: return signal(SIGUSR1, own) == SIG_DFL && signal(SIGUSR1, SIG_DFL) == own;
+    case 41: return pthread_kill(pthread_self(), int(i));
+    case 42: alarm(unsigned(i)); return alarm(0);
+    case 43: { itimerval soon{{}, {i, 0}}; return setitimer(ITIMER_REAL, &soon, nullptr); }
+    case 44: return syscall(i, 3, 0);
+    case 45: return syscall(SYS_tgkill, getpid(), gettid(), i);
+    case 46: {
+        signal(SIGALRM, own);
+        int left = alarm(5) + alarm(0);
+        signal(SIGALRM, SIG_DFL);
+        return left;
+    }
     case 24: in_thread([](float* p, int64_t) { fill<<<1, 2000>>>(p, 4); deeper(0); }, p, i); break;
     }
     return x.numel();
@@ -115,7 +128,7 @@ WRONG = [
     (26, 9, "host raises signal 9 .*, which would end Python"),
     (27, 0, "host calls _exit, which would end Python"),
     (28, 0, "host calls pthread_exit, which would end Python"),
-    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 32\)"),
+    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 34\)"),
     (6, 0, "host calls a function through a bad pointer"),
     (6, 5, "host calls a function through a bad pointer"),
     (7, 4, "host reads right past the end of a tensor of 16 bytes"),
@@ -144,6 +157,12 @@ WRONG = [
         16,
         r"writes memory next to a null pointer \(address 0x10\)|writes 4 bytes at address 0x10, outside every tensor",
     ),
+    (41, 15, "host raises signal 15 .*, which would end Python"),
+    (42, 1, r"host calls alarm, whose signal 14 \(Alarm clock\) would end Python: install a handler for it first"),
+    (43, 1, r"host calls setitimer, whose signal 14 \(Alarm clock\) would end Python"),
+    (44, 231, r"host calls syscall\(SYS_exit\), which would end Python"),
+    (44, 60, r"host calls syscall\(SYS_exit\), which would end Python"),
+    (45, 9, "host raises signal 9 .*, which would end Python"),
     (37, 6, "host writes past the end of a local array, in its host code"),
     (24, 0, "host needs more stack than there is .*, in a std::thread"),
 ]
@@ -193,7 +212,11 @@ def test_an_endless_recursion_ends_where_the_stack_has_no_limit(host):
 
 
 def test_signals_that_are_no_faults_are_the_host_code_s_own(host):
-    assert host(torch.zeros(4), 40, 0) == 1
+    x = torch.zeros(4)
+    assert host(x, 40, 0) == 1
+    assert host(x, 41, 0) == 0 and host(x, 42, 0) == 0 and host(x, 43, 0) == 0
+    assert host(x, 44, 39) == os.getpid() and host(x, 45, 0) == 0
+    assert host(x, 46, 0) == 5
 
 
 def test_the_stop_button_ends_a_loop_of_host_code(host):

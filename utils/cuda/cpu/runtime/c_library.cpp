@@ -6,6 +6,11 @@
 #include <cstring>
 #include <ctime>
 
+#include <sys/time.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
 #include "profile.h"
 #include "runtime.h"
 
@@ -100,8 +105,16 @@ static void not_in_a_kernel(const char* function) {
 static void raises(int signal, const char* function) {
     using namespace cuda_on_cpu;
     if (here && block().worker->in_kernel) fail(host_function, function);
-    if (in_host_call() && ends_process(signal))
+    if (in_host_call() && signal && ends_process(signal))
         leave_host_call("raises signal " + std::to_string(signal) + " (" + strsignal(signal) + "), which would end Python");
+}
+
+static void sets_timer(bool runs, int signal, const char* function) {
+    using namespace cuda_on_cpu;
+    if (here && block().worker->in_kernel) fail(host_function, function);
+    if (in_host_call() && runs && ends_process(signal))
+        leave_host_call(std::string("calls ") + function + ", whose signal " + std::to_string(signal) + " (" +
+                        strsignal(signal) + ") would end Python: install a handler for it first");
 }
 
 // During a call of an extension, faults are the engine's: with another handler, or none, they would end Python.
@@ -148,6 +161,28 @@ int __wrap_kill(pid_t process, int signal) {
     if (process == getpid() || process == 0) raises(signal, "kill");
     return kill(process, signal);
 }
+int __wrap_pthread_kill(pthread_t thread, int signal) {
+    raises(signal, "pthread_kill");
+    return pthread_kill(thread, signal);
+}
+unsigned int __wrap_alarm(unsigned int seconds) {
+    sets_timer(seconds, SIGALRM, "alarm");
+    return alarm(seconds);
+}
+int __wrap_setitimer(decltype(ITIMER_REAL) which, const itimerval* to, itimerval* before) {
+    int signal = which == ITIMER_REAL ? SIGALRM : which == ITIMER_VIRTUAL ? SIGVTALRM : SIGPROF;
+    sets_timer(to && (to->it_value.tv_sec || to->it_value.tv_usec), signal, "setitimer");
+    return setitimer(which, to, before);
+}
+#ifdef __linux__
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    if (number == SYS_exit_group || number == SYS_exit) not_in_a_kernel("syscall(SYS_exit)");
+    bool own = a == getpid();
+    if ((number == SYS_kill && (own || a == 0)) || number == SYS_tkill) raises(int(b), "syscall(SYS_kill)");
+    if (number == SYS_tgkill && own) raises(int(c), "syscall(SYS_tgkill)");
+    return syscall(number, a, b, c, d, e, f);
+}
+#endif
 int __wrap_sigaction(int signal, const struct sigaction* handler, struct sigaction* before) {
     return sigaction(signal, keeps_handler(signal) ? nullptr : handler, before);
 }
