@@ -49,18 +49,26 @@ cudaError_t outside_captures(cudaError_t error) {
     return answer(refused ? error : cudaSuccess);
 }
 
+static const char* name_of(cudaGraphNodeType type) {
+    return type == cudaGraphNodeTypeMemcpy ? "a copy" : type == cudaGraphNodeTypeMemset ? "a memset" : "a graph";
+}
+
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
+    auto do_now = [&] {
+        StreamWork begun(stream, name_of(type));
+        return work();
+    };
     if (Callback::running) return answer(cudaErrorNotPermitted);
     if (cudaError_t error = device_error()) return error;
     if (device_is_lost() && type != cudaGraphNodeTypeMemcpy) return cudaSuccess;  // it comes after the kernel's fault
-    if (!captures_under_way) return is_stream(stream) ? work() : answer(cudaErrorInvalidResourceHandle);
+    if (!captures_under_way) return is_stream(stream) ? do_now() : answer(cudaErrorInvalidResourceHandle);
     if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
     CUstream_st* s = stream_of(stream);
     if (!s) {
         cudaError_t error = outside_captures(cudaErrorStreamCaptureImplicit);
-        return error ? error : work();
+        return error ? error : do_now();
     }
-    if (!s->capture) return work();
+    if (!s->capture) return do_now();
     if (s->capture->invalid) return answer(cudaErrorStreamCaptureInvalidated);
     s->last = {s->capture->graph->add(type, std::move(work), s->last)};
     return cudaSuccess;
@@ -255,7 +263,11 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaG
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     if (!is_executable(exec)) return answer(cudaErrorInvalidValue);
-    if (!captures_under_way) return is_stream(stream) ? run(*exec) : answer(cudaErrorInvalidResourceHandle);
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    if (!captures_under_way) {
+        StreamWork begun(stream, "a graph");
+        return run(*exec);
+    }
     return enqueue(stream, cudaGraphNodeTypeGraph, [copy = *exec] { return run(copy); });
 }
 

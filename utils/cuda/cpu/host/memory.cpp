@@ -167,6 +167,7 @@ static void release_pages(void* p) {
 static cudaError_t release(void* p, bool of_host) {
     if (!p) return device_error();
     if (cudaError_t error = wait_for_device()) return error;
+    trace_host_waits_for_all();
     DeviceAccess access;
     {
         std::lock_guard lock(memory_mutex);
@@ -270,8 +271,11 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
     check_host_array(from, (height - 1) * from_pitch + width);
     Moving moving;
     DeviceAccess access;
-    for (size_t row = 0; row < height; row++)
+    for (size_t row = 0; row < height; row++) {
         memmove((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width);
+        trace_moves((const char*)from + row * from_pitch, width, Access::load);
+        trace_moves((char*)to + row * to_pitch, width, Access::store);
+    }
     return cudaSuccess;
 }
 
@@ -282,7 +286,10 @@ cudaError_t set_rows(void* p, size_t pitch, int value, size_t width, size_t heig
     if (device_is_lost()) return device_error();
     Moving moving;
     DeviceAccess access;
-    for (size_t row = 0; row < height; row++) memset((char*)p + row * pitch, value, width);
+    for (size_t row = 0; row < height; row++) {
+        memset((char*)p + row * pitch, value, width);
+        trace_moves((char*)p + row * pitch, width, Access::store);
+    }
     return cudaSuccess;
 }
 
@@ -310,11 +317,18 @@ cudaError_t copy_box(const cudaMemcpy3DParms& c) {
 // These wait for the legacy stream, which a stream that is being captured must not.
 static cudaError_t legacy() { return outside_captures(cudaErrorStreamCaptureImplicit); }
 
+// The host waits for such a copy.
+static cudaError_t copied(cudaError_t error) {
+    trace_host_waits(trace_times({0, true}));
+    return error;
+}
+
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                          cudaMemcpyKind kind) {
     if (cudaError_t error = legacy()) return error;
+    StreamWork begun(nullptr, "a copy");
     trace_finished();
-    return copy_rows(to, to_pitch, from, from_pitch, width, height, kind);
+    return copied(copy_rows(to, to_pitch, from, from_pitch, width, height, kind));
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
@@ -328,13 +342,15 @@ cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_d
 
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* copy) {
     if (!copy) return answer(cudaErrorInvalidValue);
-    cudaError_t error = legacy();
-    return error ? error : copy_box(*copy);
+    if (cudaError_t error = legacy()) return error;
+    StreamWork begun(nullptr, "a copy");
+    return copied(copy_box(*copy));
 }
 
 cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height) {
-    cudaError_t error = legacy();
-    return error ? error : set_rows(p, pitch, value, width, height);
+    if (cudaError_t error = legacy()) return error;
+    StreamWork begun(nullptr, "a memset");
+    return set_rows(p, pitch, value, width, height);
 }
 
 cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemset2D(p, 0, value, bytes, 1); }

@@ -11,13 +11,25 @@ namespace cuda_on_cpu {
 static Mutex streams_mutex;
 static std::set<cudaStream_t> streams;
 static std::set<cudaEvent_t> events;
-static CUstream_st of_this_thread;  // cudaStreamPerThread
+static CUstream_st of_this_thread{.number = 1};  // cudaStreamPerThread
+static std::atomic<unsigned int> newest{1};      // number of a stream
+static std::atomic<bool> per_thread{false};      // it has been used
 
 CUstream_st* stream_of(cudaStream_t stream) {
-    if (stream == cudaStreamPerThread) return &of_this_thread;
+    if (stream == cudaStreamPerThread) return per_thread = true, &of_this_thread;
     if (!stream || stream == cudaStreamLegacy) return nullptr;
     std::lock_guard lock(streams_mutex);
     return streams.count(stream) ? stream : nullptr;
+}
+
+bool streams_exist() {
+    std::lock_guard lock(streams_mutex);
+    return per_thread || !streams.empty();
+}
+
+StreamId stream_id(cudaStream_t stream) {
+    CUstream_st* s = stream_of(stream);
+    return s ? StreamId{s->number, !(s->flags & cudaStreamNonBlocking)} : StreamId{0, true};
 }
 
 bool is_stream(cudaStream_t stream) { return !stream || stream == cudaStreamLegacy || stream_of(stream); }
@@ -44,6 +56,7 @@ void forget_streams() {
     for (cudaEvent_t event : events) delete event;
     streams.clear();
     events.clear();
+    per_thread = false;
 }
 
 // Waiting for a stream that is being captured would wait for work that nobody has begun.
@@ -65,6 +78,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
     if (cudaError_t error = device_error()) return error;
     *stream = new CUstream_st;
     (*stream)->flags = flags;
+    (*stream)->number = ++newest;
     (*stream)->priority = priority < 0 ? priority < -5 ? -5 : priority : 0;
     std::lock_guard lock(streams_mutex);
     streams.insert(*stream);
@@ -103,11 +117,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     const cudaError_t error = not_captured(stream);
+    if (!error) trace_host_waits(trace_times(stream_id(stream)));
     return error ? error : wait_for_device();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return cudaStreamQuery(stream); }
 cudaError_t cudaDeviceSynchronize() {
     const cudaError_t error = outside_captures(cudaErrorStreamCaptureUnsupported);
+    if (!error) trace_host_waits_for_all();
     return error ? error : wait_for_device();
 }
 
@@ -118,6 +134,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     CUstream_st* s = stream_of(stream);
     auto captured = event->capture.lock();
     if (!captured) {
+        if (!s || !s->capture) trace_stream_waits(stream_id(stream), event->times);
         if (!s || !s->capture || !event->recorded || flags == 1) return cudaSuccess;
         s->capture->invalid = true;
         return answer(cudaErrorStreamCaptureIsolation);
@@ -162,7 +179,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
     if (!event || flags > 7 || ((flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming)))
         return answer(cudaErrorInvalidValue);
     if (cudaError_t error = device_error()) return error;
-    *event = new CUevent_st{flags, false, {}, 0, {}, false, {}};
+    *event = new CUevent_st{flags, false, {}, 0, {}, {}, false, {}};
     std::lock_guard lock(streams_mutex);
     events.insert(*event);
     return cudaSuccess;
@@ -180,10 +197,11 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
     if (!is_event(event) || !is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
     if (cudaError_t error = device_error()) return error;
     CUstream_st* s = stream_of(stream);
-    auto note_time = [event] {
+    auto note_time = [event, stream] {
         event->recorded = true;
         event->time = std::chrono::steady_clock::now();
         event->waits = waits_of_host;
+        event->times = trace_times(stream_id(stream));
     };
     if (s && s->capture && flags == cudaEventRecordExternal)
         return enqueue(stream, cudaGraphNodeTypeEmpty, [=] { return note_time(), cudaSuccess; });
@@ -203,7 +221,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     if (!is_event(event)) return answer(cudaErrorInvalidResourceHandle);
-    if (!event->captured) return wait_for_device();
+    if (!event->captured) return trace_host_waits(event->times), wait_for_device();
     if (auto capture = event->capture.lock()) capture->invalid = true;
     return answer(cudaErrorCapturedEvent);
 }
@@ -229,7 +247,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
         Allocation found;
         if (find_allocation(to, found) && found.kind == Allocation::host) trace_unfinished(to);
         if (find_allocation(from, found) && found.kind == Allocation::host) trace_read_later(from, bytes);
-        return copy_rows(to, 0, from, 0, bytes, 1, kind);
+        const cudaError_t error = copy_rows(to, 0, from, 0, bytes, 1, kind);
+        // To memory that is not pinned: the call returns when it is there.
+        if (!find_allocation(to, found)) trace_host_waits(trace_times(stream_id(stream)));
+        return error;
     });
 }
 

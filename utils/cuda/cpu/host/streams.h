@@ -8,6 +8,7 @@
 
 #include "cuda_runtime.h"
 #include "../runtime/runtime.h"
+#include "../trace/trace.h"
 
 namespace cuda_on_cpu {
 using Work = std::function<cudaError_t()>;
@@ -49,6 +50,7 @@ struct Capture {
 struct CUstream_st {
     unsigned int flags = 0;
     int priority = 0;
+    unsigned int number = 0;
     std::shared_ptr<cuda_on_cpu::Capture> capture;
     std::vector<CUgraphNode_st*> last;  // of the capture: what the stream's next work comes after
 };
@@ -58,6 +60,7 @@ struct CUevent_st {
     bool recorded;
     std::chrono::steady_clock::time_point time;
     uint64_t waits;                               // of the host, until then
+    cuda_on_cpu::StreamTimes times;               // of the stream's work before it
     std::weak_ptr<cuda_on_cpu::Capture> capture;  // in which it was recorded last, if in any
     bool captured = false;
     std::vector<CUgraphNode_st*> last;
@@ -67,6 +70,18 @@ namespace cuda_on_cpu {
 
 // The stream behind a handle; nullptr for the legacy stream and for what is not a stream.
 CUstream_st* stream_of(cudaStream_t stream);
+// While one of these lives, what is done is work of the stream, as traces see it.
+class StreamWork {
+public:
+    StreamWork(cudaStream_t stream, const char* name) : begun(tracing && trace_work_begins(stream_id(stream), name)) {}
+    StreamWork(const StreamWork&) = delete;
+    ~StreamWork() {
+        if (begun) trace_work_ends();
+    }
+
+private:
+    const bool begun;
+};
 // Does the work now, or adds it to the graph that the stream is captured into.
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work);
 // What waits for the whole device, or touches the legacy stream, is refused while a stream is captured, and ends the

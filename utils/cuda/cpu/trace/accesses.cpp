@@ -133,6 +133,8 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
         if (of_block && x.block != me.block) return false;
         return !(of_volatile(op, strength) && of_volatile(other.op, other.strength));
     };
+    if (streams && !shared && streams->current) [[unlikely]]
+        races_streams(*region, a, bytes, op != Op::load || !as_atomic ? op : Op::atomic, party(b, *b.running, code, op));
     if (op == Op::atomic) t.updated = a;
     else if (op == Op::load && as_atomic) order.acquire(tb.order, a);
     size_t unwritten = 0;

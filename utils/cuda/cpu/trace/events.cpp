@@ -16,6 +16,7 @@ void trace_launch_begins(Trace& t, const char* kernel, const Launch& launch, voi
     t.grid = launch.grid;
     t.clock_begins = t.pulse;
     if (!t.again) t.launch_error = cudaSuccess;
+    if (!t.again) t.work_begun = trace_work_begins(stream_id(launch.stream), std::string("`") + kernel + "`", launch.launched_at);
     t.order.begin_launch();
     t.block_order.clear();
     t.thread_order.clear();
@@ -65,6 +66,7 @@ void trace_unfinished(void* to) {
 
 void trace_launch_ends(Trace& t) {
     if (!t.again) t.clock += t.pulse - t.clock_begins;
+    if (std::exchange(t.work_begun, false)) trace_work_ends();
     t.unfinished = true;
     t.blocks.clear();
     t.agents.clear();

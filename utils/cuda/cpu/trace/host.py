@@ -1,6 +1,6 @@
 """Sentences about the host's code: launches that are refused, calls that fail, memory that is not for it."""
 
-from utils.cuda.cpu.trace.words import at, does_to, element
+from utils.cuda.cpu.trace.words import at, does_to, element, in_line
 
 __all__ = ["HOST", "about_host"]
 
@@ -52,7 +52,20 @@ def _host_error(p):
     return f"{p.text}{at(p)}", hint
 
 
+def _stream_race(p):
+    other = p.other
+    where = " in the default stream" if p.text == "default before" else " in another stream"
+    does = {"load": "reads", "store": "writes", "atomic": "updates"}[other.op]
+    said = f"{p.by} {does_to(p.op, element(p))}{at(p)}, which {other.by}{where} {does}{in_line(other)}"
+    hint = "Let the later stream wait: `cudaEventRecord(event, earlier);`, then `cudaStreamWaitEvent(later, event);`. "
+    hint += "Or let the host wait in between: `cudaStreamSynchronize(earlier);`."
+    if p.text:
+        hint += " A stream made with `cudaStreamNonBlocking` and the default stream do not wait for each other."
+    return f"{said}: nothing makes one wait for the other", hint
+
+
 HOST = {
+    "stream_race": _stream_race,
     "refused_launch": _refused_launch,
     "untraced_launch": _untraced_launch,
     "failed_call": _failed_call,

@@ -41,6 +41,8 @@ def sentence(p):
         return _ended(p)
     if p.kind == "cluster":
         return about_cluster(p)
+    if p.kind in HOST:
+        return about_host(p)
     about_barrier = p.text and p.kind in ("race", "uninitialized") and not p.unset
     if p.kind == "asynchronous" or p.by or p.other.by or about_barrier:
         return about_asynchronous(p)
@@ -357,7 +359,6 @@ _SENTENCES = {
     "misaligned": _misaligned,
     "undefined": _undefined,
     "runaway": _runaway,
-    **dict.fromkeys(HOST, about_host),
     "box": about_box,
     "map_fence": about_map,
     "warpgroup": about_warpgroup,

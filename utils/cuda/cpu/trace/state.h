@@ -11,6 +11,7 @@
 
 #include "races.h"
 #include "requests.h"
+#include "stream_order.h"
 #include "tiles.h"
 #include "trace.h"
 #include "units.h"
@@ -47,6 +48,7 @@ struct Memory {
     Shadow shadow;
     std::vector<bool> written;  // by byte; empty where it does not matter
     bool unfinished = false;    // a kernel or a copy has written to it, for which the host has not waited
+    std::unique_ptr<StreamCells> of_streams;  // if there are any
 
     Memory(uintptr_t begin, size_t bytes, size_t element) : begin(begin), bytes(bytes) { shadow.make(bytes, element); }
 };
@@ -250,6 +252,8 @@ public:
     uint64_t total = 0, threads = 0;
     uint64_t pulse = 0;  // accesses and basic blocks; another thread reads it (faults.cpp)
     Requests requests;
+    std::unique_ptr<StreamOrder> streams;  // if there are any
+    bool work_begun = false;               // by the launch, in one of them
     Tiles tiles;
     Units units;
     Order order;
@@ -303,6 +307,7 @@ public:
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
     void race(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region, const Record& before,
               Strength strength = Strength::weak, const Copy* copy = nullptr);
+    void races_streams(Region& region, uintptr_t a, size_t bytes, Op op, Party who);
     Party agent_party(const Block& b, const Record& record) const;  // of what an agent did
     void against_agent(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const Record& before, bool unwritten);

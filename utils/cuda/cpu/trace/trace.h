@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "../runtime/runtime.h"
 #include "cuda_on_cpu/ptx/fragments.h"
@@ -10,6 +11,12 @@
 namespace cuda_on_cpu {
 
 struct TensorMap;  // runtime/boxes.h
+
+struct StreamId {
+    unsigned int number;  // 0: the legacy stream
+    bool blocking;        // it waits for the legacy stream, and that for it
+};
+using StreamTimes = std::vector<uint32_t>;  // by the number of a stream: its last work that is over
 
 extern __thread Trace* tracing CUDA_ON_CPU_FAST_TLS;  // of this CPU thread; none as a rule
 
@@ -128,6 +135,17 @@ void trace_finished();              // the host has waited: what kernels have wr
 extern std::atomic<uint64_t> waits_of_host;  // how often
 void trace_unfinished(void* to);    // a copy to there, for which the host has not waited
 void trace_read_later(const void* from, size_t bytes);  // the same, from there
+// Of streams (stream_order.h), in the host's code. Work of this name begins in one, or is a part of work that has begun
+// (false); it reads or writes memory; it ends.
+bool trace_work_begins(StreamId, const std::string& name, const void* place = nullptr);
+void trace_moves(const void* p, size_t bytes, Access);
+void trace_work_ends();
+StreamTimes trace_times(StreamId);  // of the work that is in the stream now
+void trace_stream_waits(StreamId, const StreamTimes&);
+void trace_host_waits(const StreamTimes&);
+void trace_host_waits_for_all();
+bool streams_exist();             // besides the legacy one: host/streams.cpp
+StreamId stream_id(cudaStream_t);
 uintptr_t caller();  // which place of the learner's code, of an extension or a program, has called what is running
 // The host's code does what ends its call or the program; `place`: where a signal has found it, like a
 // return address.

@@ -97,7 +97,7 @@ void run_threads(void* thread) {
 struct Launch {
     dim3 grid, block;
     size_t shared_bytes;
-    cudaStream_t stream;         // there is one order of work on a CPU, so every stream is the same
+    cudaStream_t stream;         // work is done at once in any; traces compare them
     bool cooperative = false;    // all blocks run side by side, and may wait for each other
     const void* kernel = nullptr;   // whose limit of dynamic shared memory holds (cudaFuncSetAttribute), where known
     bool any_shared_bytes = false;  // the launch itself asks for that limit
