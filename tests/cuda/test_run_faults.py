@@ -181,6 +181,48 @@ def test_a_trace_has_the_line_of_what_ends_a_thread(on_cpu, tmp_path, capfd, ker
     assert f"(line {line}: `" in capfd.readouterr().err
 
 
+ROWS = r"""
+struct Node { int value; Node* next; };
+__global__ void fill(float* d, size_t pitch) { d[blockIdx.x * pitch + threadIdx.x] = 1; }
+__global__ void list(float* out) {
+    Node* head = nullptr;
+    for (int i = 0; i < 4; i++) head = new Node{i, head};
+    for (Node* n = head; n; n = n->next) {
+        *out += n->value;
+        delete n;
+    }
+}
+int main(int, char** argv) {
+    float h[20][30], *d;
+    size_t pitch;
+    cudaMallocPitch(&d, &pitch, 120, 20);
+    cudaMemset2D(d, pitch, 0, 120, 20);
+    switch (argv[1][0]) {
+        case '0': fill<<<20, 30>>>(d, pitch); break;
+        case '1': list<<<1, 1>>>(d); break;
+        case '2': fill<<<1, 30>>>(h[0], 30); break;
+        case '3': cudaMemcpy2D(h, pitch, d, 120, 120, 20, cudaMemcpyDeviceToHost); break;
+    }
+    return cudaDeviceSynchronize() % 256;
+}
+"""
+IN_ROWS = [
+    "cudaMallocPitch gives counts bytes: row y of elements of type T begins at `(T*)((char*)d + y * pitch)`.",
+    "a malloc or new allocation of 16 bytes (line 7: `for (Node* n = head; n; n = n->next) {`)\n    hint: Free it when",
+    "argument 1 of fill points to memory of the host: a local variable. A kernel needs a pointer from cudaMalloc. "
+    "(line 20: `case '2': fill<<<1, 30>>>(h[0], 30); break;`)",
+    "(is each pitch that of its own side?) (line 21: `case '3': cudaMemcpy2D(h, pitch, d, 120, 120, 20, cuda",
+]
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_a_trace_explains_pitches_freed_memory_and_pointers_of_the_host(on_cpu, tmp_path, capfd, kind):
+    program = tmp_path / "rows.cu"
+    program.write_text(ROWS)
+    assert run.main([str(program), "--trace", str(kind)]) != 0
+    assert IN_ROWS[kind] in capfd.readouterr().err
+
+
 def test_how_many_steps_a_trace_allows(on_cpu, tmp_path, capfd):
     program = tmp_path / "lines.cu"
     program.write_text(LINES)

@@ -268,7 +268,8 @@ std::string host_memory(const void* p) {
 }
 
 // Of a pointer to an array a trace reports the access instead, with its line.
-void look_at_arguments(const char* kernel, const Parameter* parameters, const void* const* arguments, size_t count) {
+void look_at_arguments(const char* kernel, const Parameter* parameters, const void* const* arguments, size_t count,
+                       const void* code) {
     if (!is_own()) return;
     for (size_t i = 0; i < count; i++) {
         if (!parameters[i].is_pointer) continue;
@@ -279,8 +280,9 @@ void look_at_arguments(const char* kernel, const Parameter* parameters, const vo
         const char* needed = is_tensor ? ". Make it as the kernel's other tensors, with `x.options()`, or with "
                                          "`torch::device(torch::kCUDA)`."
                                        : ". A kernel needs a pointer from cudaMalloc.";
-        return fault(cudaErrorIllegalAddress, "CUDA error: an illegal memory access was encountered: argument " +
-                                                  std::to_string(i + 1) + " of " + kernel + " points to " + memory + needed);
+        const std::string said = "argument " + std::to_string(i + 1) + " of " + kernel + " points to " + memory + needed;
+        if (tracing && in_program) return trace_host_error(*tracing, said, code), fault(cudaErrorIllegalAddress, "");
+        return fault(cudaErrorIllegalAddress, "CUDA error: an illegal memory access was encountered: " + said);
     }
 }
 

@@ -61,12 +61,12 @@ static size_t room_on_stack(const void* p) {
     return search.end ? search.end - search.address - std::min(saved, search.end - search.address) : SIZE_MAX;
 }
 
-void check_local_variable(const void* to, size_t bytes) {
+void check_local_variable(const void* to, size_t bytes, bool rows) {
     const size_t room = room_on_stack(to);
     if (bytes <= room) return;
     char text[200];
     snprintf(text, sizeof text, "copies %zu bytes to where its local variables have room for %zu %s", bytes, room,
-             "(is it `d`, and not `&d`, or `v.data()`, and not `&v`?)");
+             rows ? "(is each pitch that of its own side?)" : "(is it `d`, and not `&d`, or `v.data()`, and not `&v`?)");
     refuse_host(text);
     throw std::runtime_error("the host " + std::string(text));
 }

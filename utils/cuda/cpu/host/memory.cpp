@@ -266,7 +266,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
     if (!to || !from || reaches_out(to, to_pitch, width, height) || reaches_out(from, from_pitch, width, height))
         return answer(cudaErrorInvalidValue);
     if (contradicts(kind, to, from)) return answer(cudaErrorInvalidValue);
-    check_local_variable(to, (height - 1) * to_pitch + width);
+    check_local_variable(to, (height - 1) * to_pitch + width, height > 1);
     check_host_array(to, (height - 1) * to_pitch + width);
     check_host_array(from, (height - 1) * from_pitch + width);
     Moving moving;

@@ -82,6 +82,7 @@ public:
 private:
     const bool begun;
 };
+
 // Does the work now, or adds it to the graph that the stream is captured into.
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work);
 // What waits for the whole device, or touches the legacy stream, is refused while a stream is captured, and ends the
@@ -102,8 +103,8 @@ cudaError_t error_of(const std::function<void()>& launch);  // of a launch itsel
 // In memory.cpp: the copies of cudaMemcpy and the like, without looking at captures.
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                       cudaMemcpyKind kind);
-// In frames.cpp: ends the host's call if `to` is one of its local variables, and has no room for so much.
-void check_local_variable(const void* to, size_t bytes);
+// In frames.cpp: ends the host's call if `to` is one of its local variables, and has no room for so much; `rows`: the bytes of rows, and what is between them.
+void check_local_variable(const void* to, size_t bytes, bool rows);
 bool is_on_stack(const void* p);  // of this CPU thread, in a frame that has not ended
 void trace_registered();  // in pinned.cpp
 bool reaches_out(const void* p, size_t pitch, size_t width, size_t height);

@@ -25,7 +25,7 @@ namespace cuda_on_cpu {
 
 GuardedMemory& kernels_heap() {
     static GuardedMemory* all = [] {
-        auto* made = new GuardedMemory("malloc allocation", false, 4'000);
+        auto* made = new GuardedMemory("malloc or new allocation", false, 4'000);
         pthread_atfork([] { kernels_heap().mutex.lock(); }, [] { kernels_heap().mutex.unlock(); },
                        [] { kernels_heap().mutex.unlock(); });
         return made;

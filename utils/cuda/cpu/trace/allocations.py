@@ -4,7 +4,7 @@ from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.source import computed_from
 from utils.cuda.cpu.trace.words import counted, in_line
 
-__all__ = ["counts_elements", "missing_sizeof"]
+__all__ = ["counts_elements", "missing_sizeof", "pitch_in_elements"]
 
 _FUNCTIONS = ("cudaMalloc", "cudaMallocManaged", "cudaMallocHost", "cudaHostAlloc", "cudaMallocAsync")
 
@@ -50,3 +50,11 @@ def missing_sizeof(p) -> str:
         function, has = p.origin.removeprefix("memory from "), f"{counted(p.region_bytes, 'byte')} for {p.region}"
         return f"{function} counts in bytes: it has allocated {has}{in_line(p.allocated)}. Is `* sizeof` missing there?"
     return ""
+
+
+def pitch_in_elements(p) -> str:
+    """A hint, if a record is of memory from cudaMallocPitch, and its line does not count bytes; otherwise ""."""
+    if p.kind != "out_of_bounds" or "cudaMallocPitch" not in p.allocated.source or "char" in p.source:
+        return ""
+    row = f"(T*)((char*){p.region} + y * pitch)"
+    return f"The pitch that cudaMallocPitch gives counts bytes: row y of elements of type T begins at `{row}`."

@@ -5,7 +5,7 @@ import re
 
 from utils.cuda.common.cxx import code, written
 from utils.cuda.cpu.differences import hint_of
-from utils.cuda.cpu.trace.allocations import missing_sizeof
+from utils.cuda.cpu.trace.allocations import missing_sizeof, pitch_in_elements
 from utils.cuda.cpu.trace.asynchronous import about_asynchronous
 from utils.cuda.cpu.trace.boxes import about_box, about_map
 from utils.cuda.cpu.trace.clusters import about_cluster
@@ -113,7 +113,7 @@ def _out_of_bounds(p):
     elif below:
         hint = "Guard the line: no index may be below 0. Or look at how the index is computed: does it overflow?"
     else:
-        hint = missing_sizeof(p) or _guarded(p, has)
+        hint = missing_sizeof(p) or pitch_in_elements(p) or _guarded(p, has)
     return f"{thread_of(p)} {does_to(p.op, element(p))}, but {limit}{at(p)}", hint
 
 
@@ -322,6 +322,8 @@ def _ended(p):
         hint += "is a `__shared__` variable or an element of a tensor."
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
+    elif "memory that was freed" in p.ended:
+        hint = "Free it when nothing needs it any more: read what is still needed, such as `next`, before that."
     elif "frees memory" in p.ended:
         hint = "Free each allocation once: do several threads, or several rounds of a loop, free this one?"
     elif "whole number by zero" in p.ended:

@@ -157,7 +157,8 @@ template <class... T>
 inline constexpr Parameter parameters[] = {parameter<T>()..., {}};
 
 // `arguments`: the place of each. In host/arrays.cpp: throws std::runtime_error if one points to the host's own memory.
-void look_at_arguments(const char* kernel, const Parameter* parameters, const void* const* arguments, size_t count);
+void look_at_arguments(const char* kernel, const Parameter* parameters, const void* const* arguments, size_t count,
+                       const void* code);  // of the launch, in a trace of it
 
 #ifdef CUDA_ON_CPU_TRACE
 void look_at_width(int width, const char* function);  // of a shuffle: one that is not a power of two

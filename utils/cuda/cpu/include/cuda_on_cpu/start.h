@@ -69,9 +69,9 @@ template <size_t... i, class... A>
 struct Arguments<std::index_sequence<i...>, A...> : Argument<i, A>... {
     template <class Kernel>
     __attribute__((always_inline)) void passed_to(Kernel& kernel) { kernel(Argument<i, A>::value...); }
-    CUDA_ON_CPU_OPAQUE void look(const char* name) const {
+    CUDA_ON_CPU_OPAQUE void look(const char* name, const void* code) const {
         const void* const places[] = {&this->Argument<i, A>::value..., nullptr};
-        look_at_arguments(name, parameters<A...>, places, sizeof...(A));
+        look_at_arguments(name, parameters<A...>, places, sizeof...(A), code);
 #ifdef CUDA_ON_CPU_TRACE
         name_arguments(name, parameters<A...>, places, sizeof...(A));
 #endif
@@ -117,7 +117,7 @@ struct Start {
 #ifdef CUDA_ON_CPU_TRACE
         launch.launched_at = __builtin_return_address(0);
 #endif
-        thread.arguments.look(name);
+        thread.arguments.look(name, launch.launched_at);
         CUDA_ON_CPU_CONSTANTS();
         if (captures_under_way && captured(name, launch, &run_threads<Thread>, copies_of<Thread>(), &thread)) return;
         run_grid(name, launch, &run_threads<Thread>, &thread);
