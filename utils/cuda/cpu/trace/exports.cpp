@@ -127,6 +127,9 @@ static void name_argument(const char* kernel, size_t i, uintptr_t address, size_
     Region* region = region_at(reinterpret_cast<const void*>(address));
     if (!region || region->named) return;
     region->name = std::string(kernel) + "#" + std::to_string(i);
+    region->of_kernel = true;
+    if (element) region->element = element;
+    tracing->tensor_by_host(*region);
     if (!element) return;
     region->element = element;
     region->alignment = alignment;

@@ -25,6 +25,12 @@ def _host_access(p):
     hint = "Copy it to an array of the host first: `cudaMemcpy(h, d, bytes, cudaMemcpyDeviceToHost)`."
     if p.op != "load":
         hint = "Fill an array of the host, then copy it: `cudaMemcpy(d, h, bytes, cudaMemcpyHostToDevice)`."
+    if p.text == "tensor":
+        hint = "Read a copy: `x.cpu()` is a whole one, `x[i].item<float>()` one element."
+        if p.op != "load":
+            hint = "Let a kernel write it, or torch: `x.fill_(1)`, `x[i] = 1`, `x.copy_(of_host)`."
+        said = f"the host {does_to(p.op, element(p))}{at(p)}, which is in the memory of the GPU"
+        return f"{said}: a kernel uses that tensor", hint
     if p.region:
         does = does_to(p.op, element(p))
         if p.copied:

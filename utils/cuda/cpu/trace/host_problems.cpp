@@ -67,8 +67,13 @@ void Trace::of_host(const void* address, size_t bytes, Op op, const void* code, 
         p.text = std::to_string(found.bytes) + " bytes from cudaMalloc";
         return void(add(std::move(p)));
     }
-    if (!unfinished || strength != Strength::weak) return;
     const auto a = reinterpret_cast<uintptr_t>(address);
+    for (auto& r : regions) {
+        if (r->named || !r->holds(a, bytes) || !r->origin.empty() || r->by_host.address) continue;
+        r->by_host = {p.who.code, a, bytes, op};
+        tensor_by_host(*r);
+    }
+    if (!unfinished || strength != Strength::weak) return;
     auto overlaps = [&](auto& range) { return a < range.second && a + bytes > range.first; };
     p.copied = op != Op::load && std::any_of(read_later.begin(), read_later.end(), overlaps);
     for (auto& r : regions)
@@ -78,6 +83,19 @@ void Trace::of_host(const void* address, size_t bytes, Op op, const void* code, 
             p.has_index = true;  // it is known which element
             return void(add(std::move(p)));
         }
+}
+
+// A kernel gets this tensor, so it is in the GPU's memory, and an extension's own code has touched it.
+void Trace::tensor_by_host(Region& region) {
+    if (!region.of_kernel || !region.by_host.address || std::exchange(region.by_host.told, true)) return;
+    Problem p;
+    p.kind = "host_access";
+    p.text = "tensor";
+    p.who.code = region.by_host.code;
+    p.who.op = region.by_host.op;
+    p.bytes = region.by_host.bytes;
+    place_in(p, &region, region.by_host.address);
+    add(std::move(p));
 }
 
 void trace_refused(Trace& t, const char* kernel, const std::string& why, const void* code) {

@@ -63,10 +63,17 @@ struct Region {
     size_t slack = 0;  // bytes around it in which an access does no harm
     size_t element = 1, alignment = 1;
     size_t output_begin = 0, output_end = 0;  // which of its bytes must all be written
-    bool named = true;          // false: a tensor of an extension, named when a kernel gets it
+    bool named = true;          // false: a tensor of an extension, named when a kernel gets it,
+    bool of_kernel = false;     // and one has got it
     bool poisoned = false;      // when it was allocated
     const char* gone = nullptr;  // why it is no longer there: a local array whose function has returned
     std::shared_ptr<Memory> memory;
+    struct {
+        uintptr_t code = 0, address = 0;  // 0: none
+        size_t bytes = 0;
+        Op op = Op::load;
+        bool told = false;
+    } by_host;  // of a tensor of an extension: the first access by the extension's own code
 
     void keep_memory() { memory = std::make_shared<Memory>(begin, end - begin, element); }
     bool holds(uintptr_t a, size_t bytes) const { return a >= begin && a + bytes <= end && !gone; }
@@ -334,6 +341,7 @@ public:
     void through_ldg(uintptr_t a, size_t bytes, const void* code);
     [[noreturn]] void updates_local(Block& b, size_t bytes, const void* code);
     void not_meant_for(Block& b, const Region& region, const char* text, const void* code);
+    void tensor_by_host(Region& region);
     void of_host(const void* address, size_t bytes, Op op, const void* code, Strength strength);
     bool out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                        const char* text = "");
