@@ -21,8 +21,10 @@ SOURCE = r"""
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cassert>
+#include <string>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
@@ -110,6 +112,24 @@ int64_t host(torch::Tensor x, int64_t kind, int64_t i) {
         signal(SIGALRM, SIG_DFL);
         return left;
     }
+    case 47: execl("/bin/true", "true", (char*)nullptr); break;
+    case 48: { char* const arguments[] = {nullptr}; execv("/bin/true", arguments); break; }
+    case 49: free(reinterpret_cast<void*>(i)); break;
+    case 50: { char* room = (char*)malloc(40); p = (float*)realloc(room + i, 80); free(room); break; }
+    case 51: case 52: {
+        int status;
+        pid_t child = kind == 51 ? fork() : vfork();
+        if (!child) _exit(int(i));
+        waitpid(child, &status, 0);
+        return WEXITSTATUS(status);
+    }
+    case 53: {
+        int status;
+        pid_t child = fork();
+        if (!child) execlp("sh", "sh", "-c", "exit $0", std::to_string(i).c_str(), (char*)nullptr);
+        waitpid(child, &status, 0);
+        return WEXITSTATUS(status);
+    }
     case 24: in_thread([](float* p, int64_t) { fill<<<1, 2000>>>(p, 4); deeper(0); }, p, i); break;
     }
     return x.numel();
@@ -128,7 +148,7 @@ WRONG = [
     (26, 9, "host raises signal 9 .*, which would end Python"),
     (27, 0, "host calls _exit, which would end Python"),
     (28, 0, "host calls pthread_exit, which would end Python"),
-    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 34\)"),
+    (5, 3, r"host fails the assertion `x.numel\(\) ?== ?i` \(cuda_src, line 36\)"),
     (6, 0, "host calls a function through a bad pointer"),
     (6, 5, "host calls a function through a bad pointer"),
     (7, 4, "host reads right past the end of a tensor of 16 bytes"),
@@ -163,6 +183,10 @@ WRONG = [
     (44, 231, r"host calls syscall\(SYS_exit\), which would end Python"),
     (44, 60, r"host calls syscall\(SYS_exit\), which would end Python"),
     (45, 9, "host raises signal 9 .*, which would end Python"),
+    (47, 0, "host calls execl, which would end Python"),
+    (48, 0, "host calls execv, which would end Python"),
+    (49, 16, "host gives free an address that neither malloc nor new gives"),
+    (50, 1, "host gives realloc an address in the middle: byte 1 of 40 bytes from malloc"),
     (37, 6, "host writes past the end of a local array, in its host code"),
     (24, 0, "host needs more stack than there is .*, in a std::thread"),
 ]
@@ -217,6 +241,10 @@ def test_signals_that_are_no_faults_are_the_host_code_s_own(host):
     assert host(x, 41, 0) == 0 and host(x, 42, 0) == 0 and host(x, 43, 0) == 0
     assert host(x, 44, 39) == os.getpid() and host(x, 45, 0) == 0
     assert host(x, 46, 0) == 5
+
+
+def test_a_child_of_the_host_code_ends_as_it_likes(host):
+    assert [host(torch.zeros(4), kind, 7) for kind in (51, 52, 53)] == [7, 7, 7]
 
 
 def test_the_stop_button_ends_a_loop_of_host_code(host):

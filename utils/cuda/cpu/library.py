@@ -41,6 +41,7 @@ _LINK = ["-shared", "-pthread", *(["-Wl,-Bsymbolic-functions"] if sys.platform =
 # ends only the kernel. What an overrun would destroy is not Python's heap: see heap.cpp for kernels and
 # host/arrays.cpp for the host's code.
 _REPLACED = ["exit", "_Exit", "_exit", "quick_exit", "abort", "raise", "kill", "pthread_exit"]
+_REPLACED += ["execv", "execvp", "execve", "execl", "execlp"]
 _REPLACED += ["pthread_kill", "syscall", "alarm", "setitimer", "signal", "sigaction"]
 _REPLACED += ["clock", "__stack_chk_fail"]
 _REPLACED += ["malloc", "calloc", "realloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]

@@ -98,7 +98,7 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
             i += 1
     edits += _uses(source, shared) + cases.edits(tokens) + chosen.edits(source) + bools.edits(tokens, declared)
     edits += long_doubles.edits(tokens, declared)
-    edits += constants.edits(tokens, lambda token: _is_inside(token, in_bodies))
+    edits += constants.edits(source, tokens, lambda token: _is_inside(token, in_bodies))
     edits += designators.edits(tokens) + spelled.edits(source, tokens)
     edits += extern_variables.edits(declared, host) if whole else []
     edits += device_addresses.edits(declared) if kernels and host else []

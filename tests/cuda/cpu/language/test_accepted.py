@@ -323,6 +323,42 @@ def test_a_lambda_without_captures_uses_constant_floats():
     assert x[0] == 0.5 + 3 + 2 + 7 + 2 + 100 + 5
 
 
+CONSTANT_FLOATS = r"""
+#define EPS 1e-3f
+template <class T> __device__ T with(T x) { const float half = .5f; auto f = [](T v) { return T(v * half); }; return f(x); }
+__device__ float other(float h) { const float p = h * 2; auto f = [=] { return p; }; return f(); }
+__device__ float early() { const float h = 3; const float q = h * 2; return [] { return q; }(); }
+__device__ float third(float h) { const float p = h * 2; return p; }
+__global__ void k(float* out) {
+    float const a = .5f;
+    const float b{.25f};
+    const float c(1.5f);
+    const auto d = 2.5f;
+    const float e = EPS, ee = -EPS * 2;
+    const float f = (float)3;
+    const float g = float(4);
+    const float h = a * 4;
+    const double i = 1.0 / 4;
+    const float inf = 1.0f / 0.0f;
+    const float late = out[0];
+    struct L { __device__ static float get() { return h; } __device__ float operator()() const { return d; } };
+    auto all = [](float x) { return x + a + b + c + d + e + f + g + h + float(i); };
+    auto own = [=] { return late + inf; };
+    out[1] = all(0);
+    out[2] = L::get() + L()();
+    out[3] = with(7.f);
+    out[4] = own();
+    out[5] = [] { return ee; }() + other(1) + early() + third(2);
+}
+"""
+
+
+def test_a_constant_float_may_be_written_in_many_ways():
+    x = torch.zeros(6)
+    compile_kernel(CONSTANT_FLOATS, "k")[1, 1](x)
+    assert x.tolist() == pytest.approx([0, 14.001, 4.5, 3.5, float("inf"), 11.998])
+
+
 def test_elements_have_designators():
     source = "__global__ void k(int* x) { int a[4] = {[0] = 1, [2] = 5}, b[] = {[2] = 7, 8}; x[0] = a[2] + b[3]; "
     source += "x[1] = a[1] + a[3] + b[0]; auto f = [=] { return a[0]; }; x[2] = f() + sizeof(b) / sizeof(b[0]); }"

@@ -559,3 +559,18 @@ def test_a_read_of_memory_that_was_freed():
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=hidden, capture_output=True, text=True)
     assert "reads memory that was freed" in ran.stdout and ran.stdout.count("thread (") == 1, ran
+
+
+ASKS = """__global__ void k(int* counts, int* order) {
+    for (int i = 0; i < 3; i++) atomicAdd(counts, 0);
+    order[atomicAdd(counts + 1, 1)] = threadIdx.x;
+}"""
+
+
+def test_the_order_of_threads_that_ask_does_not_depend_on_earlier_launches():
+    """A launch is compared with itself, made again."""
+    kernel, orders = compile_kernel(ASKS, "k"), []
+    for _ in range(4):
+        orders.append(torch.zeros(200, dtype=torch.int32))
+        kernel[1, 200](torch.zeros(2, dtype=torch.int32), orders[-1])
+    assert all(torch.equal(order, orders[0]) for order in orders)

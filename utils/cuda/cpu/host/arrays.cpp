@@ -76,12 +76,18 @@ public:
         return p;
     }
 
+    // What is wrong with an address that is not in the table, for realloc.
+    std::string wrong_to_change(uintptr_t p) {
+        std::lock_guard lock(mutex);
+        return wrong_address(p, "realloc");
+    }
+
     // What is wrong with giving it back; `later` is whether it is kept apart for now, and not the C library's to take.
     std::string give_back(void* p, Source source, size_t bytes, void (*to)(void*), bool& later) {
         std::lock_guard lock(mutex);
         later = false;
         const auto found = table.find(uintptr_t(p));
-        if (found == table.end()) return wrong_address(uintptr_t(p), source);
+        if (found == table.end()) return wrong_address(uintptr_t(p), source == from_malloc ? "free" : "delete");
         Array& array = found->second;
         if (array.given_back) {
             later = true;
@@ -197,15 +203,16 @@ private:
         return p - entry.first < all_bytes(entry) && is_in_use(entry) ? &entry : nullptr;
     }
 
-    std::string wrong_address(uintptr_t p, Source source) const {
-        const std::string what = source == from_malloc ? "gives free " : "gives delete ";
+    std::string wrong_address(uintptr_t p, const char* function) const {
+        const std::string what = std::string("gives ") + function + " ";
         const void* address = reinterpret_cast<void*>(p);
         Dl_info variable;
         if (is_on_stack(address) || dladdr(address, &variable))
             return what + "the address of a variable, which is not from malloc or new";
         const Entry* entry = around(p);
-        if (!entry || entry->second.given_back || p - entry->first >= entry->second.bytes) return "";
-        if (bytes_overrun(*entry) || is_piece_of_glibc(p, *entry)) return "";  // the entry may well be out of date
+        const std::string odd = p < 4096 || p % 16 ? what + "an address that neither malloc nor new gives" : "";
+        if (!entry || entry->second.given_back || p - entry->first >= entry->second.bytes) return odd;
+        if (bytes_overrun(*entry) || is_piece_of_glibc(p, *entry)) return odd;  // the entry may well be out of date
         const auto& [begin, array] = *entry;
         return what + "an address in the middle: byte " + std::to_string(p - begin) + " of " + described(array);
     }
@@ -251,6 +258,11 @@ void give_back_for_host(void* p, Source source, size_t bytes, void (*to)(void*))
 }
 
 bool is_from_host(void* p, size_t& bytes) { return arrays.find(p, bytes); }
+
+void check_from_host(void* p) {
+    const std::string wrong = arrays.wrong_to_change(uintptr_t(p));
+    if (!wrong.empty()) refuse_host(wrong);
+}
 
 void check_host_array(const void* p, size_t bytes) {
     const std::string wrong = arrays.wrong_use(uintptr_t(p), bytes);

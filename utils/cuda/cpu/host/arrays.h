@@ -11,6 +11,7 @@ enum Source { from_malloc, from_new, from_new_array };
 // `from` and `to` are the C library's or the C++ library's own functions. `bytes` is what `delete` says, or 0.
 void* take_for_host(size_t bytes, Source source, void* (*from)(size_t));
 void give_back_for_host(void* p, Source source, size_t bytes, void (*to)(void*));
+void check_from_host(void* p);  // ends the host's call if malloc cannot have given this address
 bool is_from_host(void* p, size_t& bytes);  // with take_for_host, and not given back
 // 'memory of the host: ...', empty for any other address, and for what cudaHostRegister has registered.
 std::string host_memory(const void* p);

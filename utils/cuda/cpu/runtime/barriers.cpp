@@ -213,6 +213,12 @@ static void stand_aside(bool sleeps) {
 void step_aside() { stand_aside(false); }
 void nap() { stand_aside(true); }
 
+// Whom the thread waits for may be of its block, so that must be let on now and then. Each block counts for itself: the
+// order of its threads must not depend on what ran before.
+void nothing_changed() {
+    if (here && !++block().unchanged) step_aside();
+}
+
 void fence(bool of_block) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (here && block().worker->trace) trace_fence(*block().worker->trace, block(), of_block);

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #endif
 
+#include "../host/arrays.h"
 #include "profile.h"
 #include "runtime.h"
 
@@ -99,20 +100,20 @@ static void end_trace_of_program() {
 static void not_in_a_kernel(const char* function) {
     using namespace cuda_on_cpu;
     if (here && block().worker->in_kernel) fail(host_function, function);
-    if (in_host_call()) leave_host_call(std::string("calls ") + function + ", which would end Python");
+    if (would_end_python()) leave_host_call(std::string("calls ") + function + ", which would end Python");
 }
 
 static void raises(int signal, const char* function) {
     using namespace cuda_on_cpu;
     if (here && block().worker->in_kernel) fail(host_function, function);
-    if (in_host_call() && signal && ends_process(signal))
+    if (would_end_python() && signal && ends_process(signal))
         leave_host_call("raises signal " + std::to_string(signal) + " (" + strsignal(signal) + "), which would end Python");
 }
 
 static void sets_timer(bool runs, int signal, const char* function) {
     using namespace cuda_on_cpu;
     if (here && block().worker->in_kernel) fail(host_function, function);
-    if (in_host_call() && runs && ends_process(signal))
+    if (would_end_python() && runs && ends_process(signal))
         leave_host_call(std::string("calls ") + function + ", whose signal " + std::to_string(signal) + " (" +
                         strsignal(signal) + ") would end Python: install a handler for it first");
 }
@@ -122,6 +123,13 @@ static bool keeps_handler(int signal) {
     using namespace cuda_on_cpu;
     return in_host_call() && std::count(std::begin(fault_signals), std::end(fault_signals), signal);
 }
+
+#define WITH_ARGUMENTS(first)                                                      \
+    std::vector<char*> arguments{const_cast<char*>(first)};                         \
+    va_list rest;                                                                   \
+    va_start(rest, first);                                                          \
+    while (arguments.back()) arguments.push_back(va_arg(rest, char*));              \
+    va_end(rest)
 
 extern "C" {
 // g++ calls it where a kernel runs into a `__builtin_unreachable()` (_AS_NVCC_GCC in build.py).
@@ -152,6 +160,28 @@ void __wrap_quick_exit(int status) {
 void __wrap_abort() {
     not_in_a_kernel("abort");
     abort();
+}
+int __wrap_execv(const char* path, char* const* arguments) {
+    not_in_a_kernel("execv");
+    return execv(path, arguments);
+}
+int __wrap_execvp(const char* file, char* const* arguments) {
+    not_in_a_kernel("execvp");
+    return execvp(file, arguments);
+}
+int __wrap_execve(const char* path, char* const* arguments, char* const* environment) {
+    not_in_a_kernel("execve");
+    return execve(path, arguments, environment);
+}
+int __wrap_execl(const char* path, const char* first, ...) {
+    not_in_a_kernel("execl");
+    WITH_ARGUMENTS(first);
+    return execv(path, arguments.data());
+}
+int __wrap_execlp(const char* file, const char* first, ...) {
+    not_in_a_kernel("execlp");
+    WITH_ARGUMENTS(first);
+    return execvp(file, arguments.data());
 }
 int __wrap_raise(int signal) {
     raises(signal, "raise");
@@ -200,7 +230,7 @@ void __wrap_pthread_exit(void* result) {
 void __wrap___stack_chk_fail() {
     using namespace cuda_on_cpu;
     if (here && block().worker->in_kernel) fail(smashed);
-    if (in_host_call()) leave_host_call("writes past the end of a local array");
+    refuse_host("writes past the end of a local array");
     abort();
 }
 }

@@ -183,7 +183,7 @@ void* __wrap_calloc(size_t count, size_t size) {
 void* __wrap_realloc(void* p, size_t bytes) {
     size_t before;
     if (!p) return __wrap_malloc(bytes);
-    if (!is_from_host(p, before)) return realloc(p, bytes);
+    if (!is_from_host(p, before)) return check_from_host(p), realloc(p, bytes);
     void* larger = bytes ? __wrap_malloc(bytes) : nullptr;
     if (larger) memcpy(larger, p, std::min(before, bytes));
     if (larger || !bytes) __wrap_free(p);

@@ -47,6 +47,7 @@ struct HostCall {
     const void* code;  // of the extension
     Position* here;
     HostCall* outer;
+    pid_t process;  // a child of it, from fork() or vfork(), ends as it likes
     bool is_thread = false;
     std::shared_ptr<HostThreads> threads = nullptr;
     bool moves = false;  // memory, for the function: see Moving
@@ -61,6 +62,7 @@ static const void* library_of(const void* code) {
 }
 
 bool in_host_call() { return host_call && here == host_call->here; }
+bool would_end_python() { return in_host_call() && host_call->process == getpid(); }
 bool in_host_thread() { return in_host_call() && host_call->is_thread; }
 
 bool is_host_code(const void* code) {
@@ -172,7 +174,7 @@ static bool guarded(HostCall& call, void (*run)(void*), void* data) {
 
 const char* called_from_python(const char* function, const void* code, void (*run)(void*), void* data) {
     static thread_local std::string error;
-    HostCall call{function, code, here, host_call};
+    HostCall call{function, code, here, host_call, getpid()};
     StackLimit limit;
     struct Over {
         const HostCall& call;
@@ -224,7 +226,7 @@ class GuardedThread : public ThreadState {
         threads->running++;
     }
     void run() override {
-        HostCall call{function.c_str(), code, here, nullptr, true, threads};
+        HostCall call{function.c_str(), code, here, nullptr, getpid(), true, threads};
         struct End {
             HostCall& call;
             ~End() { call.threads->end(call.error); }

@@ -48,6 +48,7 @@ struct Block : Position {
     Fiber* running = nullptr;
     Queue ready, aside, at_barrier, at_grid, at_trace, at_cluster;  // aside: go on when no other can
     unsigned int alive = 0;           // threads that have not ended, begun or not
+    unsigned char unchanged = 0;      // by atomics of its threads, how often, modulo 256
     unsigned int in_step = 0;         // threads that wait for their warp to make an access in step
     std::map<const void*, PhaseBarrier> phase_barriers;  // by address
     std::vector<NamedBarrier> named_barriers;            // PTX's 16 and the tiles', once a thread has come to one
@@ -341,6 +342,7 @@ bool divide_as_gpu(void* context);  // then goes on behind it; false for any oth
 // ---- host_call.cpp
 bool in_host_call();                     // this CPU thread runs an extension's function, and no kernel
 bool in_host_thread();                   // the same in a std::thread that the function has begun
+bool would_end_python();                 // what ends this process: the function runs in it, not in a child of it
 bool is_host_code(const void* code);     // in such a call, and the code is the extension's
 bool is_runtime_code(const void* code);
 struct UntracedLaunch { std::string kernel; const void* code = nullptr; };  // by another thread than the traced one

@@ -22,16 +22,6 @@ __forceinline__ T changed(T old, T v) {
     if constexpr (change == Change::decrement) return old == 0 || old > v ? v : old - 1;
 }
 
-// An atomic that changed nothing may be a thread that asks again and again, for a lock or for a result. Whom it waits
-// for may be of the same block, so it must be let on now and then. Cores that count at once may lose a count.
-template <class = void>
-CUDA_ON_CPU_OPAQUE void nothing_changed() {
-    static unsigned char times = 0;
-    unsigned char now = __atomic_load_n(&times, __ATOMIC_RELAXED) + 1;
-    __atomic_store_n(&times, now, __ATOMIC_RELAXED);
-    if (now == 0) step_aside();
-}
-
 template <Change change, bool of_block = false, class T>
 CUDA_ON_CPU_OPAQUE T atomic(T* p, T v) {
     CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);

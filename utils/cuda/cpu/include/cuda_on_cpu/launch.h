@@ -222,6 +222,7 @@ void needs_cluster(unsigned int x, unsigned int y, unsigned int z);
 void fence(bool of_block = false);                                    // __threadfence and the like
 // Lets other threads go on where one asks again and again for what another must do first.
 void step_aside();
+void nothing_changed();  // by an atomic, or a read as strong: it may be such a question
 void nap();  // the same for __nanosleep, between two questions
 [[noreturn]] void failed_assertion(const char* condition, const char* file, int line);
 [[noreturn]] void trap();
