@@ -55,6 +55,15 @@ def test_what_nvcc_rejects_does_not_run(new_cache):
     assert x.item() == -1 and not left_in(new_cache)
 
 
+def test_a_template_that_nothing_uses_calls_what_is_declared_before_it():
+    """nvcc notices when it compiles for the host, as in a real build."""
+    calls, later = "template <class T> __device__ T get(T t) { return later(1) + t; }\n", "__device__ int later(int);\n"
+    compile_kernel(later + calls + RIGHT, "k")
+    with pytest.raises(CompileError, match="'later' was not declared in this scope, in a templ") as raised:
+        compile_kernel(f"\n{calls}{later}{RIGHT}", "k")
+    assert raised.value.line == 2 and diagnostics.ACCEPTED not in str(raised.value)
+
+
 def test_the_instance_that_is_asked_for_is_judged():
     source = "template <class T> __global__ void k(T* x) {\n    x[0] = max(x[0], 0);\n}"
     compile_kernel(source, "k<int>")

@@ -45,7 +45,9 @@ _ONLY_DEVICE = {"__device__", "__constant__"}
 
 _OF_HOST = re.compile(r"^cpp_src[:(]", re.MULTILINE)  # a message about the text that nvcc does not see
 # What nvcc leaves to the linker, and to the host's compiler, to which `extern __device__` is a definition.
-_OF_OTHERS = re.compile(r"ld returned \d|undefined (?:reference|symbol)|(?:multiple |re)definition|duplicate symbol")
+_OF_OTHERS = re.compile(
+    r"ld returned \d|undefined (?:reference|symbol)|(?:multiple |re)definition|duplicate symbol|in a template that"
+)
 
 # What nvcc says of a launch that passes a lambda, or an object of another type which a function of the host declares.
 _OF_HOST_FUNCTION = (

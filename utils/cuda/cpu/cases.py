@@ -81,7 +81,7 @@ def _statements(tokens, first, end):
 
 
 def _declared(statement):
-    """The names that a statement may declare, and whether one of them has an initial value."""
+    """The names that a statement may declare, and whether one of them may have an initial value."""
     words = [token.text for token in statement]
     if len(words) < 2 or words[0] in _NO_TYPES or not words[0].isidentifier():
         return set(), False
@@ -90,6 +90,8 @@ def _declared(statement):
     ends = next((k for k, word in enumerate(words) if word in ("=", "(", "{")), len(words))
     if ends < 2 or not words[ends - 1].isidentifier() and words[ends - 1] != "]":
         return set(), False
+    # `S s;` of a class may have a constructor.
+    initial = ends < len(words) or (words[0] not in _NUMBERS and words[0] not in ("const", "volatile", "struct"))
     places = [(part, cxx.declared_at(part)) for part in cxx.at_commas(statement)]
     names = {part[at].text for part, at in places if at is not None}
-    return names | {words[ends - 1]} if ends < len(words) else names, ends < len(words)
+    return names | {words[ends - 1]} if ends < len(words) else names, initial

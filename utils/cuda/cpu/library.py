@@ -23,6 +23,9 @@ __all__ = ["COMMON_FLAGS", "compile_and_link", "fingerprint", "link_flags", "pat
 #: How the runtime and what is linked with it are compiled.
 COMMON_FLAGS = ["-fPIC", extension.ANY_ALIAS, f"-I{INCLUDE}"]
 
+_NEVER_DECLARED = re.compile(
+    r"^(cuda_src:\d+:\d+:) warning: there are no arguments to ('\w+') that depend on a templ", re.M
+)
 _HERE = Path(__file__).parent
 _FOLDERS = ["trace", "runtime", "host"]  # whose files are compiled for it; they include some of guard's
 _OWN_MACRO = re.compile(r"^#define (CUDA_ON_CPU_(?:TRACE|LOCAL_ARRAYS))\b", re.MULTILINE)  # what it means to headers
@@ -90,7 +93,8 @@ def compile_and_link(commands, link, folder, say) -> str:
                 return _with_library(commands, folder, say) or run([link], say)
     with contextlib.suppress(OSError):  # a read-only cache
         os.utime(library)  # in use: utils/cuda/common/cache.py removes one that has long been unused
-    return explained_missing(run(commands, say, folder / "warnings.log")) or run([link], say)
+    log = explained_missing(run(commands, say, folder / "warnings.log")) or _undeclared(folder)
+    return log or run([link], say)
 
 
 def _with_library(commands, folder, say) -> str:
@@ -102,10 +106,22 @@ def _with_library(commands, folder, say) -> str:
         own = _commands(Path(beside))
         built = f"{beside}/{library.name}"
         linked = [cxx_compiler(), *_LINK, f"-Wl,-soname,{library.name}", *(command[-1] for command in own), "-o", built]
-        log = explained_missing(run([*commands, *own], say, folder / "warnings.log")) or run([linked], say)
+        log = explained_missing(run([*commands, *own], say, folder / "warnings.log")) or _undeclared(folder)
+        log = log or run([linked], say)
         if not log:
             put(Path(built), library)
     return log
+
+
+def _undeclared(folder) -> str:
+    """The errors about functions that a template calls and nobody declares, though nothing needs the template yet: g++,
+    made to accept what nvcc does, only warns of them."""
+    log = folder / "warnings.log"
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return "\n".join(
+        f"{place} error: {name} was not declared in this scope, in a template that nothing uses yet"
+        for place, name in _NEVER_DECLARED.findall(text)
+    )
 
 
 def _parts() -> dict[str, str]:

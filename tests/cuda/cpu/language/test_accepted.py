@@ -79,8 +79,13 @@ __global__ void qualified(volatile int* out, const volatile float* x, const int*
     out[0] += byte + more[1] + four.w;
 }
 
+struct Five {
+    int v;
+    __device__ Five() : v(5) {}
+};
 __global__ void cases(int* x) {
     switch (threadIdx.x) {
+        case 9: Five nobody; x[0] = nobody.v; break;
         case 0: int first = 5; x[0] = first; break;
         case 1: auto doubled = [](int v) { return 2 * v; }; x[1] = doubled(3);
         case 2: int kept = 7; x[2] = kept; break;
@@ -325,7 +330,10 @@ def test_a_lambda_without_captures_uses_constant_floats():
 
 CONSTANT_FLOATS = r"""
 #define EPS 1e-3f
-template <class T> __device__ T with(T x) { const float half = .5f; auto f = [](T v) { return T(v * half); }; return f(x); }
+template <class T> __device__ T with(T x) {
+    const float half = .5f;
+    return [](T v) { return T(v * half); }(x);
+}
 __device__ float other(float h) { const float p = h * 2; auto f = [=] { return p; }; return f(); }
 __device__ float early() { const float h = 3; const float q = h * 2; return [] { return q; }(); }
 __device__ float third(float h) { const float p = h * 2; return p; }
