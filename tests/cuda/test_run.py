@@ -298,7 +298,7 @@ def test_a_trace_reports_a_call_that_fails_unless_the_program_asks(tmp_path, cap
         '    if (argc > 1) printf("%s\\n", cudaGetErrorString(cudaGetLastError()));\n}\n'
     )
     assert run.main([str(program), "--trace"]) == 1
-    said = "a CUDA call returns cudaErrorInvalidValue, 'invalid argument' (line 5: `cudaMemcpy(d, h, 400, cudaMem"
+    said = "`cudaMemcpy` returns cudaErrorInvalidValue, 'invalid argument' (line 5: `cudaMemcpy(d, h, 400, cudaMem"
     assert said in capfd.readouterr().err
     assert run.main([str(program), "--trace", "ask"]) == 0
     assert "small.cu: the trace has found no problem\n" in capfd.readouterr().err
@@ -316,7 +316,9 @@ def test_a_trace_reports_each_call_that_fails_once(tmp_path, capfd):
 
     def lines(*arguments):
         assert run.main([str(program), "--trace", *arguments]) == 1
-        return re.findall(r"a CUDA call returns \w+, 'invalid argument' \(line (\d+):", capfd.readouterr().err)
+        return re.findall(
+            r"`cuda(?:Memset|Free)` returns \w+, 'invalid argument' \(line (\d+):", capfd.readouterr().err
+        )
 
     assert lines() == ["4", "7", "9"]
     assert lines("ask") == ["7", "9"]

@@ -234,3 +234,14 @@ def test_what_follows_from_a_missing_semicolon_comes_after_it(tmp_path):
     assert [line for _, line, _ in error.errors] == [3, 4, 5]
     assert error.wrong.startswith('cuda_src, line 3: expected a ";"') and "line 4: type name" not in error.wrong
     assert error.hint == "Put a `;` at the end of this line, before the comment."
+
+
+def test_a_jump_over_an_initial_value_names_the_variable(tmp_path):
+    log = """k.cu(3): error: transfer of control bypasses initialization of:
+            variable "z" (declared at line 4)
+            variable "q" (declared at line 5)
+      goto end;
+           ^
+"""
+    error = explained(log, {"k.cu": "int k;\n" * 6}, tmp_path)
+    assert 'bypasses initialization of: "z" (declared at line 4), "q" (declared at line 5)\n' in str(error)

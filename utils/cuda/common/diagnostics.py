@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import linecache
 import re
 import sys
 import sysconfig
@@ -99,6 +100,7 @@ _USED_NVCC = re.compile(r"instantiation of .* at line (\d+)(?: of (\S+))?")
 _NO_FIT = re.compile(r"note: candidate .*not viable: (.*)|note:   ((?:no known conversion|candidate expects) .*)")
 # nvcc: the types that no function or operator takes; where a name is declared in CUDA's headers.
 _TYPES = re.compile(r"(?:argument|operand) types are: .*")
+_JUMPED = re.compile(r'variable ("\w+" \(declared at line \d+\))')
 _PLACE = re.compile(r" \((?:declared|previous definition) at line \d+ of [^)]*\)")
 _LONG_NAME = re.compile(r'("[^"]{60})[^"]{20,}"')
 # The engine's launch, called with other arguments than the kernel's.
@@ -187,6 +189,8 @@ def _errors(log, sources):
             message += f": {reason[1] or reason[2]}"
         if types := _TYPES.search(behind.split(" error", 1)[0]):
             message = f"{message.rstrip(':')}: {types[0].strip()}"
+        if message.endswith(" of:") and (jumped := _JUMPED.findall(behind)):
+            message = f"{message} {', '.join(jumped)}"
         message = _LAUNCH.sub(r"the kernel takes (\1), but this launch passes (\2)", _PLACE.sub("", message))
         if which not in sources and used:
             (which, line), message = used[0], _ASSERTION.sub("", message).strip('"')
@@ -275,6 +279,7 @@ def show_warnings(folder):
         if first != folder or (cell is not None and cell in cells):
             continue  # the registry forgets it whenever anyone leaves `warnings.catch_warnings()`
         told.append(cell)
+        linecache.cache.setdefault(which, (0, None, [], which))  # Python would show the line again
         warnings.warn_explicit(f"{message}\n{shown}", CompileWarning, which, line, registry=registry)
 
 

@@ -516,3 +516,17 @@ def test_a_pointer_for_which_the_heap_had_no_room(elements):
     assert problems[0].line == (3 if full else 5)
     assert ("`malloc` or `new` has returned one in this launch." in problems[0].hint) == full
     assert ("at most 8,388,608 bytes (cudaLimitMallocHeapSize)." in problems[0].hint) == full
+
+
+def test_an_index_in_the_condition_of_an_if():
+    """Its `else`, in the same line, has nothing to do with it."""
+    source = """__global__ void k(const float* xs, float q, int* out) {
+    int lo = 0, hi = 16;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (xs[mid] < q) lo = mid + 1; else hi = mid;
+    }
+    *out = lo;
+}"""
+    (found,) = Tracer(source, "k")[1, 1](torch.zeros(10), 5.0, torch.zeros(1).int()).problems
+    assert found.line == 5 and "look at where the loop of line 3 ends" in found.hint

@@ -576,3 +576,12 @@ def test_blocks_that_write_the_same_number():
     source = "__global__ void k(int* changed) {\n    *changed = 1;\n}"
     (found,) = Tracer(source, "k")[2, 64](torch.zeros(1).int()).problems
     assert found.hint.startswith("All write the same, so a GPU stores it")
+
+
+def test_a_lock_without_fences():
+    taken, given = "while (atomicCAS(lock, 0, 1)) {}", "atomicExch(lock, 0);"
+    source = f"__global__ void k(int* lock, float* sum) {{\n    {taken}\n    *sum += 1;\n    {given}\n}}"
+    (found,) = Tracer(source, "k")[4, 1](torch.zeros(1).int(), torch.zeros(1)).problems
+    assert found.hint.startswith("Does the lock that `atomicCAS` takes protect it? Then put `__threadfence();` behind")
+    source = source.replace("*sum", "__threadfence(); *sum").replace("= 1;", "= 1; __threadfence();")
+    assert Tracer(source, "k")[4, 1](torch.zeros(1).int(), torch.zeros(1)).ok

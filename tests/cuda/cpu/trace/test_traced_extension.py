@@ -567,7 +567,7 @@ def test_cuda_calls_that_fail_and_that_nobody_checks():
     x = torch.zeros(4)
     for kind in (0, 1 + 2 + 4, 16, 32):
         traced.failing(x, kind)
-    said = r"a CUDA call returns cudaErrorInvalidValue, 'invalid argument' \(line 8: `if \(kind & 1\) cudaMemcpy"
+    said = r"`cudaMemcpy` returns cudaErrorInvalidValue, 'invalid argument' \(line 8: `if \(kind & 1\) cudaMemcpy"
     with pytest.raises(KernelProblem, match=said) as raised:
         traced.failing(x, 1 + 2)
     assert [(p.kind, p.line, p.count) for p in raised.value.problems] == [("failed_call", 8, 1), ("failed_call", 9, 3)]

@@ -1,5 +1,7 @@
 """Sentences about the host's code: launches that are refused, calls that fail, memory that is not for it."""
 
+import re
+
 from utils.cuda.cpu.trace.words import at, does_to, element, in_line
 
 __all__ = ["HOST", "about_host"]
@@ -43,12 +45,18 @@ def _host_access(p):
 
 
 def _failed_call(p):
-    hint = "What it was to do has not happened."
+    calls = re.findall(r"\b(cu(?:da|blas)[A-Z]\w*)\s*\(", p.source or "")
+    what = f"`{calls[0]}`" if len(calls) == 1 else "a CUDA call"
+    hint = "The call has done nothing. A program should look at what each of its calls returns."
     if "cudaFree" in (p.source or ""):
         hint = "Was it freed before? What malloc gave is for `free`, what cudaMallocHost gave for `cudaFreeHost`."
     elif "invalid argument" in p.text:
         hint = "Is the size in bytes, no larger than what was allocated, and is each address on the side it should be?"
-    return f"a CUDA call returns {p.text}{at(p)}", hint
+    elif "out of memory" in p.text:
+        hint = "Nothing has been allocated, and the pointer is as it was: is the size in bytes, and what was meant?"
+    elif "invalid resource handle" in p.text:
+        hint = "Is the event or the stream there still, and has the event been recorded?"
+    return f"{what} returns {p.text}{at(p)}", hint
 
 
 def _host_error(p):

@@ -117,6 +117,7 @@ class Record(Side):
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
     block_fence: bool = False  # the function that writes has a `__threadfence_block`
+    bare_lock: bool = False  # it asks for a lock, and has no fence
     recursive: bool = False  # the function that the line is in calls itself
     waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race,
     waits_in_loop: str = ""  # or in the loop around its one line
@@ -268,7 +269,9 @@ def read(report, source, lines, headers=None) -> Recorded:
                 more["parts"] = overlapping_parts(source, array, more["line"], other.line)
             more["cooperative"] = is_cooperative(source, more["line"])
             writes = other.line if record["op"] == "load" else more["line"]
-            more["block_fence"] = "__threadfence_block" in code_around(source, writes)
+            around = code_around(source, writes)
+            more["block_fence"] = "__threadfence_block" in around
+            more["bare_lock"] = "atomicCAS" in around and "while" in around and "__threadfence" not in around
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
             more["waits_in_loop"] = waits_in_loop(source, both[0]) if both[0] == both[1] else ""

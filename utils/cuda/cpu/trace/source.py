@@ -257,7 +257,9 @@ def guard(source, line, array=None) -> Branch | None:
     """The innermost condition or loop that `array[...]` in a line depends on; None if it is always reached."""
     if question := _question(source, line, array):
         return Branch("?", question, line, line, divergent=False, returns=False)
-    inside = [b for b in branches(source) if b.holds(line) and not _picks_one(b.condition)]
+    starts = {token.start for token in cxx.tokens(source) if token.line == line and token.text == array}
+    asks = {b.line for b in branches(source) if starts and starts <= {token.start for token in b.condition}}
+    inside = [b for b in branches(source) if b.holds(line) and b.line not in asks and not _picks_one(b.condition)]
     before = [b for b in left_before(source, line) if b.word == "if" and not _picks_one(b.condition)]
     return (inside or before or [None])[-1]
 

@@ -12,6 +12,7 @@
 #include "races.h"
 #include "requests.h"
 #include "stream_order.h"
+#include "symbols.h"
 #include "tiles.h"
 #include "trace.h"
 #include "units.h"
@@ -85,14 +86,6 @@ struct Region {
 // The accesses that a GPU makes of one: a struct takes as many as its alignment makes necessary; memcpy, which nvcc
 // compiles for any alignment, goes byte by byte, except for variables whose alignment nvcc knows.
 enum class Parts { whole, aligned, bytes };
-
-// A variable, as a file's symbol table has it; without a name, what the compiler has made of a class.
-struct Symbol {
-    uintptr_t begin = 0;
-    size_t bytes = 0;
-    std::string name;
-};
-std::vector<Symbol> variables_in_file(const char* path, uintptr_t loaded_at);  // in symbols.cpp, by address
 
 // One side of a problem.
 struct Party {

@@ -36,28 +36,29 @@ constexpr unsigned int cudaHostAllocWriteCombined = 4, cudaMemAttachGlobal = 1, 
 constexpr unsigned int cudaMemAttachSingle = 4;
 constexpr int cudaCpuDeviceId = -1, cudaInvalidDeviceId = -2;
 
+// Inlined: a trace then finds the line of the call.
 template <class T>
-cudaError_t cudaMalloc(T** p, size_t bytes) {
+__forceinline__ cudaError_t cudaMalloc(T** p, size_t bytes) {
     return cuda_on_cpu::allocate((void**)p, bytes, cuda_on_cpu::Allocation::device);
 }
 template <class T>
-cudaError_t cudaMallocManaged(T** p, size_t bytes, unsigned int flags = cudaMemAttachGlobal) {
+__forceinline__ cudaError_t cudaMallocManaged(T** p, size_t bytes, unsigned int flags = cudaMemAttachGlobal) {
     bool known = flags == cudaMemAttachGlobal || flags == cudaMemAttachHost;
     if (!known) return cuda_on_cpu::answer(cudaErrorInvalidValue);
     return cuda_on_cpu::allocate((void**)p, bytes, cuda_on_cpu::Allocation::managed);
 }
 template <class T>
-cudaError_t cudaHostAlloc(T** p, size_t bytes, unsigned int flags) {
+__forceinline__ cudaError_t cudaHostAlloc(T** p, size_t bytes, unsigned int flags) {
     if (flags > 7) return cuda_on_cpu::answer(cudaErrorInvalidValue);
     return cuda_on_cpu::allocate((void**)p, bytes, cuda_on_cpu::Allocation::host);
 }
 template <class T>
-cudaError_t cudaMallocHost(T** p, size_t bytes, unsigned int flags = cudaHostAllocDefault) {
+__forceinline__ cudaError_t cudaMallocHost(T** p, size_t bytes, unsigned int flags = cudaHostAllocDefault) {
     return cudaHostAlloc(p, bytes, flags);
 }
 cudaError_t cudaMallocPitch(void** p, size_t* pitch, size_t width, size_t height);
 template <class T>
-cudaError_t cudaMallocPitch(T** p, size_t* pitch, size_t width, size_t height) {
+__forceinline__ cudaError_t cudaMallocPitch(T** p, size_t* pitch, size_t width, size_t height) {
     return cudaMallocPitch((void**)p, pitch, width, height);
 }
 cudaError_t cudaFree(void* p);
@@ -165,14 +166,14 @@ inline cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t =
     return cuda_on_cpu::answer(cudaErrorInvalidSymbol);  // an address is none
 }
 template <class T>
-cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, size_t bytes, size_t offset = 0,
+__forceinline__ cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, size_t bytes, size_t offset = 0,
                                cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
     if (cuda_on_cpu::is_string<T>) return cuda_on_cpu::answer(cudaErrorInvalidSymbol);
     if (offset > sizeof(T) || bytes > sizeof(T) - offset) return cuda_on_cpu::answer(cudaErrorInvalidValue);
     return cudaMemcpy((char*)&symbol + offset, from, bytes, kind);
 }
 template <class T>
-cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
+__forceinline__ cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
                                  cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
     if (offset > sizeof(T) || bytes > sizeof(T) - offset) return cuda_on_cpu::answer(cudaErrorInvalidValue);
     return cudaMemcpy(to, (const char*)&symbol + offset, bytes, kind);
