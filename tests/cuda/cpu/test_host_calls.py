@@ -180,7 +180,7 @@ WRONG = [
     (41, 15, "host raises signal 15 .*, which would end Python"),
     (42, 1, r"host calls alarm, whose signal 14 \(Alarm clock\) would end Python: install a handler for it first"),
     (43, 1, r"host calls setitimer, whose signal 14 \(Alarm clock\) would end Python"),
-    (44, 231, r"host calls syscall\(SYS_exit\), which would end Python"),
+    (44, 231, r"host calls syscall\(SYS_exit_group\), which would end Python"),
     (44, 60, r"host calls syscall\(SYS_exit\), which would end Python"),
     (45, 9, "host raises signal 9 .*, which would end Python"),
     (47, 0, "host calls execl, which would end Python"),

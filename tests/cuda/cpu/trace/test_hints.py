@@ -70,8 +70,8 @@ def test_memory_that_a_kernel_allocates(declared, line, touches, has, below):
         delete[] p;
     }}"""
     found = Tracer(source, "k")[1, 1](torch.zeros(32), 10).problems[0]
-    assert f"{touches} memory from malloc, but memory from malloc has {has} (line 4" in found.message
-    assert found.hint.startswith(f"Only {below}are inside memory from malloc: look at where the loop of line 3 ends")
+    assert f"{touches} memory from malloc, but it has {has} (line 4" in found.message
+    assert found.hint.startswith(f"Only {below}are inside it: look at where the loop of line 3 ends")
 
 
 @pytest.mark.parametrize("rows", ["4", "ROWS", "rows"])

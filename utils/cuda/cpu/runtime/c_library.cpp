@@ -206,7 +206,8 @@ int __wrap_setitimer(decltype(ITIMER_REAL) which, const itimerval* to, itimerval
 }
 #ifdef __linux__
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
-    if (number == SYS_exit_group || number == SYS_exit) not_in_a_kernel("syscall(SYS_exit)");
+    if (number == SYS_exit) not_in_a_kernel("syscall(SYS_exit)");
+    if (number == SYS_exit_group) not_in_a_kernel("syscall(SYS_exit_group)");
     bool own = a == getpid();
     if ((number == SYS_kill && (own || a == 0)) || number == SYS_tkill) raises(int(b), "syscall(SYS_kill)");
     if (number == SYS_tgkill && own) raises(int(c), "syscall(SYS_tgkill)");

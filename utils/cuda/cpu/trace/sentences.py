@@ -83,7 +83,7 @@ def _out_of_bounds(p):
             return message, f"Let the caller declare {region} and pass it on, or return a struct that holds the array."
         return message, f"Declare {region} before the braces, where the pointer to it is declared."
     has, below = p.region_bytes // (p.element or 1), p.offset < 0
-    limit = f"{region} has {counted(has, 'element' if p.element else 'byte', '')}"
+    limit = f"{_again(region)} has {counted(has, 'element' if p.element else 'byte', '')}"
     if below and has and (p.element or p.space != "local"):
         limit = f"the first element of {region} is {region}[0]"
     if p.space == "local" and len(p.shape) > 1:
@@ -117,9 +117,14 @@ def _out_of_bounds(p):
     return f"{thread_of(p)} {does_to(p.op, element(p))}, but {limit}{at(p)}", hint
 
 
+def _again(region):
+    """How a sentence speaks of it a second time: 'x', but 'it' where its name is 'memory from malloc'."""
+    return region if region.isidentifier() else "it"
+
+
 def _guarded(p, limit):
     """What to do about an index that is too large; `limit` is what the array has."""
-    only = f"nly {'indexes' if p.element else 'bytes'} below {limit} are inside {p.region}"
+    only = f"nly {'indexes' if p.element else 'bytes'} below {limit} are inside {_again(p.region)}"
     look = "and at how the index is computed."
     if p.guard is None:
         return f"Guard the line, as in `if (i < n)`: o{only}."
