@@ -61,6 +61,11 @@ class Reader:
     def captured(self, token):
         """A lambda's `[...]` names what is tracked."""
 
+    def declared(self, k, scope):
+        """The name at index k declares something else, which hides what is tracked."""
+        if scope.kind != "file":
+            scope.names[self.part[k].text] = False
+
     # ---- one token after the other ----------------------------------------------------------------------------------
 
     def _step(self, k):
@@ -83,7 +88,7 @@ class Reader:
             scope.begins = None
             if scope.kind == "body":
                 self.bodies.append((k, scope))
-        elif text == ";":
+        elif text == ";" or text == ":" and self._ends_label(k, scope):
             scope.begins = None
         elif text == "[":
             self._bracket(k)
@@ -114,9 +119,20 @@ class Reader:
         named = before.isidentifier() and before not in (*_BEFORE_BODY, "const", "override", "final", "try")
         if "(" not in words or "=" in words and "operator" not in words or named and ":" in words:
             return Scope("braces", closes)
-        around = [word for word, after in pairwise(word for word in words if word != "<") if after == "::"]
-        classes = [self.members.get(word, set()) for word in around]  # of T<F>::f()
-        return Scope("body", closes, _parameters(head).union(*classes))
+        return Scope("body", closes, self._known(head))
+
+    def _known(self, head):
+        """The names that a function's head declares, and the members of the class that it belongs to."""
+        words = (word for word in _outside_brackets(head) if word != "<")
+        around = [word for word, after in pairwise(words) if after == "::"]  # T of T<F>::f()
+        return _parameters(head).union(*(self.members.get(word, set()) for word in around))
+
+    def _ends_label(self, k, scope):
+        """Whether the `:` at index k ends a label or a `case`."""
+        if scope.kind not in ("body", "block"):
+            return False
+        first = self.part[scope.begins].text
+        return first == "case" or scope.begins == k - 1 and first not in (*_CLASSES, "enum")
 
     def _members(self, opens, closes):
         """The tracked names that a class declares: they are known in all of it, also above their declarations."""
@@ -134,7 +150,8 @@ class Reader:
     def _parenthesis(self, k):
         scope, closes = self.scopes[-1], matching(self.part, k) or k
         if text_at(self.part, k - 1) in _WITH_STATEMENT and scope.kind not in ("file", "class"):
-            self.scopes.append(Scope("block", self._statement_end(closes + 1)))
+            end = self._with_else(self._statement_end(closes + 1), text_at(self.part, k - 1))
+            self.scopes.append(Scope("block", end))
             return
         scope.parentheses = max(scope.parentheses, closes)
         if scope.kind in ("file", "class", "head"):
@@ -152,13 +169,23 @@ class Reader:
 
     def _statement_end(self, k):
         """The index of the last token of the statement that begins at index k."""
-        if text_at(self.part, k) == "{":
+        text = text_at(self.part, k)
+        if text == "{":
             return matching(self.part, k) or k
+        if text in _WITH_STATEMENT:  # it ends with the statement in it
+            opens = next((j for j in (k + 1, k + 2) if text_at(self.part, j) == "("), None)
+            if opens is not None:
+                return self._with_else(self._statement_end((matching(self.part, opens) or opens) + 1), text)
         while k < len(self.part) and self.part[k].text not in (";", "}"):
             k = step_over(self.part, k)
             if self.part[k - 1].text == "}" and text_at(self.part, k) not in (";", ",", ")", "(", ".", "else"):
                 return k - 1
         return k
+
+    def _with_else(self, end, word):
+        """The index of the last token of a statement that begins with `word`, without its `else` up to index end."""
+        has = word in ("if", "constexpr") and text_at(self.part, end + 1) == "else"
+        return self._statement_end(end + 2) if has else end
 
     def depth(self):
         return sum(scope.kind == "body" for scope in self.scopes)
@@ -211,18 +238,23 @@ class Reader:
 
     def _name(self, k):
         scope, before = self.scopes[-1], text_at(self.part, k - 1)
-        if k in self.no_uses or before in (".", "->"):
+        after = text_at(self.part, k + 1)
+        if k in self.no_uses or before in (".", "->", "goto"):
+            return
+        if after == ":" and scope.begins == k and scope.kind in ("body", "block"):  # a label
             return
         if before == "::":
             self.qualified(k)
         elif not self._is_declared(k, scope):
             self.used(k)
-        elif scope.kind != "file" and (k > scope.parentheses or self._is_enclosed(k)):
-            scope.names[self.part[k].text] = False
+        elif k > scope.parentheses or self._is_enclosed(k):
+            self.declared(k, scope)
 
     def _is_declared(self, k, scope):
         """Whether the name at index k declares a variable, a parameter or a type."""
         before, after = text_at(self.part, k - 1), text_at(self.part, k + 1)
+        if after in (".", "->"):
+            return False
         if before.isidentifier():
             return before not in _NO_TYPES
         if before not in ("*", "&", ">", ",") or k <= scope.parentheses and not self._is_enclosed(k):

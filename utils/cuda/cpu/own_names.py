@@ -4,6 +4,8 @@ For nvcc such a variable hides the built-in one. Here the built-in ones are macr
 """
 
 from utils.cuda.common import cxx
+from utils.cuda.common.cxx import matching, step_over, text_at
+from utils.cuda.cpu.meanings import Reader, Scope
 
 __all__ = ["BUILT_IN", "is_scope", "renamed"]
 
@@ -24,38 +26,36 @@ _NO_TYPES = {
     "not",
     "co_return",
 }
-_CLASSES = {"struct", "class", "union"}
 
 
 def renamed(source) -> str:
     """The source with `gridDim_` wherever gridDim is a variable, a parameter or a member of its own."""
     tokens = cxx.tokens(source)
-    if not any(token.text in BUILT_IN for token in tokens):
+    if not any(token.text in BUILT_IN and _may_be_own(tokens, k) for k, token in enumerate(tokens)):
         return source
-    units = [unit for declaration in cxx.declarations(source) for unit in _units(declaration)]
-    of_classes = {}
-    for unit, kind, heads in units:
-        if kind == "members":
-            of_classes.setdefault(heads[0], set()).update(_declared(unit))
-    members = set().union(*of_classes.values())
-    own, host = set(), set()
-    for unit, kind, heads in units:
-        inherited = set().union(*(of_classes.get(name, set()) for name in heads))
-        names = _declared(unit) | (members if kind != "function" else inherited)
-        kind = "method" if inherited else kind
-        host |= names
-        since = {name: 0 for name in names} if kind != "function" else _begin(unit, names)
-        own |= {token.start for token in unit if token.text in names and token.start >= since[token.text]}
+    reader = _Names(source)
+    reader.read()
+    own, names = set(), set()
     for k, token in enumerate(tokens):
-        if token.text in BUILT_IN and cxx.text_at(tokens, k - 1) in (".", "->"):
-            own.add(token.start)
-    own |= _in_macros(source, tokens, host)
-    places = [token for token in tokens if token.start in own]
+        if token.text in BUILT_IN:
+            is_member = cxx.text_at(tokens, k - 1) in (".", "->")
+            if is_member or not token.directive and token.start not in reader.built_in:
+                own.add(token.start)
+                names |= set() if is_member else {token.text}
+    own |= _in_macros(source, tokens, names)
+    if own:  # the source may also have a `gridDim_`
+        own |= {token.start for token in tokens if token.text[-1] == "_" and token.text.rstrip("_") in BUILT_IN}
     pieces, at = [], 0
-    for token in places:
-        pieces += [source[at : token.end], "_"]
-        at = token.end
+    for token in tokens:
+        if token.start in own:
+            pieces += [source[at : token.end], "_"]
+            at = token.end
     return "".join(pieces) + source[at:]
+
+
+def _may_be_own(tokens, k):
+    """Whether the name at index k is more than the usual `threadIdx.x`: what declares a name has no `.` behind it."""
+    return cxx.text_at(tokens, k + 1) != "." or cxx.text_at(tokens, k - 1) in (".", "->")
 
 
 def is_scope(word) -> bool:
@@ -63,66 +63,62 @@ def is_scope(word) -> bool:
     return word == ">" or word.isidentifier() and word not in _NO_TYPES
 
 
-def _units(declaration):
-    """The parts of a declaration whose names are their own: (tokens, 'function', 'method' or 'members', the names of
-    its class and of those it inherits from)."""
-    tokens = declaration.tokens
-    if declaration.parameters is not None or not _CLASSES & set(declaration.words) or not declaration.defined:
-        yield tokens, "method" if declaration.returns.endswith("::") else "function", ()
-        return
-    in_template = ("<", ",")  # before the `class` of `template <class T>`
-    begins = next(
-        k for k, t in enumerate(tokens) if t.text in _CLASSES and cxx.text_at(tokens, k - 1) not in in_template
-    )
-    heads = [token.text for token in tokens[begins + 1 : declaration.head] if token.text.isidentifier()] or [""]
-    members, at, k = [], declaration.head + 1, declaration.head + 1
-    while k < len(tokens) - 1:
-        if tokens[k].text == "{" and any(token.text == "(" for token in tokens[at:k]):
-            end = cxx.step_over(tokens, k)
-            device = any(token.text in ("__device__", "__global__") for token in tokens[at:k])
-            yield tokens[at:end], "function" if device and not _declared(tokens[at:end]) else "method", heads
-            at = k = end
-        elif tokens[k].text == ";":
-            members += tokens[at : k + 1]
-            at = k = k + 1
-        else:
-            k = cxx.step_over(tokens, k) if tokens[k].text in "([{" else k + 1
-    yield members, "members", heads
+class _Names(Reader):
+    """Finds where the names mean the built-in variables."""
 
+    def __init__(self, source):
+        super().__init__(source, BUILT_IN)
+        self.built_in = set()  # offsets in the source
+        self.spaces = {}  # what each namespace declares
 
-def _declared(part) -> set[str]:
-    """The built-in names that these tokens declare."""
-    return {token.text for k, token in enumerate(part) if token.text in BUILT_IN and _is_declared(part, k)}
+    def special(self, k):
+        scope = self.scopes[-1]
+        if scope.begins == k and scope.kind in ("file", "class"):
+            self._declaration(k)
+        if self.part[k].text == "enum":
+            self._enumerators(k)
 
+    def _declaration(self, k):
+        """What a head declares is known in the head already: template <int gridDim> void f(int (&x)[gridDim])."""
+        end = k
+        while end < len(self.part) and self.part[end].text not in ("{", ";", "}"):
+            end = step_over(self.part, end)
+        names = self._known(self.part[k:end]) & BUILT_IN
+        if names:
+            self.scopes.append(Scope("head", end - 1, names))
+            self.scopes[-1].begins = k
 
-def _begin(part, names) -> dict[str, int]:
-    """Where each name is first declared: before that, a function means the built-in one."""
-    return {
-        name: min(token.start for k, token in enumerate(part) if token.text == name and _is_declared(part, k))
-        for name in names
-    }
+    def _enumerators(self, k):
+        opens = next((j for j in range(k, len(self.part)) if self.part[j].text in ("{", ";", ")")), k)
+        if self.part[opens].text != "{":
+            return
+        at = opens + 1
+        for enumerator in cxx.at_commas(self.part[at : matching(self.part, opens)]):
+            self.no_uses.add(at)
+            if enumerator and enumerator[0].text in BUILT_IN and text_at(self.part, k + 1) not in ("class", "struct"):
+                self.declared(at, self.scopes[-1])
+            at += len(enumerator) + 1
 
+    def _opened(self, k):
+        scope = super()._opened(k)
+        if scope.kind == "file":
+            scope.names = self.spaces.setdefault(text_at(self.part, k - 1), scope.names)
+        return scope
 
-def _is_declared(part, k):
-    before, after = cxx.text_at(part, k - 1), cxx.text_at(part, k + 1)
-    if after not in ("=", ";", ",", ")", "(", "{", "[", ":"):
-        return False
-    if before == ",":
-        return after in ("=", "(", "{", "[") or _is_in_declaration(part, k)
-    while before in ("*", "&", "const", "__restrict__"):  # `const dim3& gridDim`
-        k -= 1
-        before = cxx.text_at(part, k - 1)
-    return before == ">" or before.isidentifier() and before not in _NO_TYPES
+    def declared(self, k, scope):
+        if len(self.scopes) > 1:  # or the built-in one could have no other declaration
+            scope.names[self.part[k].text] = False
 
+    def used(self, k):
+        if self.found(self.part[k].text) is not None:
+            self.built_in.add(self.part[k].start)
 
-def _is_in_declaration(part, k):
-    """Whether token k is declared in a statement such as `dim3 grid, gridDim;`."""
-    first = k
-    while first and part[first - 1].text not in (";", "{", "}", "("):
-        opens = cxx.matching(part, first - 1) if part[first - 1].text == ")" else None
-        first = first - 1 if opens is None else opens
-    words = [token.text for token in part[first : first + 2]]
-    return first < k and words[0] not in _NO_TYPES and all(word.isidentifier() for word in words)
+    def qualified(self, k):
+        scope = self.scopes[-1]
+        if not is_scope(text_at(self.part, k - 2)):  # ::threadIdx
+            self.built_in.add(self.part[k].start)
+        elif self.part[scope.begins].text == "using":
+            self.declared(k, scope)
 
 
 def _in_macros(source, tokens, host) -> set[int]:
