@@ -38,6 +38,9 @@ def names(source):
         ('\'"\' \'\\\'\' "\\"//" u8"}"', ["'\"'", "'\\''", '"\\"//"', 'u8"}"']),
         ('R"(a " ) b)" LR"x(\n)" )x" y', ['R"(a " ) b)"', 'LR"x(\n)" )x"', "y"]),
         ('"not closed\nx', ['"', "not", "closed", "x"]),
+        ("__sha\\\nred__ int do\\ \r\nne; a\\\n b", ["__shared__", "int", "done", ";", "a", "b"]),
+        ("__attribute__((global)) void k() {}", ["__global__", "void", "k", "(", ")", "{", "}"]),
+        ("__attribute__((shared, x)) (device))", [*"__attribute__ ( ( shared , x ) ) ( device ) )".split()]),
         ("/* not closed", ["/", "*", "not", "closed"]),
         ("a \\\n b", ["a", "b"]),
         ("größe->x::y", ["größe", "->", "x", "::", "y"]),
@@ -91,6 +94,8 @@ def test_code_keeps_its_places():
     assert len(code) == len(source) and code.count("\n") == source.count("\n")
     assert code.split() == ["int", "x;", "char*", "s", "=", ";", "#x", "y"]
     assert code.index("y") == source.index("y")
+    respelled = "__glo\\\nbal__ /* */ void __attribute__((device)) x; %: y"
+    assert cxx.code(respelled) == "__global__\n            void __device__              x; #  y"
     assert cxx.code("") == "" and cxx.code("// x") == "    "
 
 

@@ -190,7 +190,9 @@ def _function(head):
         if text == "(":
             closes = matching(head, k)
             closes = len(head) if closes is None else closes
-            name = (matching(head, k - 1) or 0) - 1 if k and head[k - 1].text == ">" else k - 1  # f<float>(
+            name = k - 1
+            while name > 0 and head[name].text in (">", "]"):  # f<float>(, f [[maybe_unused]] (
+                name = (matching(head, name) or 0) - 1
             word = text_at(head, name)
             attribute = word in _WITH_PARENTHESES or word.startswith("__") and word.endswith("__")
             if word.isidentifier() and not attribute and text_at(head, k + 1) not in ("*", "&"):

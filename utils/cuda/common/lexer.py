@@ -10,15 +10,16 @@ from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-__all__ = ["Macro", "Token", "at_commas", "code", "directives", "expanded", "included", "macros", "matching"]
-__all__ += ["lines_of", "namespaces", "step_over", "text_at", "tokens", "unmatched", "written"]
+__all__ = ["Macro", "Token", "at_commas", "code", "directives", "expand", "expanded", "included", "macros", "matching"]
+__all__ += ["lines_of", "macros_with", "namespaces", "step_over", "text_at", "tokens", "unmatched", "written"]
 
 # ---- tokens ---------------------------------------------------------------------------------------------------------
 
 
 class Token(NamedTuple):
     """A word, a number, a string or a punctuator. `>>` is two tokens, which may end two templates.
-    The text of a digraph such as `<:` is what it stands for, `[`."""
+    The text of a digraph such as `<:` is what it stands for, `[`, that of `__attribute__((global))` is `__global__`,
+    and a word that goes on in the next line, after a backslash, has none of both in it."""
 
     text: str
     start: int
@@ -38,13 +39,14 @@ _TOKEN = re.compile(
        ( (?:u8|[uUL])?R"(?P<mark>[^()\\\s]{{0,16}})\(.*?\)(?P=mark)"   # raw string
        | (?:u8|[uUL])?(?:{_QUOTED})
        | \.?\d(?:[eEpP][+-]|'?[\w.])*                                  # number
-       | [^\W\d]\w*                                                    # word
+       | [^\W\d]\w*(?:{_SPLICE}\w+)*                                   # word
        | <{_SPLICED}<{_GAP}*< | >{_SPLICED}>{_GAP}*> | >{_GAP}+>{_SPLICED}>
        | <:(?!:(?![:>])) | :> | <% | %> | %:                           # digraphs
        | :: | -> | \#\# | . | \Z )""",
     re.VERBOSE | re.DOTALL,
 )
 _DIGRAPHS = {"<:": "[", ":>": "]", "<%": "{", "%>": "}", "%:": "#"}
+_MARKS = {"global", "device", "host", "shared", "constant", "managed"}  # what CUDA's words are macros for
 _LINE = re.compile(rf"(?:{_COMMENT}|{_QUOTED}|{_SPLICE}|[^\n])*", re.VERBOSE | re.DOTALL)  # of the preprocessor
 
 
@@ -60,11 +62,17 @@ def tokens(source) -> tuple[Token, ...]:
         text, at = match[1], start
         if text[0] in "<>:%" and len(text) > 1:
             text = _DIGRAPHS.get(text) or re.sub(r"[\s\\]", "", text)
+        elif "\\" in text and text[-1] not in "\"'":
+            text = re.sub(_SPLICE, "", text)
         if start >= end_of_line:
             directive = 0
             if text == "#" and source.rfind("\n", 0, start) >= before:  # nothing before it on its line
                 end_of_line, directive = _LINE.match(source, start).end(), line
-        found.append(Token(text, start, end, line, directive))
+        if text == ")" and [t.text for t in found[-5:-2]] == ["__attribute__", "(", "("] and found[-2].text in _MARKS:
+            mark = found[-5]._replace(text=f"__{found[-2].text}__", end=end)
+            found[-5:] = [mark]
+        else:
+            found.append(Token(text, start, end, line, directive))
         before = end
     return tuple(found)
 
@@ -84,7 +92,8 @@ def code(source) -> str:
     pieces, at = [], 0
     for token in tokens(source):
         if token.text[-1] not in "\"'":
-            pieces += [_blank(source[at : token.start]), token.text]
+            lines = source[token.start : token.end].partition("\n")
+            pieces += [_blank(source[at : token.start]), token.text.ljust(len(lines[0])), *map(_blank, lines[1:])]
             at = token.end
     return "".join(pieces) + _blank(source[at:])
 
@@ -211,26 +220,62 @@ def macros(source) -> dict[str, Macro]:
     return found
 
 
+def macros_with(words, known: dict[str, Macro]) -> dict[str, Macro]:
+    """The macros whose bodies have one of these words, directly or through other macros."""
+    found = {}
+    while True:
+        more = {n: macro for n, macro in known.items() if any(t.text in words or t.text in found for t in macro.body)}
+        if len(more) == len(found):
+            return more
+        found = more
+
+
 def expanded(source) -> list[Token]:
     """The tokens outside preprocessor lines, with the macros that make kernels expanded."""
     plain = [token for token in tokens(source) if not token.directive]
-    if not any(token.directive and token.text == "__global__" for token in tokens(source)):
+    makes = {"__global__", "##"}  # such as P(__glo, bal__)
+    if not any(token.directive and token.text in makes for token in tokens(source)):
         return plain
-    known = {name: macro for name, macro in macros(source).items() if any(t.text == "__global__" for t in macro.body)}
-    found, k = [], 0
+    known, found, k = macros_with(makes, macros(source)), [], 0
     while k < len(plain):
-        macro, end = known.get(plain[k].text), k
-        if macro and macro.parameters is not None:
-            end = matching(plain, k + 1) if text_at(plain, k + 1) == "(" else None
-            macro = None if end is None else macro
-        if macro:
-            given = _given(macro.parameters or [], plain[k + 2 : end])
-            found += _pasted([new for token in macro.body for new in given.get(token.text, [token])])
+        end = _use_end(plain, k, known)
+        made = [] if end is None else expand(plain[k:end], known)
+        if any(token.text == "__global__" for token in made):
+            found += made
             k = end
         else:
             found.append(plain[k])
-        k += 1
+            k += 1
     return found
+
+
+def expand(part: Sequence[Token], known: dict[str, Macro], hidden=frozenset()) -> list[Token]:
+    """Some tokens with all uses of the `known` macros replaced, except for those that are `hidden`."""
+    found, k = [], 0
+    while k < len(part):
+        end = None if part[k].text in hidden else _use_end(part, k, known)
+        if end is None:
+            found.append(part[k])
+            k += 1
+            continue
+        macro, body = known[part[k].text], []
+        given = _given(macro.parameters or [], part[k + 2 : end - 1])
+        for j, token in enumerate(macro.body):
+            argument = given.get(token.text, [token])
+            as_given = token.text not in given or "##" in (text_at(macro.body, j - 1), text_at(macro.body, j + 1))
+            body += argument if as_given else expand(argument, known, hidden)
+        found += expand(_pasted(body), known, hidden | {macro.name})
+        k = end
+    return found
+
+
+def _use_end(part, k, known):
+    """The index after the use of a macro that begins at index k; None if none does."""
+    macro = known.get(part[k].text)
+    if macro is None or macro.parameters is None:
+        return macro and k + 1
+    closes = matching(part, k + 1) if text_at(part, k + 1) == "(" else None
+    return None if closes is None else closes + 1
 
 
 def _given(parameters, arguments):

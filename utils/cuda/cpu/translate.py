@@ -30,7 +30,7 @@ from utils.cuda.cpu import (
 )
 from utils.cuda.cpu.architecture import with_architecture
 from utils.cuda.cpu.missing import without_missing_headers
-from utils.cuda.cpu.plain_macros import edited, lines_of, with_plain_macros
+from utils.cuda.cpu.plain_macros import edited, lines_of, with_plain_macros, with_plain_words
 from utils.cuda.cpu.ptx.parse import Refused
 from utils.cuda.cpu.ptx.statements import with_statements
 from utils.ground.errors import CourseError
@@ -67,7 +67,8 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
     for what nvcc would refuse and a C++ compiler would not notice.
     """
     _check_braces(source)
-    source = own_names.renamed(with_plain_macros(_without_asm(without_missing_headers(source))))
+    source = _without_asm(without_missing_headers(with_plain_words(source)))
+    source = own_names.renamed(with_plain_macros(source))
     tokens, marked = cxx.tokens(source), cxx.declared_kernels(source)
     _check_kernels(marked)
     declared = cxx.declarations(source)
