@@ -67,7 +67,10 @@ def test_a_macro_stays_on_its_lines():
     launch, variable = "name_##T##_kernel \\\n <<<1, \\\n 2>>>(x);", "__shared__ \\\n int s;"
     source = f"#define GO(T) \\\n {launch} \\\n {variable} here\nthere"
     translated = translate(source)
-    assert "CUDA_ON_CPU_CALL(name_##T##_kernel" in translated and "SharedOf<s##__type> s##__shared" in translated
+    assert (
+        "CUDA_ON_CPU_CALL(name_##T##_kernel" in translated
+        and "SharedOf<s##__type_on_cpu> s##__shared_on_cpu" in translated
+    )
     for word in ("here", "there"):
         assert translated[: translated.index(word)].count("\n") == source[: source.index(word)].count("\n")
     assert translated.count("\\\n") == source.count("\\\n")
@@ -76,20 +79,20 @@ def test_a_macro_stays_on_its_lines():
 @pytest.mark.parametrize("head", ["inline __device__ void", "struct S { __device__ void", "GLOBAL void", "M(2) void"])
 def test_shared_variables_are_read_in_every_function(head):
     source = f"#define GLOBAL __global__\n{head} f() {{\n  __shared__ int s;\n}}" + "};" * ("struct" in head)
-    assert "auto& s = s__shared.of_this_block();" in translate(source)
+    assert "auto& s = s__shared_on_cpu.of_this_block();" in translate(source)
 
 
 @pytest.mark.parametrize(
     ("declaration", "types"),
     [
-        ("__shared__ float t[16][17];", "float t__type[16][17]"),
-        ("__shared__ float a[4], b;", "float a__type[4], b__type"),
-        ("__shared__ int *p, n, (*rows)[4];", "int *p__type, n__type, (*rows__type)[4]"),
-        ("static __shared__ unsigned long long x[2 * N];", "unsigned long long x__type[2 * N]"),
-        ("volatile __shared__ Pair<int, float> q[4];", "volatile Pair<int, float> q__type[4]"),
-        ("float __shared__ __align__(16) v[8];", "float v__type[8]"),
-        ("__shared__ alignas(8) typename T::Store s;", "typename T::Store s__type"),
-        ("__shared__ union { int s; float f; } u;", "union { int s; float f; } u__type"),
+        ("__shared__ float t[16][17];", "float t__type_on_cpu[16][17]"),
+        ("__shared__ float a[4], b;", "float a__type_on_cpu[4], b__type_on_cpu"),
+        ("__shared__ int *p, n, (*rows)[4];", "int *p__type_on_cpu, n__type_on_cpu, (*rows__type_on_cpu)[4]"),
+        ("static __shared__ unsigned long long x[2 * N];", "unsigned long long x__type_on_cpu[2 * N]"),
+        ("volatile __shared__ Pair<int, float> q[4];", "volatile Pair<int, float> q__type_on_cpu[4]"),
+        ("float __shared__ __align__(16) v[8];", "float v__type_on_cpu[8]"),
+        ("__shared__ alignas(8) typename T::Store s;", "typename T::Store s__type_on_cpu"),
+        ("__shared__ union { int s; float f; } u;", "union { int s; float f; } u__type_on_cpu"),
     ],
 )
 def test_shared_declarations(declaration, types):
@@ -102,8 +105,9 @@ def test_a_shared_variable_outside_of_functions_is_asked_for_in_those_that_use_i
         "__shared__ int total;\nvoid f() { total = 1; }\nvoid g(int total) { total = 1; }\nvoid h() { x.total = 1; }"
     )
     first, used, *unused = translate(source).splitlines()
-    assert first == 'typedef int total__type; static ::cuda_on_cpu::SharedOf<total__type> total__shared("total");'
-    assert used == "void f() { auto& total = total__shared.of_this_block(); { total = 1; }}"
+    declared = 'static ::cuda_on_cpu::SharedOf<total__type_on_cpu> total__shared_on_cpu("total");'
+    assert first == f"typedef int total__type_on_cpu; {declared}"
+    assert used == "void f() { auto& total = total__shared_on_cpu.of_this_block(); { total = 1; }}"
     assert unused == source.splitlines()[2:]
 
 
@@ -171,12 +175,15 @@ def test_main_is_never_to_be_marked():
 
 def test_dynamic_shared_declarations():
     inside = translate("void f() { extern __shared__ float s[]; }")
-    place = 'static constexpr ::cuda_on_cpu::DynamicShared<s__type> s__shared("s")'
-    name = "auto& s = s__shared.of_this_block();"
-    assert inside == f"void f() {{ typedef float s__type[]; {place}; {name} }}"
-    assert "typedef float s__type[][16];" in translate("void f() { float extern __shared__ s[][16]; }")
+    place = 'static constexpr ::cuda_on_cpu::DynamicShared<s__type_on_cpu> s__shared_on_cpu("s")'
+    name = "auto& s = s__shared_on_cpu.of_this_block();"
+    assert inside == f"void f() {{ typedef float s__type_on_cpu[]; {place}; {name} }}"
+    assert "typedef float s__type_on_cpu[][16];" in translate("void f() { float extern __shared__ s[][16]; }")
     outside, used = translate("extern __shared__ float s[];\nvoid f() { s[0] = 1; }").splitlines()
-    assert outside == f'typedef float s__type[]; {place}, s("s");' and used == f"void f() {{ {name} {{ s[0] = 1; }}}}"
+    assert (
+        outside == f'typedef float s__type_on_cpu[]; {place}, s("s");'
+        and used == f"void f() {{ {name} {{ s[0] = 1; }}}}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 For a C++ compiler, these qualifiers are empty macros. So their numbers are kept in the return type of a companion
 function, which is declared but never defined or called:
 
-    ::cuda_on_cpu::BoundsOf<(128), 0, (2), (1), (1)> scale__bounds(float* x); __global__ void __launch_bounds__(128) ...
+    ::cuda_on_cpu::BoundsOf<(128), 0, (2), (1), (1)> scale__bounds_on_cpu(float* x); __global__ void ... scale(float* x)
 
-It is on the kernel's own line and shares its template parameters, so `scale<4>` has `scale__bounds<4>`.
+It is on the kernel's own line and shares its template parameters, so `scale<4>` has `scale__bounds_on_cpu<4>`.
 """
 
 from utils.cuda.common import cxx
@@ -32,9 +32,9 @@ def argument(name, names) -> str:
 
 
 def _companion(name) -> str:
-    """`my::scale__bounds<4>` of `my::scale<4>`."""
+    """`my::scale__bounds_on_cpu<4>` of `my::scale<4>`."""
     base, angle, arguments = name.partition("<")
-    return f"{base.rstrip()}__bounds{angle}{arguments}"
+    return f"{base.rstrip()}__bounds_on_cpu{angle}{arguments}"
 
 
 def edits(kernels) -> list[tuple[int, int, str]]:
@@ -106,7 +106,8 @@ def _written(kernel) -> tuple[str, ...]:
 
 def _arguments(kernel, qualifier) -> list[str]:
     head = kernel.tokens[: kernel.head]
-    at = next((k for k, token in enumerate(head) if token.text == qualifier), None)
+    words = (qualifier, qualifier.strip("_"))  # __attribute__((launch_bounds(128)))
+    at = next((k for k, token in enumerate(head) if token.text in words), None)
     closes = cxx.matching(head, at + 1) if at is not None and cxx.text_at(head, at + 1) == "(" else None
     return [cxx.written(part) for part in cxx.at_commas(head[at + 2 : closes])] if closes else []
 

@@ -27,7 +27,7 @@ class Scope:
         self.is_lambda = False
         self.begins = None  # index of the first token of the current statement
         self.parentheses = -1  # index where the current ones end
-        self.used = {}  # of a body: what it uses from outside, in order
+        self.used = {}  # of a body: what it uses from outside, in order, with what the subclass notes of each
 
 
 class Reader:
@@ -72,7 +72,7 @@ class Reader:
         """Read the token at index k; returns the index of the next one."""
         while len(self.scopes) > 1 and k > self.scopes[-1].end:
             ended = self.scopes.pop()
-            if ended.kind in ("body", "class", "block") and not ended.is_lambda:
+            if ended.kind in ("file", "body", "class", "block") and not ended.is_lambda:
                 self.scopes[-1].begins = None
         opened = self.later.pop(k, [])
         self.scopes += opened

@@ -5,13 +5,15 @@ block's memory (shared_variables.py). So each body of a lambda, of a local class
 a variable from outside begins with a name of its own; elsewhere an expression replaces the name.
 """
 
-from typing import NamedTuple
+from collections import defaultdict
 
 from utils.cuda.common import cxx
 from utils.cuda.common.cxx import matching, step_over, text_at
+from utils.cuda.common.lexer import expand, macros_with, namespaces
 from utils.cuda.cpu.meanings import Reader
+from utils.cuda.cpu.shared_variables import PLACE, Unreadable, reference, rewrite
 
-__all__ = ["Captured", "Shared", "edits", "reference"]
+__all__ = ["Captured", "edits"]
 
 _UNEVALUATED = {"sizeof", "decltype", "alignof", "__alignof__", "noexcept", "typeof", "__typeof__"}
 _FUNCTION = ("body", "head", "class")
@@ -25,21 +27,6 @@ class Captured(Exception):
         self.token = token
 
 
-class Shared(NamedTuple):
-    """A declaration of shared variables."""
-
-    start: int  # offsets in the source
-    end: int
-    names: list[str]
-    macro: str  # whose body it is in, so that its names may be made of the macro's parameters; otherwise empty
-    jumped: bool = False  # whether a jump may lead over it, so that an expression replaces its names
-
-
-def reference(name, paste="") -> str:
-    """The declaration of the local name; in a macro, `paste` is '##'."""
-    return f"auto& {name} = {name}{paste}__shared.of_this_block()"
-
-
 def edits(source, declared) -> list[tuple[int, int, str]]:
     """What makes all uses of the shared variables right, as (start, end, text). Raises Captured."""
     return _Uses(source, declared).edits() if declared else []
@@ -50,12 +37,13 @@ class _Uses(Reader):
         super().__init__(source)
         self.macros = cxx.macros(source)
         self.at_start = {shared.start: shared for shared in declared if not shared.macro}
-        self.makers = {shared.macro: shared for shared in declared if shared.macro}
+        self.makers = macros_with({"__shared__"}, self.macros)
         made = (self._made(k) for k, token in enumerate(self.part) if token.text in self.makers)
         names = [*(shared.names for shared in self.at_start.values()), *made]
         self.tracked = {name for some in names for name in some}
         self.jumped = {name for shared in declared if shared.jumped for name in shared.names}
         self.in_macros = self._in_macros()
+        self.places = defaultdict(set)  # the namespaces of each variable outside of functions, as prefixes
         self.namespaces = {text_at(self.part, k + 1) for k, t in enumerate(self.part) if t.text == "namespace"} | {""}
         self.operand = -1  # where the current unevaluated operand ends
         self.constant = (-1, 0)  # the same of a constant expression, with the number of bodies around it
@@ -66,19 +54,23 @@ class _Uses(Reader):
         found = [(token.start, token.end, text) for token, text in self.replaced]
         for opens, scope in self.bodies:
             if scope.used:
-                names = [reference(name) for name in scope.used]
+                names = [reference(name, within=space) for name, space in scope.used.items()]
                 after, before = self.part[opens].end, self.part[scope.end].start
                 found += [(after, after, f" {'; '.join(names)}; {{"), (before, before, "}")]
         return found
 
     def _made(self, k):
         """The names that the macro at index k declares."""
-        shared, given = self.makers[self.part[k].text], {}
-        parameters = self.macros[shared.macro].parameters
-        if parameters and text_at(self.part, k + 1) == "(":
-            parts = cxx.at_commas(self.part[k + 2 : matching(self.part, k + 1)])
-            given = dict(zip(parameters, map(cxx.written, parts), strict=False))
-        return ["".join(given.get(w, w) for w in name.split("##")) for name in shared.names]
+        end = step_over(self.part, k + 1) if text_at(self.part, k + 1) == "(" else k + 1
+        ends, names = self.part[k]._replace(text=";"), []
+        text = [token._replace(directive=0) for token in (*expand(self.part[k:end], self.macros), ends)]
+        for at, token in enumerate(text):
+            if token.text == "__shared__":
+                try:
+                    names += rewrite("", text, at, True)[3].names
+                except Unreadable:
+                    continue
+        return names
 
     def _in_macros(self):
         """The shared variables that macros' bodies use, directly or through other macros."""
@@ -95,6 +87,10 @@ class _Uses(Reader):
         if shared := self.at_start.get(token.start):
             holder = self.scopes[0] if scope.kind == "file" else scope  # a namespace has no end
             holder.names.update(dict.fromkeys(shared.names, True))
+            if scope.kind == "file":
+                around = "".join(f"{space}::" for space in namespaces(self.part, token.start))
+                for name in shared.names:
+                    self.places[name].add(around and f"::{around}")
             scope.begins = None
             return next((j for j in range(k, len(self.part)) if self.part[j].start >= shared.end), len(self.part))
         if text in self.makers:
@@ -124,11 +120,9 @@ class _Uses(Reader):
     def qualified(self, k):
         space, name = text_at(self.part, k - 2), self.part[k].text
         is_outside = self.scopes[0].names.get(name)
-        first = k - 2
-        while text_at(self.part, first - 1) == "::":
-            first -= 2
-        if is_outside and "using" in (text_at(self.part, first), text_at(self.part, first - 1)):  # using q::t;
-            self.replaced.append((self.part[k], f"{name}__shared"))
+        first = self.scopes[-1].begins
+        if is_outside and text_at(self.part, first) == "using" and text_at(self.part, first + 2) != "=":  # using q::t;
+            self.replaced.append((self.part[k], f"{name}{PLACE}"))
         elif is_outside and (space in self.namespaces or space != ">" and not space.isidentifier()):
             self.replaced.append((self.part[k], _expression(name)))
 
@@ -143,12 +137,13 @@ class _Uses(Reader):
         within = next((s for s in reversed(self.scopes[at + 1 :]) if s.kind in _FUNCTION), None)
         is_constant = k <= self.constant[0] and self.depth() == self.constant[1]
         if token and (k <= self.operand or is_constant):
-            self.replaced.append((token, f"{name}__shared.unplaced"))
+            self.replaced.append((token, f"{name}{PLACE}.unplaced"))
         elif within and within.kind == "body":
-            within.used[name] = True
+            places = self.places[name] if self.scopes[at].kind == "file" else ()
+            within.used[name] = next(iter(places)) if len(places) == 1 else ""  # before a `using` in the body
         elif token and (within or self.scopes[at].kind == "file" or name in self.jumped):
             self.replaced.append((token, _expression(name)))
 
 
 def _expression(name):
-    return f"{name}__shared.of_this_block()"
+    return f"{name}{PLACE}.of_this_block()"

@@ -2,20 +2,23 @@
 
 `__shared__ float tile[16][16];` becomes a type, the variable's place in that memory, and the reference:
 
-    typedef float tile__type[16][16]; static ::cuda_on_cpu::SharedOf<tile__type> tile__shared("tile");
-    auto& tile = tile__shared.of_this_block();
+    typedef float tile__type_on_cpu[16][16];
+    static ::cuda_on_cpu::SharedOf<tile__type_on_cpu> tile__shared_on_cpu("tile");
+    auto& tile = tile__shared_on_cpu.of_this_block();
 
 all on one line. Outside of functions, the first two are where the variable was. What the reference does not reach is
 in shared_uses.py. A macro's body is rewritten like any other text.
 """
 
 from itertools import pairwise
+from typing import NamedTuple
 
 from utils.cuda.common import cxx
-from utils.cuda.cpu.shared_uses import Shared, reference
 
-__all__ = ["Unreadable", "is_in_switch", "is_member", "is_parameter", "rewrite"]
+__all__ = ["PLACE", "Shared", "Unreadable", "is_in_switch", "is_member", "is_parameter", "reference", "rewrite"]
 
+#: What the names of a variable's type and of its place end in: as a source's own names hardly do.
+_TYPE, PLACE = "__type_on_cpu", "__shared_on_cpu"
 _ALIGNMENT = ("alignas", "__align__", "__attribute__", "__builtin_align__")
 _TYPE_OF = {"decltype", "typeof", "__typeof__"}
 _CLASSES = {"struct", "union", "class", "enum"}
@@ -24,6 +27,21 @@ _ENDS = (";", "{", "}", "(", ",", ":", "#", "else", "do")
 
 class Unreadable(Exception):
     """A `__shared__` declaration that cannot be read; the text says why."""
+
+
+class Shared(NamedTuple):
+    """A declaration of shared variables."""
+
+    start: int  # offsets in the source
+    end: int
+    names: list[str]
+    macro: str  # whose body it is in, so that its names may be made of the macro's parameters; otherwise empty
+    jumped: bool = False  # whether a jump may lead over it, so that an expression replaces its names
+
+
+def reference(name, paste="", within="") -> str:
+    """The declaration of the local name; in a macro, `paste` is '##'. The variable may be `within` a namespace."""
+    return f"auto& {name} = {within}{name}{paste}{PLACE}.of_this_block()"
 
 
 def rewrite(source, tokens, at, inside_function, jumped=False):
@@ -43,17 +61,18 @@ def rewrite(source, tokens, at, inside_function, jumped=False):
     names = []
     for number, declarator in enumerate(cxx.at_commas(kept)):
         texts = [token.text for token in declarator]
-        in_braces = number == 0 and body is not None and _CLASSES & set(texts[:body])
-        if "=" in texts or "{" in texts[(cxx.matching(kept, body) or 0) if in_braces else 0 :]:
+        in_braces = number == 0 and body is not None and bool(_CLASSES & set(texts[:body]))
+        outside = _outside_brackets(declarator)
+        if "=" in outside or outside.count("{") > in_braces:
             raise Unreadable("a __shared__ variable cannot have an initial value: let one thread write it")
         name = _name(declarator[(cxx.matching(kept, body) or 0) + 1 :] if in_braces else declarator)
         if not name or number == 0 and len(texts) == 1:
             raise Unreadable(f"cannot read this __shared__ declaration: {' '.join(words)}")
         names.append(name)
     paste = "##" if directive else ""
-    parts = ["typedef " + _type(kept, {name.split("##")[-1] for name in names}, f"{paste}__type")]
+    parts = ["typedef " + _type(kept, {name.split("##")[-1] for name in names}, f"{paste}{_TYPE}")]
     for name in names:
-        kind, place, quoted = f"{name}{paste}__type", f"{name}{paste}__shared", f'"{name}"'
+        kind, place, quoted = f"{name}{paste}{_TYPE}", f"{name}{paste}{PLACE}", f'"{name}"'
         quoted = f"#{name}" if name in parameters else quoted
         holder = "constexpr ::cuda_on_cpu::DynamicShared" if dynamic else "::cuda_on_cpu::SharedOf"
         parts.append(f"static {holder}<{kind}> {place}({quoted})")
@@ -103,6 +122,15 @@ def is_parameter(tokens, at) -> bool:
     closes = cxx.matching(tokens, opens) if opens is not None and tokens[opens].text == "(" else None
     follows = closes and cxx.text_at(tokens, closes + 1)
     return bool(follows in (";", "{") and opens and tokens[opens - 1].text.isidentifier() and first <= at < closes)
+
+
+def _outside_brackets(declarator):
+    """The texts of the tokens outside brackets, with those that open brackets."""
+    texts, k = [], 0
+    while k < len(declarator):
+        texts.append(declarator[k].text)
+        k = cxx.step_over(declarator, k)
+    return texts
 
 
 def _name(declarator):

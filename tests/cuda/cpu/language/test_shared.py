@@ -95,12 +95,61 @@ __global__ void spelled(int* x) {
     m[31] = 1, n[3][7] = 10, o[3] = 100, p[3] = 1000, used[1] = 10000;
     x[0] = m[31] + n[3][7] + o[3] + p[3] + inner::used[1];
 }
+
+namespace p {
+__shared__ int buf[4];
+struct V { __device__ int& operator[](int i) const { return buf[i]; } };
+namespace in { __shared__ int n; }
+}
+namespace { __shared__ int hidden_away; }
+__device__ int directive() { using namespace p; return in::n + buf[0] + [] { return buf[1]; }(); }
+__global__ void spaced(int* x) {
+    using p::buf, p::in::n;
+    p::V v;
+    v[0] = 1, v[1] = 2, buf[2] = 3, n = 100, hidden_away = 1000;
+    x[0] = v[2] + [] { return buf[0] + buf[1] + n + hidden_away; }();
+    x[1] = directive();
+}
+
+#define DECL2(T, a, b) __shared__ T a##_s[2]; __shared__ T b##_s[2]
+#define DECL4(T, n) DECL2(T, n, n##n)
+#define DIMS(a, b) [a][b]
+#define PTR(T) T*
+#define C2(a, b) a##b
+#define C1(a, b) C2(a, b)
+#define UNIQUE(T) __shared__ T C1(sh_, __LINE__)
+__global__ void by_macros(int* x) {
+    DECL2(int, a, b);
+    DECL4(short, c);
+    a_s[0] = 1, b_s[1] = 2, c_s[0] = 3, cc_s[1] = 4;
+    x[0] = [] { return a_s[0] + b_s[1] + c_s[0] + cc_s[1]; }();
+    __shared__ int m DIMS(2, 3);
+    __shared__ PTR(int) q;
+    __shared__ int o, r DIMS(1, sizeof(int) == 4 ? 2 : 1)[3], *pp;
+    m[1][2] = 4, q = x, o = sizeof(m) + sizeof(r), pp = q;
+    x[1] = [] { return m[1][2] + o; }() + (pp == x);
+    UNIQUE(int); C1(sh_, __LINE__) = 6, x[2] = C1(sh_, __LINE__);
+}
+
+__device__ int s__shared(int x) { return x; }
+__device__ int labelled__bounds = 3, s__type = 1;
+__global__ void __launch_bounds__(32) labelled(int* x) {
+    __shared__ int s, t;
+    goto s;
+s:
+    s = 1, t = labelled__bounds + s__type + s__shared(s) + s;
+    x[0] = t;
+    if (s > 5) goto t;
+    x[1] = 7;
+t:
+    x[2] = t + 1;
+}
 """.replace("struct Pair", "struct Two { int t, u; };\nstruct Pair")
 
 
 @pytest.fixture(scope="module")
 def kernels():
-    names = ["copied", "uncaptured", "typed<4>", "hidden", "spelled"]
+    names = ["copied", "uncaptured", "typed<4>", "hidden", "spelled", "spaced", "by_macros", "labelled"]
     return dict(zip(names, compile_kernels(KERNELS, names), strict=True))
 
 
@@ -117,6 +166,9 @@ REVERSED = 31 - torch.arange(32, dtype=torch.int32)
         ("typed<4>", 1, torch.tensor([8, 4 * 8 * 4, 2, 2, 1, 1, 1, 1])),
         ("hidden", 1, torch.tensor([3 + 5 + 1 + 3 + 32 + 100 + 1000 + 1])),
         ("spelled", 1, torch.tensor([11111])),
+        ("spaced", 1, torch.tensor([1106, 103])),
+        ("by_macros", 1, torch.tensor([10, 4 + 24 + 24 + 1, 6])),
+        ("labelled", 1, torch.tensor([6, 7, 7])),
     ],
 )
 def test_shared_variables_are_static(kernels, name, threads, expected, traced):
