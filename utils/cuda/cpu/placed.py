@@ -19,6 +19,7 @@ def translated(which, source, traced=False, **options):
     from utils.cuda.cpu.array_members import with_marks_around_structs
     from utils.cuda.cpu.called_from import with_calls_marked
     from utils.cuda.cpu.casts import with_sums_once
+    from utils.cuda.cpu.designators import without_designators
     from utils.cuda.cpu.local_arrays import with_marks
     from utils.cuda.cpu.shifts import with_shifts_once
     from utils.cuda.cpu.translate import NeedsGPU, TranslationError, translate
@@ -28,6 +29,7 @@ def translated(which, source, traced=False, **options):
     try:
         source = with_sums_once(source)
         if traced:
+            source = without_designators(source)  # before with_marks writes the lists elsewhere
             source = with_marks(with_shifts_once(with_calls_marked(source)))
             source = with_unset_locals(with_marks_around_structs(source))
             source = with_wrappers_inlined(source)

@@ -68,7 +68,7 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
     """
     _check_braces(source)
     source = _without_asm(without_missing_headers(with_plain_words(source)))
-    source = own_names.renamed(with_plain_macros(source))
+    source = designators.without_designators(own_names.renamed(with_plain_macros(source)))
     tokens, marked = cxx.tokens(source), cxx.declared_kernels(source)
     _check_kernels(marked)
     declared = cxx.declarations(source)
@@ -100,7 +100,7 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
     edits += _uses(source, shared) + cases.edits(tokens) + chosen.edits(source) + bools.edits(tokens, declared)
     edits += long_doubles.edits(tokens, declared)
     edits += constants.edits(source, tokens, lambda token: _is_inside(token, in_bodies))
-    edits += designators.edits(tokens) + spelled.edits(source, tokens)
+    edits += spelled.edits(source, tokens)
     edits += extern_variables.edits(declared, host) if whole else []
     edits += device_addresses.edits(declared) if kernels and host else []
     edits += torch_places.edits(declared) if host and cxx.uses_torch(source) else []
