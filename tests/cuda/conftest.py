@@ -16,6 +16,21 @@ def fresh(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Write a program into a file of that name, `written(name, text)`: the same file for the same text, so that several
+    tests compile it once."""
+    files = {}
+
+    def write(name, text):
+        if (name, text) not in files:
+            files[name, text] = tmp_path_factory.mktemp("written") / name
+            files[name, text].write_text(text)
+        return files[name, text]
+
+    return write
+
+
 @pytest.fixture
 def on_cpu(monkeypatch):
     """No GPU, for the test and for the processes that it starts: kernels run on the CPU engine."""

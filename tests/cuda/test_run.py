@@ -390,9 +390,8 @@ int main(int, char** argv) {
         ("host", 1, "argument 1 of fill points to memory of the host: 400 bytes from malloc. A kernel needs"),
     ],
 )
-def test_the_host_and_the_device_have_memory_of_their_own(on_cpu, tmp_path, capfd, what, code, message):
-    program = tmp_path / "sides.cu"
-    program.write_text(SIDES)
+def test_the_host_and_the_device_have_memory_of_their_own(on_cpu, written, capfd, what, code, message):
+    program = written("sides.cu", SIDES)
     assert run.main([str(program), what]) == code
     said = capfd.readouterr()
     assert (said.out == "0 2 4\n") == (code == 0)
@@ -514,18 +513,16 @@ int main(int, char** argv) {
         ),
     ],
 )
-def test_what_a_trace_says_of_a_program(on_cpu, tmp_path, capfd, mode, out, told):
-    program = tmp_path / "modes.cu"
-    program.write_text(MODES)
+def test_what_a_trace_says_of_a_program(on_cpu, written, capfd, mode, out, told):
+    program = written("modes.cu", MODES)
     run.main([str(program), "--trace", mode])
     said = capfd.readouterr()
     assert said.out == out
     assert re.search(told, said.err), said.err
 
 
-def test_what_host_code_does_to_its_arrays_ends_a_program(on_cpu, tmp_path, capfd):
-    program = tmp_path / "modes.cu"
-    program.write_text(MODES)
+def test_what_host_code_does_to_its_arrays_ends_a_program(on_cpu, written, capfd):
+    program = written("modes.cu", MODES)
     assert run.main([str(program), "over"]) == 128 + signal.SIGABRT
     said = (
         "the host copies 400 bytes of an array of only 100 bytes from malloc\nRun it with --trace, which shows the line"

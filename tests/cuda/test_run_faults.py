@@ -82,9 +82,8 @@ CODES = {0: 700, 1: 700, 2: 700, 3: 710, 4: 719, 5: 700, 6: 700, 7: 700, 8: 719,
 
 @pytest.mark.parametrize("trace", [False, True])
 @pytest.mark.parametrize("kind", CODES)
-def test_a_fault_is_seen_by_whoever_waits_and_by_all_after_that(tmp_path, capfd, kind, trace):
-    program = tmp_path / "faults.cu"
-    program.write_text(FAULTS)
+def test_a_fault_is_seen_by_whoever_waits_and_by_all_after_that(written, capfd, kind, trace):
+    program = written("faults.cu", FAULTS)
     e = CODES[kind]
     code = run.main([str(program), *["--trace"] * trace, str(kind)])
     said = capfd.readouterr()
@@ -174,9 +173,8 @@ int main(int, char** argv) {
 
 
 @pytest.mark.parametrize(("kernel", "line"), [(0, 3), (1, 4), (2, 5), (3, 5), (4, 8)])
-def test_a_trace_has_the_line_of_what_ends_a_thread(on_cpu, tmp_path, capfd, kernel, line):
-    program = tmp_path / "lines.cu"
-    program.write_text(LINES)
+def test_a_trace_has_the_line_of_what_ends_a_thread(on_cpu, written, capfd, kernel, line):
+    program = written("lines.cu", LINES)
     run.main([str(program), "--trace", str(kernel)])
     assert f"(line {line}: `" in capfd.readouterr().err
 
@@ -216,16 +214,14 @@ IN_ROWS = [
 
 
 @pytest.mark.parametrize("kind", range(4))
-def test_a_trace_explains_pitches_freed_memory_and_pointers_of_the_host(on_cpu, tmp_path, capfd, kind):
-    program = tmp_path / "rows.cu"
-    program.write_text(ROWS)
+def test_a_trace_explains_pitches_freed_memory_and_pointers_of_the_host(on_cpu, written, capfd, kind):
+    program = written("rows.cu", ROWS)
     assert run.main([str(program), "--trace", str(kind)]) != 0
     assert IN_ROWS[kind] in capfd.readouterr().err
 
 
-def test_how_many_steps_a_trace_allows(on_cpu, tmp_path, capfd):
-    program = tmp_path / "lines.cu"
-    program.write_text(LINES)
+def test_how_many_steps_a_trace_allows(on_cpu, written, capfd):
+    program = written("lines.cu", LINES)
     assert run.main([str(program), "--trace", "5"]) == 0
     assert run.main([str(program), "--trace", "--max-steps=1000", "5"]) == 702 % 256
     assert "has run 1,000 steps in the loop at line 10" in capfd.readouterr().err
@@ -303,9 +299,8 @@ int main(int, char** argv) {
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 5, 100])
-def test_blocks_of_a_cooperative_launch_may_wait_for_each_other_by_hand(tmp_path, capfd, blocks):
-    program, printed = tmp_path / "meeting.cu", [*map(str, range(min(3, blocks))), "0", str(blocks)]
-    program.write_text(MEETING)
+def test_blocks_of_a_cooperative_launch_may_wait_for_each_other_by_hand(written, capfd, blocks):
+    program, printed = written("meeting.cu", MEETING), [*map(str, range(min(3, blocks))), "0", str(blocks)]
     traces = [[], ["--trace"]] if device().type == "cpu" else [[]]
     for by_atomic, trace in [(by_atomic, trace) for by_atomic in "01" for trace in traces]:
         assert run.main([*trace, str(program), str(blocks), by_atomic, "-1"]) == 0

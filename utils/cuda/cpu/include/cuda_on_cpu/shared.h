@@ -8,8 +8,9 @@ namespace cuda_on_cpu {
 
 // A __shared__ variable: one of these is where it was declared, and every thread asks it for the block's copy.
 // `__shared__ float tile[16][16];` is translated to
-// `typedef float tile__type[16][16]; static ::cuda_on_cpu::SharedOf<tile__type> tile__shared("tile");
-// auto& tile = tile__shared.of_this_block();` on one line.
+// `typedef float tile__type_on_cpu[16][16];
+// static ::cuda_on_cpu::SharedOf<tile__type_on_cpu> tile__shared_on_cpu("tile");
+// auto& tile = tile__shared_on_cpu.of_this_block();` on one line.
 struct SharedVariable {
     const char* name;
     size_t bytes, alignment, element_bytes, element_alignment;
