@@ -81,7 +81,7 @@ inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_i
         __nv_fp8_storage_t __x;                                                                                      \
         name() = default;                                                                                            \
         template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                                        \
-        explicit name(T x) : __x(cuda_on_cpu::to_fp8((double)x, __NV_SATFINITE, kind)) {}                            \
+        explicit constexpr name(T x) : __x(cuda_on_cpu::to_fp8((double)x, __NV_SATFINITE, kind)) {}                            \
         explicit name(__half x) : name(__half2float(x)) {}                                                           \
         explicit name(__nv_bfloat16 x) : name(__bfloat162float(x)) {}                                                \
         explicit operator __half() const { return __nv_cvt_fp8_to_halfraw(__x, kind); }                              \
@@ -172,7 +172,7 @@ struct __nv_fp8_e8m0 {
     __nv_fp8_storage_t __x;
     __nv_fp8_e8m0() = default;
     template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-    explicit __nv_fp8_e8m0(T x) : __x(cuda_on_cpu::to_scale((double)x, __NV_SATFINITE, cudaRoundPosInf)) {}
+    explicit constexpr __nv_fp8_e8m0(T x) : __x(cuda_on_cpu::to_scale((double)x, __NV_SATFINITE, cudaRoundPosInf)) {}
     explicit __nv_fp8_e8m0(__half x) : __nv_fp8_e8m0(__half2float(x)) {}
     explicit __nv_fp8_e8m0(__nv_bfloat16 x) : __nv_fp8_e8m0(__bfloat162float(x)) {}
     explicit operator __half() const { return __float2half((float)*this); }

@@ -17,7 +17,7 @@ struct alignas(2) HALF {
     unsigned short __x;
 
     HALF() = default;
-    __forceinline__ HALF(HALF_RAW raw) : __x(raw.x) {}
+    __forceinline__ constexpr HALF(HALF_RAW raw) : __x(raw.x) {}
     __forceinline__ operator HALF_RAW() const { return {__x}; }
 #ifndef HALF_NO_CONVERSIONS
     __forceinline__ HALF(float x) : HALF(of(x)) {}
