@@ -75,6 +75,8 @@ inline void sincos(double x, double* s, double* c) { *s = sin(x), *c = cos(x); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 #endif
+inline double copysign(float x, double y) { return __builtin_copysign(x, y); }
+inline double copysign(double x, float y) { return __builtin_copysign(x, y); }
 inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
 inline double rcbrt(double x) { return 1.0 / cbrt(x); }
 inline float fdividef(float x, float y) { return x / y; }
