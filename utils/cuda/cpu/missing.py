@@ -33,13 +33,7 @@ _PARTS = [
     _Missing(
         r"cub/.*", "cub", "CUB", "write the reduction, scan or sort as a kernel, with cooperative groups for the warps"
     ),
-    _Missing(
-        r"cuda/(std/)?\w+",
-        "cuda",
-        "libcu++ beyond cuda/atomic, cuda/barrier, cuda/cmath, cuda/functional, cuda/latch, cuda/pipeline, cuda/ptx, "
-        "cuda/semaphore, cuda/std/bit, cuda/std/span and what else of cuda/std C++17 has",
-        "use __syncthreads, cooperative groups and atomicAdd",
-    ),
+    _Missing(r"cuda/(std/)?\w+", "", "this header of libcu++", "write what you need of it"),
     _Missing(
         r"(cuda_texture_types|texture_\w+|cuda_surface_types|surface_\w+)\.h",
         rf"{_ARRAYS}|{_TEXTURES}|tex\w*[1-3]D\w*|surf[1-3]D\w*|texture|surface",
@@ -89,7 +83,22 @@ _PARTS = [
         "it needs a GPU",
     ),
     _Missing("", r"cudaGraph\w+", "this part of graphs", "capture a stream instead"),
+    _Missing(
+        "",
+        r"__is(Grid)?Constant|__cvta_\w*constant\w*",
+        "address spaces of constants and arguments",
+        "pass on in a variable which it is",
+    ),
 ]
+# What sources use of libcu++'s other headers, without which they need none of them.
+_LIBCU = {
+    r"cuda/(std/)?mdspan": r"\w*mdspan\w*|d?extents|dims|layout_\w+",
+    r"cuda/std/(inplace_vector|linalg)": r"inplace_vector|linalg",
+    r"cuda/std/ranges": "ranges|views",
+    r"cuda/annotated_ptr": r"annotated_ptr|\w*access_property",
+    r"cuda/memory_resource": r"mr|\w*resource\w*",
+    r"cuda/\w+|cuda/std/\w+": "cuda",
+}
 _INCLUDE = Path(__file__).parent / "include"
 _HEADER = re.compile(r"(?:fatal )?error: '?(?P<header>[\w./+-]+)'?(?:: No such file or directory| file not found)")
 _UNDECLARED = re.compile(
@@ -101,14 +110,28 @@ _UNDECLARED = re.compile(
 def without_missing_headers(source) -> str:
     """The source without `#include`s of libraries that the engine lacks: many sources do not use all they include.
 
-    If the source does use such a library, that is an error, which `explained_missing` explains.
+    If the source does use such a library, that is an error, which `explained_missing` explains. What the source uses of
+    libcu++ stays: the error is at its `#include`.
     """
-    for line in reversed(cxx.directives(source)):
-        name = cxx.included(line)
-        lacks = name and not (_INCLUDE / name).exists()
-        if lacks and any(part.names and re.fullmatch(part.headers, name) for part in _PARTS):
+    lines = [(line, cxx.included(line)) for line in cxx.directives(source)]
+    for line, name in reversed(lines):
+        if not name or (_INCLUDE / name).exists():
+            continue
+        used = next((names for headers, names in _LIBCU.items() if re.fullmatch(headers, name)), None)
+        if used:
+            unneeded = not _names(source, used)
+        else:
+            unneeded = any(part.names and re.fullmatch(part.headers, name) for part in _PARTS)
+        if unneeded:
             source = source[: line[0].start] + source[line[-1].end :]
     return source
+
+
+def _names(source, pattern):
+    """Whether the source names something like this outside its `#include`s."""
+    included = {token.start for line in cxx.directives(source) if cxx.included(line) for token in line}
+    names = (token.text for token in cxx.tokens(source) if token.start not in included)
+    return any(re.fullmatch(pattern, name) for name in names)
 
 
 def explained_missing(log) -> str:
