@@ -7,6 +7,7 @@ from tests.cuda.cpu.language.launching import run
 from utils import compile_kernel
 
 SOURCE = r"""
+#pragma nv_diag_suppress static_var_with_dynamic_init
 #include <cooperative_groups.h>
 #include <cooperative_groups/scan.h>
 #include <cuda/pipeline>
