@@ -55,6 +55,17 @@ def test_what_nvcc_rejects_does_not_run(new_cache):
     assert x.item() == -1 and not left_in(new_cache)
 
 
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [("#error of the host", "of the host"), ("static_assert(sizeof(int) == 8);", "static assertion failed")],
+)
+def test_what_is_only_for_the_host_is_judged_too(host, said):
+    compile_kernel(f"#ifdef __CUDA_ARCH__\n#define BLOCKS 2\n#endif\n{RIGHT}", "k")
+    with pytest.raises(CompileError, match=said) as raised:
+        compile_kernel(f"#ifndef __CUDA_ARCH__\n{host}\n#endif\n{RIGHT}", "k")
+    assert raised.value.line == 2
+
+
 def test_a_template_that_nothing_uses_calls_what_is_declared_before_it():
     """nvcc notices when it compiles for the host, as in a real build."""
     calls, later = "template <class T> __device__ T get(T t) { return later(1) + t; }\n", "__device__ int later(int);\n"

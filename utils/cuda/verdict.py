@@ -78,8 +78,8 @@ class Judge(NamedTuple):
 
     @property
     def for_host(self) -> bool:
-        """Whether nvcc has to read the text for the host, too: it is a program, or a function of the host (or of both)
-        uses what only the device may have.
+        """Whether nvcc has to read the text for the host, too: it is a program, a function of the host (or of both)
+        uses what only the device may have, or an `#if` asks which of the two it is for.
 
         That takes 0.3 s more, and most functions of the host only launch kernels.
         """
@@ -101,7 +101,9 @@ class Judge(NamedTuple):
         lambdas = [d for d in others if {"[", "]", "{", "="} <= {t.text for t in d.tokens}]
         uses = any(t.text in of_device for f in [*on_host, *lambdas] for t in f.tokens)
         built_in = any(_OF_DEVICE.fullmatch(t.text) for f in on_host for t in f.tokens[f.head :])
-        return uses or built_in or methods or operators or called or any(f.name == "main" for f in functions)
+        lines = ([t.text for t in line] for line in cxx.directives(self.text))
+        asks = any("__CUDA_ARCH__" in line and "define" not in line for line in lines)
+        return asks or uses or built_in or methods or operators or called or any(f.name == "main" for f in functions)
 
     def beside(self, build: Callable[[], str], place: Path, say) -> str:
         """The log of `build()`, with NVIDIA's compiler judging the text meanwhile, in `place`: its log if it rejects.

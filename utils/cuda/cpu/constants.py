@@ -21,11 +21,11 @@ def edits(source, tokens, is_local) -> list[tuple[int, int, str]]:
     for k, token in enumerate(tokens):
         if token.text == "}" and not (k + 1 < len(tokens) and is_local(tokens[k + 1])):
             known = macros  # another function's names are others
-        if token.text != "const" or not is_local(token) or is_member(tokens, k):
+        if token.text not in ("const", "constexpr") or not is_local(token) or is_member(tokens, k):
             continue
         if names := _constants(tokens, k, known):
             known = known | names
-            found.append((token.start, token.end, "constexpr"))
+            found += [(token.start, token.end, "constexpr")] if token.text == "const" else []
     return found
 
 

@@ -345,7 +345,8 @@ __global__ void k(float* out) {
     const float e = EPS, ee = -EPS * 2;
     const float f = (float)3;
     const float g = float(4);
-    const float h = a * 4;
+    constexpr float four = 4.f;
+    const float h = a * four;
     const double i = 1.0 / 4;
     const float inf = 1.0f / 0.0f;
     const float late = out[0];

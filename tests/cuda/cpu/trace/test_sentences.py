@@ -102,9 +102,7 @@ def test_an_unsigned_index_below_zero():
 
 
 def test_names_that_are_no_names():
-    assert " reads element 1024 of argument 2, but it has " in message(
-        problem("out_of_bounds", 7, region="argument 2")
-    )
+    assert " reads element 1024 of argument 2, but it has " in message(problem("out_of_bounds", 7, region="argument 2"))
     region = {"region": "a variable of the source", "offset": 77}
     assert " reads a variable of the source before " in message(problem("uninitialized", 7, **region))
 
