@@ -11,6 +11,7 @@ from utils.cuda.common import diagnostics
 from utils.cuda.common.cache import build_once
 from utils.cuda.common.diagnostics import CompileWarning
 from utils.cuda.common.suspects import suspects
+from utils.cuda.common.toolchain import device
 
 SOURCE = "__global__ void k(float* x, unsigned n) {\n    for (unsigned j = n; j >= 0; j--) x[j] = 3;\n    n == 2;\n}\n"
 LOG = """cuda_src(2): warning #186-D: pointless comparison of unsigned integer with zero
@@ -339,7 +340,6 @@ def test_a_pragma_that_nvcc_ignores():
 }"""
     with pytest.warns(CompileWarning) as caught:
         compile_kernel(source, "k")
-    assert [(w.lineno, str(w.message).split(" in ")[0]) for w in caught] == [
-        (2, "unrecognized #pragma"),
-        (4, "extra characters"),
-    ]
+    told = [(w.lineno, str(w.message).split(" in ")[0]) for w in caught]
+    # NVRTC, which compiles for a GPU, says nothing of the first.
+    assert told == [(2, "unrecognized #pragma"), (4, "extra characters")][device().type == "cuda" :]

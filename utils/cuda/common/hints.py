@@ -382,7 +382,7 @@ _CPP = [
         r"#\s*include",
         "Is the name right? `-I FOLDER` names another place to look; a kernel needs no header of CUDA's or torch's.",
     ),
-    ("break statement|continue statement", "", "To leave the kernel, write `return;`; to end a `case`, `break;`."),
+    ("break statement|continue statement", "", "To leave the kernel, write `return;`. A `case` ends with `break;`."),
     (r"\b(?:float|int|double|char)[234]\b", "", values.vectors),
     (f"expected|{_RETURNED}", "", missing.brackets),
     (f"{missing.NO_SEMICOLON.pattern}|{_RETURNED}", "", missing.semicolon),
