@@ -21,8 +21,6 @@ StreamCells::~StreamCells() {
 
 // ---- the order ------------------------------------------------------------------------------------------------------
 
-uint32_t StreamOrder::newest = 0;
-
 static void learn(StreamTimes& all, const StreamTimes& more) {
     if (all.size() < more.size()) all.resize(more.size());
     for (size_t i = 0; i < more.size(); i++) all[i] = std::max(all[i], more[i]);
@@ -43,7 +41,7 @@ void StreamOrder::begin(StreamId stream, std::string name, uintptr_t code) {
     StreamTimes times = times_of(stream);
     learn(times, of_host);
     all.push_back({stream, times, std::move(name), code});
-    current = ++newest;
+    current = uint32_t(all.size());
     if (times.size() <= stream.number) times.resize(stream.number + 1);
     times[stream.number] = current;
     known[stream.number] = {stream, std::move(times)};
@@ -64,7 +62,7 @@ void StreamOrder::host_waits_for_all() {
 // ---- what work touches ----------------------------------------------------------------------------------------------
 
 bool StreamOrder::races(uint32_t earlier, unsigned char touched, unsigned char mask) const {
-    if (earlier < first || earlier == current || !(touched & mask)) return false;
+    if (!earlier || earlier == current || !(touched & mask)) return false;
     const StreamTimes& before = work(current).before;
     const unsigned int stream = work(earlier).stream.number;
     return stream >= before.size() || before[stream] < earlier;

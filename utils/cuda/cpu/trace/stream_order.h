@@ -47,14 +47,12 @@ public:
     void stream_waits(StreamId stream, const StreamTimes& times);
     void host_waits(const StreamTimes& times);
     void host_waits_for_all();
-    const Work& work(uint32_t number) const { return all[number - first]; }
+    const Work& work(uint32_t number) const { return all[number - 1]; }
     // Notes that the current work touches these bytes; earlier work that it races with, or 0, and what that does there.
     std::pair<uint32_t, Op> touch(StreamCells& cells, size_t offset, size_t bytes, Op op);
 
 private:
-    static uint32_t newest;                 // of all traces: an event may be older than a trace
-    const uint32_t first = newest + 1;
-    std::deque<Work> all;                   // since `first`
+    std::deque<Work> all;
     std::map<unsigned int, std::pair<StreamId, StreamTimes>> known;  // by stream
     StreamTimes of_host;
 
