@@ -21,6 +21,7 @@ __global__ void add(const float* a, float* b, int n) {
 }
 __global__ void count(int* c) { atomicAdd(c, 1); }
 __global__ void fill_bytes(char* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
+void look(void* h) { if (((float*)h)[5] != 3) abort(); }
 void work(float* x, float* y, float* h, cudaStream_t s, cudaStream_t t, cudaEvent_t e, int64_t kind) {
     const int n = 300;
     const size_t bytes = n * sizeof(float);
@@ -42,6 +43,11 @@ void work(float* x, float* y, float* h, cudaStream_t s, cudaStream_t t, cudaEven
         add<<<2, 256, 0, t>>>(x, y, n);
         break;
     case 11: fill<<<2, 256, 0, s>>>(x, n, 3); add<<<2, 256, 0, cudaStreamPerThread>>>(x, y, n); break;
+    case 12: case 30: case 31: fill<<<2, 256, 0, t>>>(h, n, 3);
+        if (kind == 31) cudaLaunchHostFunc(t, look, h);
+        else cudaStreamSynchronize(kind == 12 ? s : t);
+        if (kind < 31) look(h);
+        break;
     case 20: fill<<<2, 256, 0, s>>>(x, n, 3); cudaEventRecord(e, s); cudaStreamWaitEvent(t, e);
         add<<<2, 256, 0, t>>>(x, y, n);
         break;
@@ -99,20 +105,20 @@ int64_t streams(int64_t kind, bool nonblocking) {
 """
 FILL, ADD = map(re.escape, ("`if (i < n) x[i] = v;`", "`if (i < n) b[i] = a[i] + 1;`"))
 RACES = {
-    0: rf"`add` reads a\[0\] \(line 9: {ADD}\), which `fill` in another stream writes in line 18 ",
-    1: rf"`fill` writes \w\[0\] \(line 5: {FILL}\), which `add` in another stream reads in line 19 ",
-    2: rf"`fill` writes x\[299\] \(line 5: {FILL}\), which `fill` in another stream writes in line 20 ",
-    3: r"a copy reads x\[0\] to x\[299\] \(line 21: .*\), which `fill` in another stream writes in line 21 ",
-    4: r"`add` reads a\[0\] .*, which a memset in another stream writes in line 22 ",
-    7: r"`add` reads a\[0\] .*, which `fill` in another stream writes in line 25 ",
-    8: r"`fill` writes .*, which `count` in another stream updates in line 28 ",
-    9: r"`fill_bytes` writes x\[5\] .*, which `fill_bytes` in another stream writes in line 29 ",
-    10: r"`add` reads a\[0\] .*, which `fill` in another stream writes in line 30 ",
-    11: r"`add` reads a\[0\] .*, which `fill` in another stream writes in line 33 ",
+    0: rf"`add` reads a\[0\] \(line 9: {ADD}\), which `fill`, begun in line 19 .* in another stream, writes: n",
+    1: rf"`fill` writes \w\[0\] \(line 5: {FILL}\), which `add`, begun in line 20 .* in another stream, reads: n",
+    2: rf"`fill` writes x\[299\] \(line 5: {FILL}\), which `fill`, begun in line 21 .* in another stream, writes: n",
+    3: r"a copy reads x\[0\] to x\[299\] \(line 22: .*, which `fill`, begun in line 22 .* in another stream, writes: n",
+    4: r"`add` reads a\[0\] .*, which a memset, begun in line 23 .* in another stream, writes: n",
+    7: r"`add` reads a\[0\] .*, which `fill`, begun in line 26 .* in another stream, writes: n",
+    8: r"`fill` writes .*, which `count`, begun in line 29 .* in another stream, updates: n",
+    9: r"`fill_bytes` writes x\[5\] .*, which `fill_bytes`, begun in line 30 .* in another stream, writes: n",
+    10: r"`add` reads a\[0\] .*, which `fill`, begun in line 31 .* in another stream, writes: n",
+    11: r"`add` reads a\[0\] .*, which `fill`, begun in line 34 .* in another stream, writes: n",
 }
 OF_DEFAULT = {
-    5: r"`add` reads a\[0\] .*, which `fill` in the default stream writes in line 23 ",
-    6: r"a copy reads x\[0\] to x\[299\] .*, which `fill` in another stream writes in line 24 ",
+    5: r"`add` reads a\[0\] .*, which `fill`, begun in line 24 .* in the default stream, writes: n",
+    6: r"a copy reads x\[0\] to x\[299\] .*, which `fill`, begun in line 25 .* in another stream, writes: n",
 }
 
 
@@ -134,5 +140,12 @@ def test_what_no_stream_waits_for_is_a_race(streams, nonblocking):
 
 @pytest.mark.parametrize("nonblocking", [False, True])
 def test_what_is_waited_for_is_none(streams, nonblocking):
-    for kind in [*range(20, 30), *([] if nonblocking else OF_DEFAULT)]:
+    for kind in [*range(20, 32), *([] if nonblocking else OF_DEFAULT)]:
         assert streams(kind, nonblocking) == 0
+
+
+def test_the_host_has_to_wait_for_the_stream_whose_work_it_needs(streams):
+    said = r"the host reads .* \(line 13: .*\) without waiting for what writes to it"
+    with pytest.raises(KernelProblem, match=said) as raised:
+        streams(12, True)
+    assert "`cudaStreamSynchronize` with the stream of that work" in raised.value.problems[0].hint

@@ -156,6 +156,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
     if (!function) return answer(cudaErrorInvalidValue);
     return enqueue(stream, cudaGraphNodeTypeHost, [=] {
         trace_finished();  // the stream's work before it
+        trace_host_waits(trace_times(stream_id(stream)));
         return Callback(), function(data), cudaSuccess;
     });
 }
@@ -163,6 +164,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned int flags) {
     if (!function || flags) return answer(cudaErrorInvalidValue);
     if (cudaError_t error = not_captured(stream)) return error;
+    trace_host_waits(trace_times(stream_id(stream)));
     return Callback(), function(stream, cudaSuccess, data), cudaSuccess;
 }
 

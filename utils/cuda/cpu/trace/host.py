@@ -28,7 +28,7 @@ def _host_access(p):
     if p.op != "load":
         hint = "Fill an array of the host, then copy it: `cudaMemcpy(d, h, bytes, cudaMemcpyHostToDevice)`."
     if p.text == "tensor":
-        hint = "Read a copy: `x.cpu()` is a whole one, `x[i].item<float>()` one element."
+        hint = "Read a copy: `x.cpu()` copies the whole tensor, `x[0].item<float>()` one element."
         if p.op != "load":
             hint = "Let a kernel write it, or torch: `x.fill_(1)`, `x[i] = 1`, `x.copy_(of_host)`."
         said = f"the host {does_to(p.op, element(p))}{at(p)}, which is in the memory of the GPU"
@@ -39,7 +39,8 @@ def _host_access(p):
             hint = "`cudaMemcpyAsync` does not wait for its copy: before this line, call "
             hint += "`cudaStreamSynchronize(stream);`."
             return f"the host {does}{at(p)} without waiting for the copy that reads it", hint
-        hint = "A launch does not wait for its kernel: call `cudaDeviceSynchronize();` before this line."
+        hint = "Neither a launch nor `cudaMemcpyAsync` waits for its work: before this line, call "
+        hint += "`cudaDeviceSynchronize();`, or `cudaStreamSynchronize` with the stream of that work."
         return f"the host {does}{at(p)} without waiting for what writes to it", hint
     return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
 
@@ -70,9 +71,10 @@ def _stream_race(p):
     other = p.other
     where = " in the default stream" if p.text == "default before" else " in another stream"
     does = {"load": "reads", "store": "writes", "atomic": "updates"}[other.op]
-    said = f"{p.by} {does_to(p.op, element(p))}{at(p)}, which {other.by}{where} {does}{in_line(other)}"
-    hint = "Let the later stream wait: `cudaEventRecord(event, earlier);`, then `cudaStreamWaitEvent(later, event);`. "
-    hint += "Or let the host wait in between: `cudaStreamSynchronize(earlier);`."
+    begun = f", begun{in_line(other)}{where}," if other.line else where
+    said = f"{p.by} {does_to(p.op, element(p))}{at(p)}, which {other.by}{begun} {does}"
+    hint = "Behind the earlier work, write `cudaEventRecord(event, earlier);`, and in front of the later, "
+    hint += "`cudaStreamWaitEvent(later, event);`. Or let the host wait in between: `cudaStreamSynchronize(earlier);`."
     if p.text:
         hint += " A stream made with `cudaStreamNonBlocking` and the default stream do not wait for each other."
     return f"{said}: nothing makes one wait for the other", hint

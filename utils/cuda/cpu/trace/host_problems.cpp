@@ -73,11 +73,15 @@ void Trace::of_host(const void* address, size_t bytes, Op op, const void* code, 
         r->by_host = {p.who.code, a, bytes, op};
         tensor_by_host(*r);
     }
-    if (!unfinished || strength != Strength::weak) return;
+    if ((!unfinished && !streams) || strength != Strength::weak) return;
     auto overlaps = [&](auto& range) { return a < range.second && a + bytes > range.first; };
+    auto is_unfinished = [&](Memory& m) {
+        if (!streams || !m.of_streams) return m.unfinished;
+        return !streams->host_knows(*m.of_streams, a - m.begin, bytes);
+    };
     p.copied = op != Op::load && std::any_of(read_later.begin(), read_later.end(), overlaps);
     for (auto& r : regions)
-        if (r->holds(a, bytes) && r->memory && (r->memory->unfinished || p.copied) && !r->origin.empty()) {
+        if (r->holds(a, bytes) && r->memory && !r->origin.empty() && (p.copied || is_unfinished(*r->memory))) {
             place_in(p, r.get(), a);
             p.region = r->origin;  // its name is that of a kernel's parameter
             p.has_index = true;  // it is known which element

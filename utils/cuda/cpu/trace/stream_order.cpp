@@ -68,6 +68,17 @@ bool StreamOrder::races(uint32_t earlier, unsigned char touched, unsigned char m
     return stream >= before.size() || before[stream] < earlier;
 }
 
+bool StreamOrder::host_knows(StreamCells& cells, size_t offset, size_t bytes) const {
+    for (size_t at = offset / 4 * 4; at < offset + bytes; at += 4) {
+        const StreamCell* c = cells.at(at);
+        for (uint32_t last : {c ? c->write : 0, c ? c->atomic : 0}) {
+            const size_t stream = last ? work(last).stream.number : 0;
+            if (last && (stream >= of_host.size() || of_host[stream] < last)) return false;
+        }
+    }
+    return true;
+}
+
 std::pair<uint32_t, Op> StreamOrder::touch(StreamCells& cells, size_t offset, size_t bytes, Op op) {
     std::pair<uint32_t, Op> found{0, Op::none};
     for (size_t at = offset, end = offset + bytes; at < end;) {

@@ -48,6 +48,8 @@ public:
     void host_waits(const StreamTimes& times);
     void host_waits_for_all();
     const Work& work(uint32_t number) const { return all[number - 1]; }
+    // Whether the host has waited for the last that has written these bytes.
+    bool host_knows(StreamCells& cells, size_t offset, size_t bytes) const;
     // Notes that the current work touches these bytes; earlier work that it races with, or 0, and what that does there.
     std::pair<uint32_t, Op> touch(StreamCells& cells, size_t offset, size_t bytes, Op op);
 
