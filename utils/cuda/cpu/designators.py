@@ -187,6 +187,8 @@ class _Lists:
             else:
                 return None
         text = "".join(words)
+        if "-" in text and ("/" in text or "%" in text):
+            return None  # of negative numbers, Python rounds the other way
         if "**" in text or "<<" in text and any(int(number) > 63 for number in re.findall(r"\d+", text)):
             return None  # the one is no C++, and the other nothing to calculate here
         try:

@@ -102,3 +102,9 @@ def test_lists_become_plain_on_their_lines(source, plain):
 )
 def test_what_is_unclear_or_plain_stays(source):
     assert without_designators(source) == source
+
+
+def test_an_index_that_python_would_round_otherwise_is_left_to_the_compiler():
+    source = "__global__ void k(int* x) { int a[6] = {[5 + -3 / 2] = 7}; x[0] = a[4]; }"
+    assert without_designators(source) == source
+    assert "{}, {}, 7}" in without_designators(source.replace("-3 / 2", "-3"))
