@@ -83,8 +83,6 @@ def compile_and_link(commands, link, folder, say) -> str:
     The library is built beside its final place and moved there when complete, so no process ever loads half of it. If
     several processes lack it, one builds it and the others wait.
     """
-    from utils.cuda.cpu.missing import explained_missing
-
     library = path()
     if not is_whole(library):
         make_folder(library.parent)
@@ -93,24 +91,27 @@ def compile_and_link(commands, link, folder, say) -> str:
                 return _with_library(commands, folder, say) or run([link], say)
     with contextlib.suppress(OSError):  # a read-only cache
         os.utime(library)  # in use: utils/cuda/common/cache.py removes one that has long been unused
-    log = explained_missing(run(commands, say, folder / "warnings.log")) or _undeclared(folder)
-    return log or run([link], say)
+    return _compiled(commands, folder, say) or run([link], say)
 
 
 def _with_library(commands, folder, say) -> str:
     """Compile the library beside what `commands` compile."""
-    from utils.cuda.cpu.missing import explained_missing
-
     library = path()
     with tempfile.TemporaryDirectory(dir=library.parent) as beside:
         own = _commands(Path(beside))
         built = f"{beside}/{library.name}"
         linked = [cxx_compiler(), *_LINK, f"-Wl,-soname,{library.name}", *(command[-1] for command in own), "-o", built]
-        log = explained_missing(run([*commands, *own], say, folder / "warnings.log")) or _undeclared(folder)
-        log = log or run([linked], say)
+        log = _compiled([*commands, *own], folder, say) or run([linked], say)
         if not log:
             put(Path(built), library)
     return log
+
+
+def _compiled(commands, folder, say) -> str:
+    """Run the compilers; the log of what is wrong with the source."""
+    from utils.cuda.cpu.missing import explained_missing
+
+    return explained_missing(run(commands, say, folder / "warnings.log")) or _undeclared(folder)
 
 
 def _undeclared(folder) -> str:

@@ -124,12 +124,11 @@ static bool keeps_handler(int signal) {
     return in_host_call() && std::count(std::begin(fault_signals), std::end(fault_signals), signal);
 }
 
-#define WITH_ARGUMENTS(first)                                                      \
-    std::vector<char*> arguments{const_cast<char*>(first)};                         \
-    va_list rest;                                                                   \
-    va_start(rest, first);                                                          \
-    while (arguments.back()) arguments.push_back(va_arg(rest, char*));              \
-    va_end(rest)
+static std::vector<char*> up_to_null(const char* first, va_list rest) {
+    std::vector<char*> all{const_cast<char*>(first)};
+    while (all.back()) all.push_back(va_arg(rest, char*));
+    return all;
+}
 
 extern "C" {
 // g++ calls it where a kernel runs into a `__builtin_unreachable()` (_AS_NVCC_GCC in build.py).
@@ -175,12 +174,18 @@ int __wrap_execve(const char* path, char* const* arguments, char* const* environ
 }
 int __wrap_execl(const char* path, const char* first, ...) {
     not_in_a_kernel("execl");
-    WITH_ARGUMENTS(first);
+    va_list rest;
+    va_start(rest, first);
+    auto arguments = up_to_null(first, rest);
+    va_end(rest);
     return execv(path, arguments.data());
 }
 int __wrap_execlp(const char* file, const char* first, ...) {
     not_in_a_kernel("execlp");
-    WITH_ARGUMENTS(first);
+    va_list rest;
+    va_start(rest, first);
+    auto arguments = up_to_null(first, rest);
+    va_end(rest);
     return execvp(file, arguments.data());
 }
 int __wrap_raise(int signal) {

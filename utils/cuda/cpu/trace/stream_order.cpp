@@ -68,25 +68,23 @@ bool StreamOrder::races(uint32_t earlier, unsigned char touched, unsigned char m
     return stream >= before.size() || before[stream] < earlier;
 }
 
-bool StreamOrder::host_knows(StreamCells& cells, size_t offset, size_t bytes) const {
-    for (size_t at = offset / 4 * 4; at < offset + bytes; at += 4) {
-        const StreamCell* c = cells.at(at);
-        for (uint32_t last : {c ? c->write : 0, c ? c->atomic : 0}) {
-            const size_t stream = last ? work(last).stream.number : 0;
-            if (last && (stream >= of_host.size() || of_host[stream] < last)) return false;
-        }
-    }
-    return true;
+bool StreamOrder::host_knows(const StreamCells& cells, size_t offset, size_t bytes) const {
+    bool knows = true;
+    cells.each(offset, bytes, [&](const StreamCell& c, unsigned char mask) {
+        auto look = [&](uint32_t last, unsigned char touched) {
+            if (!last || !(touched & mask)) return;
+            const unsigned int stream = work(last).stream.number;
+            knows = knows && stream < of_host.size() && of_host[stream] >= last;
+        };
+        look(c.write, c.write_mask);
+        look(c.atomic, c.atomic_mask);
+    });
+    return knows;
 }
 
-std::pair<uint32_t, Op> StreamOrder::touch(StreamCells& cells, size_t offset, size_t bytes, Op op) {
+std::pair<uint32_t, Op> StreamOrder::touch(const StreamCells& cells, size_t offset, size_t bytes, Op op) {
     std::pair<uint32_t, Op> found{0, Op::none};
-    for (size_t at = offset, end = offset + bytes; at < end;) {
-        StreamCell* c = cells.at(at);
-        if (!c) return found;
-        const size_t from = at % 4, to = std::min<size_t>(4, end - (at - from));
-        const unsigned char mask = (1u << to) - (1u << from);
-        at += to - from;
+    cells.each(offset, bytes, [&](StreamCell& c, unsigned char mask) {
         auto look = [&](uint32_t earlier, unsigned char touched, Op did) {
             if (!found.first && races(earlier, touched, mask)) found = {earlier, did};
         };
@@ -94,23 +92,23 @@ std::pair<uint32_t, Op> StreamOrder::touch(StreamCells& cells, size_t offset, si
             touched = last == current ? touched | mask : mask;
             last = current;
         };
+        auto is_noted = [&](uint32_t last, unsigned char touched) { return last == current && !(mask & ~touched); };
         if (op == Op::load) {
-            const bool second = c->read[0] && c->read[0] != current && races(c->read[0], 0xF, 0xF);
-            uint32_t& last = c->read[second];
-            if (last == current && !(mask & ~c->read_mask[second])) continue;
-            look(c->write, c->write_mask, Op::store);
-            look(c->atomic, c->atomic_mask, Op::atomic);
-            note(last, c->read_mask[second]);
-            continue;
+            const bool second = c.read[0] && c.read[0] != current && races(c.read[0], 0xF, 0xF);
+            if (is_noted(c.read[second], c.read_mask[second])) return;
+            look(c.write, c.write_mask, Op::store);
+            look(c.atomic, c.atomic_mask, Op::atomic);
+            return note(c.read[second], c.read_mask[second]);
         }
         const bool atomic = op == Op::atomic;
-        if (atomic ? c->atomic == current && !(mask & ~c->atomic_mask) : c->write == current && !(mask & ~c->write_mask))
-            continue;
-        look(c->write, c->write_mask, Op::store);
-        if (!atomic) look(c->atomic, c->atomic_mask, Op::atomic);
-        for (int i = 0; i < 2; i++) look(c->read[i], c->read_mask[i], Op::load);
-        atomic ? note(c->atomic, c->atomic_mask) : note(c->write, c->write_mask);
-    }
+        uint32_t& last = atomic ? c.atomic : c.write;
+        unsigned char& touched = atomic ? c.atomic_mask : c.write_mask;
+        if (is_noted(last, touched)) return;
+        look(c.write, c.write_mask, Op::store);
+        if (!atomic) look(c.atomic, c.atomic_mask, Op::atomic);
+        for (int i = 0; i < 2; i++) look(c.read[i], c.read_mask[i], Op::load);
+        note(last, touched);
+    });
     return found;
 }
 
@@ -151,11 +149,12 @@ void trace_work_ends() {
 
 void trace_moves(const void* p, size_t bytes, Access access) {
     if (!tracing || !tracing->streams || !tracing->streams->current || here) return;
+    const StreamOrder& streams = *tracing->streams;
     const auto a = reinterpret_cast<uintptr_t>(p);
     const Op op = access == Access::load ? Op::load : Op::store;
     for (auto& r : tracing->regions)
         if (r->holds(a, bytes) && r->space == Space::global && r->memory)
-            return tracing->races_streams(*r, a, bytes, op, {caller(), op});
+            return tracing->races_streams(*r, a, bytes, op, {streams.work(streams.current).code, op});
 }
 
 StreamTimes trace_times(StreamId stream) {

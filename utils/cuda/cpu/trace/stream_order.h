@@ -5,6 +5,7 @@
 // of what it has waited for. The legacy stream waits for all others and all for it, except those that were made not to.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <string>
@@ -25,7 +26,14 @@ public:
     explicit StreamCells(size_t bytes);
     StreamCells(const StreamCells&) = delete;
     ~StreamCells();
-    StreamCell* at(size_t offset) { return cells ? cells + offset / 4 : nullptr; }
+    // Calls `each` for every cell of these bytes, with which of its bytes they are.
+    template <class Each>
+    void each(size_t offset, size_t bytes, Each each) const {
+        for (size_t at = offset, end = offset + bytes; cells && at < end; at = at / 4 * 4 + 4) {
+            const size_t last = std::min<size_t>(4, end - at / 4 * 4);
+            each(cells[at / 4], static_cast<unsigned char>((1u << last) - (1u << at % 4)));
+        }
+    }
 
 private:
     size_t count;
@@ -49,9 +57,9 @@ public:
     void host_waits_for_all();
     const Work& work(uint32_t number) const { return all[number - 1]; }
     // Whether the host has waited for the last that has written these bytes.
-    bool host_knows(StreamCells& cells, size_t offset, size_t bytes) const;
+    bool host_knows(const StreamCells& cells, size_t offset, size_t bytes) const;
     // Notes that the current work touches these bytes; earlier work that it races with, or 0, and what that does there.
-    std::pair<uint32_t, Op> touch(StreamCells& cells, size_t offset, size_t bytes, Op op);
+    std::pair<uint32_t, Op> touch(const StreamCells& cells, size_t offset, size_t bytes, Op op);
 
 private:
     std::deque<Work> all;
