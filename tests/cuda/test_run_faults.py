@@ -205,11 +205,11 @@ int main(int, char** argv) {
 }
 """
 IN_ROWS = [
-    "cudaMallocPitch gives counts bytes: row y of elements of type T begins at `(T*)((char*)d + y * pitch)`.",
-    "a malloc or new allocation of 16 bytes (line 7: `for (Node* n = head; n; n = n->next) {`)\n    hint: Free it when",
+    "cudaMallocPitch gives the pitch in bytes: row y of elements of type T begins at `(T*)((char*)d + y * pitch)`.",
+    "a malloc or new allocation of 16 bytes (line 7: `for (Node* n = head; n; n = n->next) {`)\n    hint: Read what",
     "argument 1 of fill points to memory of the host: a local variable. A kernel needs a pointer from cudaMalloc. "
     "(line 20: `case '2': fill<<<1, 30>>>(h[0], 30); break;`)",
-    "(is each pitch that of its own side?) (line 21: `case '3': cudaMemcpy2D(h, pitch, d, 120, 120, 20, cuda",
+    "(does each pitch match its own array?) (line 21: `case '3': cudaMemcpy2D(h, pitch, d, 120, 120, 20, cuda",
 ]
 
 

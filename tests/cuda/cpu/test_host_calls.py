@@ -185,7 +185,7 @@ WRONG = [
     (45, 9, "host raises signal 9 .*, which would end Python"),
     (47, 0, "host calls execl, which would end Python"),
     (48, 0, "host calls execv, which would end Python"),
-    (49, 16, "host gives free an address that neither malloc nor new gives"),
+    (49, 16, "host gives free an address that is not from malloc or new"),
     (50, 1, "host gives realloc an address in the middle: byte 1 of 40 bytes from malloc"),
     (37, 6, "host writes past the end of a local array, in its host code"),
     (24, 0, "host needs more stack than there is .*, in a std::thread"),

@@ -19,7 +19,7 @@ __all__ += ["lines_of", "macros_with", "namespaces", "step_over", "text_at", "to
 class Token(NamedTuple):
     """A word, a number, a string or a punctuator. `>>` is two tokens, which may end two templates.
     The text of a digraph such as `<:` is what it stands for, `[`, that of `__attribute__((global))` is `__global__`,
-    and a word that goes on in the next line, after a backslash, has none of both in it."""
+    and that of a word continued on the next line has neither the backslash nor the line end."""
 
     text: str
     start: int

@@ -33,7 +33,7 @@ _PARTS = [
     _Missing(
         r"cub/.*", "cub", "CUB", "write the reduction, scan or sort as a kernel, with cooperative groups for the warps"
     ),
-    _Missing(r"cuda/(std/)?\w+", "", "this header of libcu++", "write what you need of it"),
+    _Missing(r"cuda/(std/)?\w+", "", "this header of libcu++", "write the part that you need"),
     _Missing(
         r"(cuda_texture_types|texture_\w+|cuda_surface_types|surface_\w+)\.h",
         rf"{_ARRAYS}|{_TEXTURES}|tex\w*[1-3]D\w*|surf[1-3]D\w*|texture|surface",
@@ -87,7 +87,7 @@ _PARTS = [
         "",
         r"__is(Grid)?Constant|__cvta_\w*constant\w*",
         "address spaces of constants and arguments",
-        "pass on in a variable which it is",
+        "remember in a variable which kind each pointer is",
     ),
 ]
 # What sources use of libcu++'s other headers, without which they need none of them.

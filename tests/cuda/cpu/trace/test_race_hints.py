@@ -582,6 +582,6 @@ def test_a_lock_without_fences():
     taken, given = "while (atomicCAS(lock, 0, 1)) {}", "atomicExch(lock, 0);"
     source = f"__global__ void k(int* lock, float* sum) {{\n    {taken}\n    *sum += 1;\n    {given}\n}}"
     (found,) = Tracer(source, "k")[4, 1](torch.zeros(1).int(), torch.zeros(1)).problems
-    assert found.hint.startswith("Does the lock that `atomicCAS` takes protect it? Then put `__threadfence();` behind")
+    assert found.hint.startswith("Does the lock that `atomicCAS` takes protect it? Then put `__threadfence();` after")
     source = source.replace("*sum", "__threadfence(); *sum").replace("= 1;", "= 1; __threadfence();")
     assert Tracer(source, "k")[4, 1](torch.zeros(1).int(), torch.zeros(1)).ok

@@ -43,6 +43,12 @@ void work(float* x, float* y, float* h, cudaStream_t s, cudaStream_t t, cudaEven
         add<<<2, 256, 0, t>>>(x, y, n);
         break;
     case 11: fill<<<2, 256, 0, s>>>(x, n, 3); add<<<2, 256, 0, cudaStreamPerThread>>>(x, y, n); break;
+    case 13: case 32:  // bytes of one word, of two streams
+        fill_bytes<<<1, 32, 0, s>>>((char*)h, 5);
+        fill_bytes<<<1, 32, 0, t>>>((char*)h + 5, 5);
+        cudaStreamSynchronize(s);
+        if (((char*)h)[kind == 13 ? 5 : 4] != 1) abort();
+        break;
     case 12: case 30: case 31: fill<<<2, 256, 0, t>>>(h, n, 3);
         if (kind == 31) cudaLaunchHostFunc(t, look, h);
         else cudaStreamSynchronize(kind == 12 ? s : t);
@@ -105,20 +111,20 @@ int64_t streams(int64_t kind, bool nonblocking) {
 """
 FILL, ADD = map(re.escape, ("`if (i < n) x[i] = v;`", "`if (i < n) b[i] = a[i] + 1;`"))
 RACES = {
-    0: rf"`add` reads a\[0\] \(line 9: {ADD}\), which `fill`, begun in line 19 .* in another stream, writes: n",
-    1: rf"`fill` writes \w\[0\] \(line 5: {FILL}\), which `add`, begun in line 20 .* in another stream, reads: n",
-    2: rf"`fill` writes x\[299\] \(line 5: {FILL}\), which `fill`, begun in line 21 .* in another stream, writes: n",
-    3: r"a copy reads x\[0\] to x\[299\] \(line 22: .*, which `fill`, begun in line 22 .* in another stream, writes: n",
-    4: r"`add` reads a\[0\] .*, which a memset, begun in line 23 .* in another stream, writes: n",
-    7: r"`add` reads a\[0\] .*, which `fill`, begun in line 26 .* in another stream, writes: n",
-    8: r"`fill` writes .*, which `count`, begun in line 29 .* in another stream, updates: n",
-    9: r"`fill_bytes` writes x\[5\] .*, which `fill_bytes`, begun in line 30 .* in another stream, writes: n",
-    10: r"`add` reads a\[0\] .*, which `fill`, begun in line 31 .* in another stream, writes: n",
-    11: r"`add` reads a\[0\] .*, which `fill`, begun in line 34 .* in another stream, writes: n",
+    0: rf"`add` reads a\[0\] \(line 9: {ADD}\), which `fill`, started in line 19 .* in another stream, writes: n",
+    1: rf"`fill` writes \w\[0\] \(line 5: {FILL}\), which `add`, started in line 20 .* in another stream, reads: n",
+    2: rf"`fill` writes x\[299\] \(line 5: {FILL}\), which `fill`, started in line 21 .* in another stream, writes: n",
+    3: r"a copy reads x\[0\] to x\[299\] \(line 22: .*, which `fill`, started in line 22 .* in another stream, writes",
+    4: r"`add` reads a\[0\] .*, which a memset, started in line 23 .* in another stream, writes: n",
+    7: r"`add` reads a\[0\] .*, which `fill`, started in line 26 .* in another stream, writes: n",
+    8: r"`fill` writes .*, which `count`, started in line 29 .* in another stream, updates: n",
+    9: r"`fill_bytes` writes x\[5\] .*, which `fill_bytes`, started in line 30 .* in another stream, writes: n",
+    10: r"`add` reads a\[0\] .*, which `fill`, started in line 31 .* in another stream, writes: n",
+    11: r"`add` reads a\[0\] .*, which `fill`, started in line 34 .* in another stream, writes: n",
 }
 OF_DEFAULT = {
-    5: r"`add` reads a\[0\] .*, which `fill`, begun in line 24 .* in the default stream, writes: n",
-    6: r"a copy reads x\[0\] to x\[299\] .*, which `fill`, begun in line 25 .* in another stream, writes: n",
+    5: r"`add` reads a\[0\] .*, which `fill`, started in line 24 .* in the default stream, writes: n",
+    6: r"a copy reads x\[0\] to x\[299\] .*, which `fill`, started in line 25 .* in another stream, writes: n",
 }
 
 
@@ -140,12 +146,13 @@ def test_what_no_stream_waits_for_is_a_race(streams, nonblocking):
 
 @pytest.mark.parametrize("nonblocking", [False, True])
 def test_what_is_waited_for_is_none(streams, nonblocking):
-    for kind in [*range(20, 32), *([] if nonblocking else OF_DEFAULT)]:
+    for kind in [*range(20, 33), *([] if nonblocking else OF_DEFAULT)]:
         assert streams(kind, nonblocking) == 0
 
 
 def test_the_host_has_to_wait_for_the_stream_whose_work_it_needs(streams):
-    said = r"the host reads .* \(line 13: .*\) without waiting for what writes to it"
-    with pytest.raises(KernelProblem, match=said) as raised:
-        streams(12, True)
-    assert "`cudaStreamSynchronize` with the stream of that work" in raised.value.problems[0].hint
+    for kind, line in (12, 13), (13, 39):
+        said = rf"the host reads .* \(line {line}: .*\) without waiting for what writes to it"
+        with pytest.raises(KernelProblem, match=said) as raised:
+            streams(kind, True)
+        assert "`cudaStreamSynchronize` for the stream of that work" in raised.value.problems[0].hint

@@ -210,7 +210,7 @@ private:
         if (is_on_stack(address) || dladdr(address, &variable))
             return what + "the address of a variable, which is not from malloc or new";
         const Entry* entry = around(p);
-        const std::string odd = p < 4096 || p % 16 ? what + "an address that neither malloc nor new gives" : "";
+        const std::string odd = p < 4096 || p % 16 ? what + "an address that is not from malloc or new" : "";
         if (!entry || entry->second.given_back || p - entry->first >= entry->second.bytes) return odd;
         if (bytes_overrun(*entry) || is_piece_of_glibc(p, *entry)) return odd;  // the entry may well be out of date
         const auto& [begin, array] = *entry;

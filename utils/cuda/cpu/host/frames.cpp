@@ -66,7 +66,7 @@ void check_local_variable(const void* to, size_t bytes, bool rows) {
     if (bytes <= room) return;
     char text[200];
     snprintf(text, sizeof text, "copies %zu bytes to where its local variables have room for %zu %s", bytes, room,
-             rows ? "(is each pitch that of its own side?)" : "(is it `d`, and not `&d`, or `v.data()`, and not `&v`?)");
+             rows ? "(does each pitch match its own array?)" : "(is it `d`, and not `&d`, or `v.data()`, and not `&v`?)");
     refuse_host(text);
     throw std::runtime_error("the host " + std::string(text));
 }

@@ -57,4 +57,4 @@ def pitch_in_elements(p) -> str:
     if p.kind != "out_of_bounds" or "cudaMallocPitch" not in p.allocated.source or "char" in p.source:
         return ""
     row = f"(T*)((char*){p.region} + y * pitch)"
-    return f"The pitch that cudaMallocPitch gives counts bytes: row y of elements of type T begins at `{row}`."
+    return f"cudaMallocPitch gives the pitch in bytes: row y of elements of type T begins at `{row}`."

@@ -31,16 +31,16 @@ def _host_access(p):
         hint = "Read a copy: `x.cpu()` copies the whole tensor, `x[0].item<float>()` one element."
         if p.op != "load":
             hint = "Let a kernel write it, or torch: `x.fill_(1)`, `x[i] = 1`, `x.copy_(of_host)`."
-        said = f"the host {does_to(p.op, element(p))}{at(p)}, which is in the memory of the GPU"
-        return f"{said}: a kernel uses that tensor", hint
+        said = f"the host {does_to(p.op, element(p))}{at(p)}"
+        return f"{said}, but a kernel uses that tensor, so it is in the GPU's memory", hint
     if p.region:
         does = does_to(p.op, element(p))
         if p.copied:
             hint = "`cudaMemcpyAsync` does not wait for its copy: before this line, call "
             hint += "`cudaStreamSynchronize(stream);`."
             return f"the host {does}{at(p)} without waiting for the copy that reads it", hint
-        hint = "Neither a launch nor `cudaMemcpyAsync` waits for its work: before this line, call "
-        hint += "`cudaDeviceSynchronize();`, or `cudaStreamSynchronize` with the stream of that work."
+        hint = "Neither a launch nor `cudaMemcpyAsync` waits until its work is done: before this line, call "
+        hint += "`cudaDeviceSynchronize();`, or `cudaStreamSynchronize` for the stream of that work."
         return f"the host {does}{at(p)} without waiting for what writes to it", hint
     return f"the host {does_to(p.op, 'memory of the device')}: {p.text}{at(p)}", hint
 
@@ -48,15 +48,15 @@ def _host_access(p):
 def _failed_call(p):
     calls = re.findall(r"\b(cu(?:da|blas)[A-Z]\w*)\s*\(", p.source or "")
     what = f"`{calls[0]}`" if len(calls) == 1 else "a CUDA call"
-    hint = "The call has done nothing. A program should look at what each of its calls returns."
+    hint = "The call did nothing. Check what each CUDA call returns."
     if "cudaFree" in (p.source or ""):
         hint = "Was it freed before? What malloc gave is for `free`, what cudaMallocHost gave for `cudaFreeHost`."
     elif "invalid argument" in p.text:
         hint = "Is the size in bytes, no larger than what was allocated, and is each address on the side it should be?"
     elif "out of memory" in p.text:
-        hint = "Nothing has been allocated, and the pointer is as it was: is the size in bytes, and what was meant?"
+        hint = "Nothing was allocated, and the pointer is unchanged. Is the size what you meant, in bytes?"
     elif "invalid resource handle" in p.text:
-        hint = "Is the event or the stream there still, and has the event been recorded?"
+        hint = "Does the event or the stream still exist, and has the event been recorded?"
     return f"{what} returns {p.text}{at(p)}", hint
 
 
@@ -71,9 +71,9 @@ def _stream_race(p):
     other = p.other
     where = " in the default stream" if p.text == "default before" else " in another stream"
     does = {"load": "reads", "store": "writes", "atomic": "updates"}[other.op]
-    begun = f", begun{in_line(other)}{where}," if other.line else where
-    said = f"{p.by} {does_to(p.op, element(p))}{at(p)}, which {other.by}{begun} {does}"
-    hint = "Behind the earlier work, write `cudaEventRecord(event, earlier);`, and in front of the later, "
+    started = f", started{in_line(other)}{where}," if other.line else where
+    said = f"{p.by} {does_to(p.op, element(p))}{at(p)}, which {other.by}{started} {does}"
+    hint = "After the earlier work, write `cudaEventRecord(event, earlier);`, and before the later, "
     hint += "`cudaStreamWaitEvent(later, event);`. Or let the host wait in between: `cudaStreamSynchronize(earlier);`."
     if p.text:
         hint += " A stream made with `cudaStreamNonBlocking` and the default stream do not wait for each other."

@@ -69,8 +69,8 @@ def about_race(p):
             hint = "`__threadfence_block();` is for the threads of one block: in front of a flag that another block "
             hint += "reads, put `__threadfence();`."
         elif p.bare_lock:
-            hint = "Does the lock that `atomicCAS` takes protect it? Then put `__threadfence();` behind the line that "
-            hint += "takes it, and in front of the line that gives it back."
+            hint = "Does the lock that `atomicCAS` takes protect it? Then put `__threadfence();` after the line that "
+            hint += "takes it, and before the line that releases it."
         elif "load" in ops and not one_line:
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
         elif same_number:

@@ -328,7 +328,7 @@ def _ended(p):
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
     elif "memory that was freed" in p.ended:
-        hint = "Free it when nothing needs it any more: read what is still needed, such as `next`, before that."
+        hint = "Read what you still need, such as `next`, before you free it."
     elif "frees memory" in p.ended:
         hint = "Free each allocation once: do several threads, or several rounds of a loop, free this one?"
     elif "whole number by zero" in p.ended:
