@@ -240,7 +240,8 @@ def test_latches_and_semaphores(on_cpu, traced):
 
 def test_what_only_libcu_has_is_named(on_cpu):
     source = "#include <cuda/std/mdspan>\n__global__ void k(cuda::std::mdspan<float, cuda::std::dims<2>> m) {}"
-    message = r"line 1: <cuda/std/mdspan>: the CPU engine does not have this header of libcu\+\+: write the part that you need"
+    message = r"line 1: <cuda/std/mdspan>: the CPU engine does not have this header of libcu\+\+: "
+    message += "write the part that you need"
     with pytest.raises(CompileError, match=message):
         compile_kernel(source, "k")
     compile_kernel(
