@@ -13,8 +13,9 @@ endif
 
 no_python = { echo "There is no python3 here: install Python 3.10 or newer." >&2; exit 1; }
 
-# One process more than there are cores, since some tests only wait; four at most, since each takes a GB of memory.
-workers = -n $$(n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile
+# One process more than there are cores, since some tests only wait; four at most, since each takes a GB of memory. A
+# test that ends its process, or hangs, fails once.
+workers = -n $$(n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile --max-worker-restart 0
 # They share the cores: where torch's threads wait for one another, each would keep a core busy until it has its turn.
 together = OMP_NUM_THREADS=1
 

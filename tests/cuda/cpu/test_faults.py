@@ -124,6 +124,35 @@ def test_overruns_of_any_amount_leave_python_whole(kernels):
     assert not message(kernels["shared"], out, 3, 0) and out[5] == 8
 
 
+LOADS = """
+import ctypes, shutil, sys
+from tests.cuda.cpu.test_faults import LOCAL
+from utils.cuda.cpu import guard
+from utils.cuda.kernel import compile_kernels
+kernel = compile_kernels(LOCAL, ["local", "shared", "heap", "list"])[0]
+for n in range(12):  # more than fit in one place
+    copy = shutil.copy(kernel._module.path, f"{sys.argv[1]}/copy{n}.so")
+    with guard.apart(copy, has_variables=n == 9):
+        ctypes.CDLL(copy)
+print(open("/proc/self/maps").read())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there libraries lie amid reserved space")
+def test_half_of_a_return_address_changed_leads_to_no_other_code(tmp_path):
+    """What an overrun leaves of a return address in a kernel, or in the engine that has called it."""
+    command = [sys.executable, "-c", LOADS, str(tmp_path)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=True)
+    code = [line.split() for line in ran.stdout.splitlines() if " r-xp " in line]
+    kernels = [
+        words for words in code if "kernel.so" in words[-1] or "/copy" in words[-1] or "libcuda_on_cpu-" in words[-1]
+    ]
+    assert len(kernels) == 14
+    halves = {int(words[0].split("-")[0], 16) >> 32 for words in kernels}
+    others = [words for words in code if words not in kernels and int(words[0].split("-")[0], 16) >> 32 in halves]
+    assert len(halves) >= 3 and not others
+
+
 # ---- calls through pointers ------------------------------------------------------------------------------------------
 
 

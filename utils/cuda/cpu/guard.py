@@ -61,52 +61,92 @@ def can_guard(address) -> bool:
     return _loaded is not None and not _loaded.cuda_on_cpu_guard_holds(address)
 
 
-# How often how much is reserved: first more than a 32-bit index reaches with elements of 16 bytes, then what it reaches
-# with single bytes. Together 70 TB, of the 128 TB that a process can address.
+# How often how much is reserved on each side of a library with variables: first more than a 32-bit index reaches with
+# elements of 16 bytes, then what it reaches with single bytes. Together 70 TB, of the 128 TB that a process has.
 _RESERVED = ((500, 40 << 30), (3000, 5 << 30))
 _HUGE_PAGE = 2 << 20
 _sizes = itertools.chain.from_iterable(itertools.repeat(size, times) for times, size in _RESERVED)
 
+# An overrun of a local array may change one half of a return address. Where that leads to begins at a multiple of 4 GB,
+# and holds nothing but kernels: far from its ends, where small integers lead to, and from where common floats do.
+_HALF = 1 << 32
+_FOR_CODE = range(0x10000000, 0x30000000)
+_code = range(0)  # of the current such place, the addresses where no library is yet
+
 
 @contextlib.contextmanager
-def apart(path):
-    """Load the library `path` in the `with` block: it will lie apart from everything else, as guard/space.h does for
-    memory. Then an index far outside a `__device__` variable hits what is reserved.
+def apart(path, has_variables=True):
+    """Load the library `path` in the `with` block: it will lie amid reserved space, as guard/space.h does for memory.
+    Then an index far outside a `__device__` variable hits what is reserved, as does a jump to a damaged address.
 
     Reserved space takes no memory, but counts for `ulimit -v`: under such a limit nothing is reserved.
     """
-    room = _make_room(path)
-    yield
-    for place in room:
-        _reserve(_HUGE_PAGE, place)
+    with contextlib.ExitStack() as loading:
+        if _can_reserve():
+            _load_engine()
+            loading.enter_context(_amid_reserved(path, _gap_for_variables if has_variables else _gap_for_code))
+        yield
 
 
-def _make_room(path):
-    """Leave the library no other place than a gap amid reserved space. Returns where the gap may begin after loading:
-    Linux may align a file to huge pages, so the gap has one page more than the library."""
+def _can_reserve():
     if sys.platform != "linux" or on_gpu():
-        return ()
+        return False
     import resource  # not on every system
 
-    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY or not (size := next(_sizes, 0)):
-        return ()
+    return resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+
+
+@functools.cache
+def _load_engine():
+    """The engine's library, which would otherwise get a part of the room that is for another."""
+    with contextlib.suppress(OSError), _amid_reserved(library.path(), _gap_for_code):
+        ctypes.CDLL(str(library.path()))
+
+
+@contextlib.contextmanager
+def _amid_reserved(path, gap_for):
+    """Leave the library no other place than a gap amid reserved space. Linux may align a file to huge pages, so the gap
+    has one page more than the library."""
     try:
         bytes_in_memory = _bytes_in_memory(path)
-        ctypes.CDLL(str(library.path()))  # the engine's, which would otherwise get a part of the room
     except (OSError, struct.error, ValueError):
-        return ()  # a missing or broken file: loading `path` says so
+        bytes_in_memory = 0  # a missing or broken file: loading `path` says so
     room = bytes_in_memory + _HUGE_PAGE
-    if not (begin := _reserve(2 * size + room)):
-        return ()
-    gap = begin + size + -(begin + size) % _HUGE_PAGE
-    _give_back(gap, room)
-    # Linux takes the highest gap that is large enough. So every gap above this one is filled, and stays so.
-    for piece in (1 << 30, 1 << 24, min(room, 1 << 20)):
-        while (place := _reserve(piece)) >= gap + room:
-            pass
-        if place:
-            _give_back(place, piece)
-    return gap, gap + bytes_in_memory
+    gap = bytes_in_memory and gap_for(room)
+    if gap:
+        _give_back(gap, room)
+        # Linux takes the highest gap that is large enough. So every gap above this one is filled, and stays so.
+        for piece in (1 << 30, 1 << 24, min(room, 1 << 20)):
+            while (place := _reserve(piece)) >= gap + room:
+                pass
+            if place:
+                _give_back(place, piece)
+    yield
+    if gap:
+        for place in (gap, gap + bytes_in_memory):  # where the gap may begin now
+            _reserve(_HUGE_PAGE, place)
+
+
+def _gap_for_variables(room) -> int:
+    size = next(_sizes, 0)
+    begin = size and _reserve(2 * size + room)
+    return begin and _next_multiple(begin + size, _HUGE_PAGE)
+
+
+def _gap_for_code(room) -> int:
+    global _code
+    wanted = _next_multiple(room, _HUGE_PAGE)
+    if wanted > len(_code):
+        if wanted > len(_FOR_CODE) or not (begin := _reserve(2 * _HALF)):
+            return 0
+        begin = _next_multiple(begin, _HALF)
+        _code = range(begin + _FOR_CODE.start, begin + _FOR_CODE.stop)
+    gap, _code = _code.start, _code[wanted:]
+    return gap
+
+
+def _next_multiple(number, unit):
+    return number + -number % unit
 
 
 def _bytes_in_memory(path):
@@ -121,7 +161,7 @@ def _bytes_in_memory(path):
         segments = [struct.unpack("<IIQQQQQQ", file.read(size)) for _ in range(count)]
     to_load = 1
     end = max(place + extent for kind, _, _, place, _, _, extent, _ in segments if kind == to_load)
-    return -(-end // mmap.PAGESIZE) * mmap.PAGESIZE
+    return _next_multiple(end, mmap.PAGESIZE)
 
 
 def _reserve(size, place=None) -> int:

@@ -3,7 +3,6 @@
 utils/cuda/gpu/nvrtc.py offers the same for a GPU.
 """
 
-import contextlib
 import ctypes
 import functools
 import re
@@ -72,7 +71,7 @@ def modules(source, names, options=(), traced=False, verbose=False, judge=None, 
 
     cache.build_once(folder, build, what, sources, expected_seconds(), verbose, needs())
     if library not in _loaded:
-        with guard.apart(library) if _HAS_VARIABLES.search(source) else contextlib.nullcontext():
+        with guard.apart(library, has_variables=bool(_HAS_VARIABLES.search(source))):
             _loaded[library] = [Module(library, number) for number in range(len(names))]
     behave_like_chosen(_loaded[library][0].library)
     return _loaded[library]
