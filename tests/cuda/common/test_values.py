@@ -62,6 +62,18 @@ MISTAKES = {
     "half2 to float2": (FP16, "half2* x, float2* y", "float2 v = x[i];", "Both numbers are converted by `__half22flo"),
     "float2 to half2": (FP16, "half2* x, float2* y", "x[i] = y[i];", "Both numbers are converted by `__float22half2_r"),
     "host variable": ("int base = 3;\n", "int* x", "x[i] = base;", "`base` is in the host's memory: pass its value"),
+    "another function's variable": (
+        "__device__ int f(int a) { int row = 2 * a; return row; }\n",
+        "int* x",
+        "x[i] = f(i) + row;",
+        "`row` of line 1 is known only in `f`: pass it on as an argument.",
+    ),
+    "a kernel's parameter": (
+        "__device__ int f(int a) { return a * width; }\n",
+        "int* x, int width",
+        "x[i] = f(i);",
+        "`width` of line 2 is known only in `k`: pass it on as an argument.",
+    ),
     "twice": ("__device__ int one() { return 1; }\n" * 2, "int* x", "x[i] = one();", "Line 1 has a `one` already"),
 }  # fmt: skip
 
@@ -86,6 +98,11 @@ def test_a_mistake_gets_its_hint(mistake):
             "float v = x[i];",
             'no suitable conversion function from "const __half" to "float" exists',
             "Convert it: `__half2float(x)`, `__float2half(x)`; for bfloat16, `__bfloat162float(x)`.",
+        ),
+        (
+            "float v = x[i];",
+            "cannot convert 'at::Tensor' to 'float' in initialization",
+            "`x[i]` is a tensor too: its value is `x[i].item<float>()`.",
         ),
         (
             "cudaMemPrefetchAsync(d, 16, 0, 0);",

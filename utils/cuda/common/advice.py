@@ -186,11 +186,17 @@ def _may_be_of_a_base(place, name):
 
 
 def _declared_elsewhere(place, name):
-    """A variable whose scope has ended, or that comes later."""
-    part = tokens(place.source)
+    """A variable whose scope has ended, that comes later, or that is another function's."""
+    part, others = tokens(place.source), ""
     for k in range(1, len(part) - 1):
         line, before, behind = part[k].line, part[k - 1].text, part[k + 1].text
         if part[k].text != name or not (before.isidentifier() or before in "*&") or before in ("return", "else"):
+            continue
+        owner = next(
+            (f for f in cxx.functions(place.source) if f.tokens[0].start < part[k].start < f.tokens[-1].start), None
+        )
+        if owner and behind in (",", ")", "=", ";", "[") and not owner.line <= place.line <= owner.tokens[-1].line:
+            others = others or f"`{name}` of line {line} is known only in `{owner.name}`: pass it on as an argument."
             continue
         if line > place.line and behind in ("(", "=", ";", "["):
             return f"`{name}` is declared only in line {line}: declare it before its use."
@@ -200,7 +206,7 @@ def _declared_elsewhere(place, name):
                 return f"The `;` of line {line} ends the loop, and `{name}` with it: remove the `;`."
             where = "inside the braces or the single statement where it is declared"
             return f"`{name}` of line {line} exists only {where}: declare it before them."
-    return ""
+    return others
 
 
 def _is_of_an_ended_loop(part, k):

@@ -285,6 +285,11 @@ _CUDA = [
         values.loop_over,
     ),
     (f"launch passes .*vector|{_NO_CONVERSION}std::vector", "<<<", values.vector_for_a_kernel),
+    (
+        f"(?:{_NO_CONVERSION}|cannot convert ['‘])(?:at|torch)::Tensor[\"'’] to [\"'‘](?P<kind>[a-z ]+)[\"'’]",
+        r"=\s*(?P<name>\w+(?:\[[^\]]*\])+)",
+        "`{name}` is a tensor too: its value is `{name}.item<{kind}>()`.",
+    ),
     (f"{_NO_CONVERSION}(?:at|torch)::Tensor", "<<<", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
     (
         r'(?:must have pointer-to-class type but it has type|operator ->.* applied to) "(?P<kind>[^"]*)"',
