@@ -79,9 +79,10 @@ WRONG = {
         ("wrong", _CALL, "    return module.launch_add2(c, a, b, a.numel())"),
         ("crashed", "module.launch_add2(", "module.torch_launch_add2("),
         ("crashed", "(c, a, b, a.numel())", "(c, a, b)"),
-        ("crashed", "a.numel()", "4 * a.numel()"),  # bytes
+        ("crashed: IndexError: launch_add2 gets n = 4, but the smallest", "a.numel()", "4 * a.numel()"),  # bytes
         ("crashed", "torch.empty_like(a)", "torch.empty(a.shape, dtype=torch.float64)"),
-        ("wrong: the sum should have the shape", "torch.empty_like(a)", "torch.empty(a.numel())"),
+        ("wrong: the sum should have the shape", "torch.empty_like(a)", "a.new_empty(a.numel())"),
+        ("wrong: on a GPU, c would not be where a is", "torch.empty_like(a)", "torch.empty(a.shape)"),
         ("wrong", "torch.empty_like(a)", "a"),
         ("wrong", "a.numel()", "len(a)"),
     ],
@@ -117,7 +118,8 @@ RIGHT = {
         (_HASHED, "(source.encode().hex() + '_' + options.encode().hex())"),  # long, and never twice the same
     ],
     "03-binding": [
-        ("torch.empty_like(a)", "torch.zeros(a.shape)"),
+        ("torch.empty_like(a)", "torch.zeros(a.shape, device=b.device)"),
+        ("torch.empty_like(a)", "a.new_empty(*a.shape)"),
         ("a.numel()", "c.numel()"),
         ("a.numel()", "len(b.flatten())"),
     ],

@@ -79,16 +79,20 @@ def _texts_in(function):
 class _Module(types.ModuleType):
     """The module that the exercise says was built: one function, which is as strict as its binding and `data_ptr`."""
 
-    calls = 0
+    calls, elsewhere = 0, False
 
     def launch_add2(self, c, a, b, n):
         if not all(isinstance(x, torch.Tensor) for x in (c, a, b)) or type(n) is not int:
             raise TypeError("launch_add2 takes three tensors and an int")
-        if not 0 <= n <= min(x.numel() for x in (c, a, b)):
-            raise IndexError(f"n = {n} is more than the smallest of the tensors has")
+        fewest = min(x.numel() for x in (c, a, b))
+        if not 0 <= n <= fewest:
+            raise IndexError(f"launch_add2 gets n = {n}, but the smallest tensor has {fewest} elements")
         if wrong := [x.dtype for x in (c, a, b) if x.dtype != torch.float32]:
             raise RuntimeError(f"data_ptr<float>() needs a tensor of torch.float32, but this one is {wrong[0]}")
         self.calls += 1
+        self.elsewhere = c.device != a.device
+        if self.elsewhere:
+            return
         total = a.reshape(-1)[:n] + b.reshape(-1)[:n]
         if c.is_floating_point():
             c.fill_(torch.nan)  # memory that was not cleared may hold the sum by chance
@@ -102,7 +106,10 @@ def _wrong_call(add):
         a, b = torch.randn(shape), torch.randn(shape)
         before = a.clone(), b.clone()
         module = _Module("module")
-        c = add(module, a, b)
+        with torch.device("meta"):  # stands for a device where PyTorch makes tensors by default, and a is not
+            c = add(module, a, b)
+        if module.elsewhere:
+            return "on a GPU, c would not be where a is: torch.empty_like(a) makes it there"
         if c is None and module.calls:
             return "it calls launch_add2 and returns None: launch_add2 itself returns nothing, but fills c"
         if not isinstance(given(c), torch.Tensor):
