@@ -70,6 +70,8 @@ class Judge(NamedTuple):
     headers: tuple[str, ...] = ()  # that the text needs besides those it includes
     unread: frozenset[str] = frozenset()  # template kernels whose instances only a build shows
     lines: tuple[str, ...] = ()  # C++ that needs the instances which a build has shown
+    is_program: bool = False  # what it does not include, it does not have
+    whole: bool = False  # whether it is read for the host in any case
 
     @property
     def fingerprint(self) -> str:
@@ -83,6 +85,8 @@ class Judge(NamedTuple):
 
         That takes 0.3 s more, and most functions of the host only launch kernels.
         """
+        if self.whole:
+            return True
         declared, functions = cxx.declarations(self.text), cxx.functions(self.text)
         texts = {name: {t.text for t in macro.body} for name, macro in cxx.macros(self.text).items()}
         device = _ONLY_DEVICE | {
@@ -136,6 +140,9 @@ class Judge(NamedTuple):
         if rejected is None:
             return log
         saw_all = not self.cut and not _OF_HOST.search(log) and not _OF_OTHERS.search(log)
+        if log and not rejected and saw_all and not self.for_host and toolchain.nvcc_candidates():
+            with nvcc_as_judge(self._replace(whole=True), place, say) as rejection:
+                rejected = rejection()
         return rejected or (f"{log}\n{ACCEPTED}\n" if log and saw_all else log)
 
     def again(self, library: Path, place: Path, say) -> str:
@@ -221,7 +228,15 @@ def on_program(program) -> list[Judge]:
         flags.append("-rdc=true")  # device code of one file may call that of another
     architecture = target(_capability(), *program.sources.values(), *program.headers.values())
     return [
-        Judge(text, f'#line 1 "{path}"\n{text}', (), "name", (*flags, f"-I{path.parent}"), architecture)
+        Judge(
+            text,
+            f'#line 1 "{path}"\n{text}',
+            (),
+            "name",
+            (*flags, f"-I{path.parent}"),
+            architecture,
+            is_program=True,
+        )
         for path, text in program.sources.items()
         if path.suffix in CUDA
     ]

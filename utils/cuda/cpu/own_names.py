@@ -1,6 +1,7 @@
 """A source's own variables that are named like CUDA's built-in ones: `dim3 gridDim(64)` in a host function.
 
 For nvcc such a variable hides the built-in one. Here the built-in ones are macros, so a source's own get another name.
+So does a variable `printf`, since the function has another name here (translate.py).
 """
 
 from utils.cuda.common import cxx
@@ -11,6 +12,7 @@ __all__ = ["BUILT_IN", "is_scope", "renamed"]
 
 #: Macros in include/cuda_on_cpu/launch.h.
 BUILT_IN = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+_TRACKED = BUILT_IN | {"printf"}
 _NO_TYPES = {
     "return",
     "case",
@@ -31,20 +33,20 @@ _NO_TYPES = {
 def renamed(source) -> str:
     """The source with `gridDim_` wherever gridDim is a variable, a parameter or a member of its own."""
     tokens = cxx.tokens(source)
-    if not any(token.text in BUILT_IN and _may_be_own(tokens, k) for k, token in enumerate(tokens)):
+    if not any(token.text in _TRACKED and _may_be_own(tokens, k) for k, token in enumerate(tokens)):
         return source
     reader = _Names(source)
     reader.read()
     own, names = set(), set()
     for k, token in enumerate(tokens):
-        if token.text in BUILT_IN:
+        if token.text in _TRACKED:
             is_member = cxx.text_at(tokens, k - 1) in (".", "->")
             if is_member or not token.directive and token.start not in reader.built_in:
                 own.add(token.start)
                 names |= set() if is_member else {token.text}
     own |= _in_macros(source, tokens, names)
     if own:  # the source may also have a `gridDim_`
-        own |= {token.start for token in tokens if token.text[-1] == "_" and token.text.rstrip("_") in BUILT_IN}
+        own |= {token.start for token in tokens if token.text[-1] == "_" and token.text.rstrip("_") in _TRACKED}
     pieces, at = [], 0
     for token in tokens:
         if token.start in own:
@@ -54,8 +56,14 @@ def renamed(source) -> str:
 
 
 def _may_be_own(tokens, k):
-    """Whether the name at index k is more than the usual `threadIdx.x`: what declares a name has no `.` behind it."""
-    return cxx.text_at(tokens, k + 1) != "." or cxx.text_at(tokens, k - 1) in (".", "->")
+    """Whether the name at index k is more than the usual `threadIdx.x`: what declares a name has no `.` behind it. Of
+    `printf`, more than the usual call."""
+    before, behind = cxx.text_at(tokens, k - 1), cxx.text_at(tokens, k + 1)
+    if before in (".", "->"):
+        return True
+    if tokens[k].text == "printf" and behind == "(":
+        return before in ("*", "&", ">") or before.isidentifier() and before not in _NO_TYPES
+    return behind != "."
 
 
 def is_scope(word) -> bool:
@@ -67,7 +75,7 @@ class _Names(Reader):
     """Finds where the names mean the built-in variables."""
 
     def __init__(self, source):
-        super().__init__(source, BUILT_IN)
+        super().__init__(source, _TRACKED)
         self.built_in = set()  # offsets in the source
         self.spaces = {}  # what each namespace declares
 
@@ -83,7 +91,7 @@ class _Names(Reader):
         end = k
         while end < len(self.part) and self.part[end].text not in ("{", ";", "}"):
             end = step_over(self.part, end)
-        names = self._known(self.part[k:end]) & BUILT_IN
+        names = self._known(self.part[k:end]) & _TRACKED
         if names:
             self.scopes.append(Scope("head", end - 1, names))
             self.scopes[-1].begins = k
@@ -95,7 +103,7 @@ class _Names(Reader):
         at = opens + 1
         for enumerator in cxx.at_commas(self.part[at : matching(self.part, opens)]):
             self.no_uses.add(at)
-            if enumerator and enumerator[0].text in BUILT_IN and text_at(self.part, k + 1) not in ("class", "struct"):
+            if enumerator and enumerator[0].text in _TRACKED and text_at(self.part, k + 1) not in ("class", "struct"):
                 self.declared(at, self.scopes[-1])
             at += len(enumerator) + 1
 
@@ -115,7 +123,8 @@ class _Names(Reader):
 
     def qualified(self, k):
         scope = self.scopes[-1]
-        if not is_scope(text_at(self.part, k - 2)):  # ::threadIdx
+        space = text_at(self.part, k - 2)
+        if not is_scope(space) or space == "std":  # ::threadIdx, std::printf
             self.built_in.add(self.part[k].start)
         elif self.part[scope.begins].text == "using":
             self.declared(k, scope)
@@ -135,4 +144,4 @@ def _own_parameters(line):
     if len(line) < 4 or line[1].text != "define" or line[3].text != "(" or line[3].start != line[2].end:
         return set()
     end = cxx.matching(line, 3) or 0
-    return {token.text for token in line[3:end]} & BUILT_IN
+    return {token.text for token in line[3:end]} & _TRACKED

@@ -294,7 +294,7 @@ void look_at_arguments(const char* kernel, const Parameter* parameters, const vo
                                        : ". A kernel needs a pointer from cudaMalloc.";
         const std::string said = "argument " + std::to_string(i + 1) + " of " + kernel + " points to " + memory + needed;
         if (tracing && in_program) return trace_host_error(*tracing, said, code), fault(cudaErrorIllegalAddress, "");
-        return fault(cudaErrorIllegalAddress, "CUDA error: an illegal memory access was encountered: " + said);
+        return fault(cudaErrorIllegalAddress, ("CUDA error: an illegal memory access was encountered: " + said).c_str());
     }
 }
 

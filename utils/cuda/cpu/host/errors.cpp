@@ -23,10 +23,10 @@ cudaError_t answer(cudaError_t error) {
 
 static std::atomic<cudaError_t> lost_by{cudaSuccess}, noticed{cudaSuccess};
 
-void fault(cudaError_t error, const std::string& message) {
-    if (!in_program && message.empty()) return;
-    if (!in_program) throw std::runtime_error(message);
-    if (!message.empty()) tell_of_fault(message.c_str());
+void fault(cudaError_t error, const char* message) {
+    if (!in_program && *message) throw std::runtime_error(message);
+    if (!in_program) return;
+    if (*message) tell_of_fault(message);
     cudaError_t none = cudaSuccess;
     lost_by.compare_exchange_strong(none, error);
 }

@@ -384,7 +384,7 @@ void run_grid(const char* name, const Launch& given, void (*run_threads)(void*),
     if (!grid.fault.empty()) forget_heap();
     if (!grid.error && !damage.empty()) grid.error = cudaErrorIllegalAddress;
     if (!grid.error && tracing) grid.error = trace_error(*tracing);  // it reports the fault itself
-    if (grid.error) fault(grid.error, message + (grid.difference ? also(name, *grid.difference) : ""));
+    if (grid.error) fault(grid.error, (message + (grid.difference ? also(name, *grid.difference) : "")).c_str());
     if (grid.difference) note(name, *grid.difference);
 }
 

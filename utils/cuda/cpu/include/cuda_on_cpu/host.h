@@ -5,8 +5,6 @@
 // answers with an error is answered with the same error.
 #pragma once
 
-#include <string>
-
 #include "errors.h"
 
 #define CUDART_VERSION 13000
@@ -21,7 +19,7 @@ cudaError_t answer(cudaError_t error); // notes an error as the last one, and re
 // A kernel's fault raises an exception in Python. A program loses its device, as on a GPU: nothing runs there any more,
 // the first call that waits for the device gets `error`, and after that so does each that needs the device (measured on
 // an H200). The message goes to stderr, unless a trace reports the fault.
-void fault(cudaError_t error, const std::string& message);
+void fault(cudaError_t error, const char* message);
 bool device_is_lost();
 cudaError_t device_error();     // what a call answers that needs the device
 cudaError_t wait_for_device();  // likewise, and it waits
