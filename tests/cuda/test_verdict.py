@@ -108,6 +108,19 @@ def test_what_only_the_engine_rejects_says_so(monkeypatch):
     assert "not here" in str(raised.value) and diagnostics.ACCEPTED in str(raised.value)
 
 
+def test_what_only_the_engine_rejects_is_read_for_the_host_too():
+    source = "template <class T> __device__ T f(T v) { return missing; }\n__global__ void k(float* x) { x[0] = 1; }"
+    with pytest.raises(CompileError, match='identifier "missing" is undefined') as raised:
+        compile_kernel(source, "k")
+    assert raised.value.line == 1 and diagnostics.ACCEPTED not in str(raised.value)
+
+
+@pytest.mark.parametrize("also", ["#if __CUDA_ARCH__\n#endif\n", "__constant__ int c[] = {1};\n", "F f;\n"])
+def test_kernels_may_print_without_a_header_whatever_is_read_for_the_host(also):
+    source = f"struct F {{ __host__ __device__ F() {{}} }};\n{also}"
+    compile_kernel(source + '__global__ void k(int* x) { assert(x); printf("%d", x[0]); }', "k")
+
+
 def test_options_reach_nvcc():
     source = "__global__ void k(int* j) { concept_or_not; }"
     compile_kernel(source, "k", ("-Dconcept_or_not=j[0] = 1",))

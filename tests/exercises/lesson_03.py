@@ -73,6 +73,7 @@ WRONG = {
         ("wrong", '"build_" + ', ""),  # may begin with a digit
         ("wrong", _HASHED, "str(abs(hash((source, options))))"),
         ("wrong", _HASHED, "source"),
+        ("wrong", _HASHED, "str(sum(map(ord, source)) ^ sum(map(ord, options)))"),  # of two equal texts always 0
     ],
     "03-binding": [
         ("wrong", _CALL, "    return a + b"),

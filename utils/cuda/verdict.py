@@ -41,6 +41,7 @@ _OF_DEVICE = re.compile(r"__\w+|atomic[A-Z]\w*|threadIdx|blockIdx|blockDim|gridD
 
 _DEVICE = {"__device__", "__global__"}
 _ONLY_DEVICE = {"__device__", "__constant__"}
+_BUILT_IN = {"printf": "cstdio", "assert": "cassert"}
 
 
 _LACKING = "the CPU engine does not have"  # missing.py says so
@@ -70,7 +71,7 @@ class Judge(NamedTuple):
     headers: tuple[str, ...] = ()  # that the text needs besides those it includes
     unread: frozenset[str] = frozenset()  # template kernels whose instances only a build shows
     lines: tuple[str, ...] = ()  # C++ that needs the instances which a build has shown
-    is_program: bool = False  # what it does not include, it does not have
+    is_program: bool = False  # nobody else includes anything for it
     whole: bool = False  # whether it is read for the host in any case
 
     @property
@@ -108,6 +109,16 @@ class Judge(NamedTuple):
         lines = ([t.text for t in line] for line in cxx.directives(self.text))
         asks = any("__CUDA_ARCH__" in line and "define" not in line for line in lines)
         return asks or uses or built_in or methods or operators or called or any(f.name == "main" for f in functions)
+
+    @property
+    def for_kernels(self) -> list[str]:
+        """nvcc's flags for what a kernel may use without a header, unless the host uses it, too: NVRTC has it built in,
+        and so has nvcc where it reads a text for the device."""
+        if self.is_program:
+            return []
+        host = [f for f in cxx.functions(self.text) if not _DEVICE & {*f.words}]
+        used = {token.text for function in host for token in function.tokens}
+        return [f"-include={header}" for name, header in _BUILT_IN.items() if name not in used]
 
     def beside(self, build: Callable[[], str], place: Path, say) -> str:
         """The log of `build()`, with NVIDIA's compiler judging the text meanwhile, in `place`: its log if it rejects.

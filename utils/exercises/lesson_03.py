@@ -9,6 +9,7 @@ import torch
 
 from utils.cuda.kernel import compiled_for_gpu
 from utils.exercises.exercise import Kernel, Question, given, once, poison, uses_name
+from utils.exercises.verdicts import counted
 from utils.lesson.simulator import cdiv
 
 _SIZES = (1, 17, 255, 256, 1009)
@@ -53,6 +54,7 @@ def _pairs(separators):
     """(source, options) that a careless name does not keep apart: nearly the same, or the same when joined."""
     yield from [("__global__ void f() {}", "-O2"), ("__global__ void f() { }", "-O3"), ("ab", "c"), ("a", "bc")]
     work, digits = "out[i] = x[i] + y[i] * 2;", "-O3"
+    yield from [(digits, work), (work, work), (digits, digits)]
     for text in (work, digits):
         near = {text, text.upper(), text.lower(), text.replace(" ", ""), text[::-1], "", "\n", "\n\n"}
         near |= {text + space for space in " \n\t\r"} | {space + text for space in " \n\t\r"}
@@ -86,7 +88,7 @@ class _Module(types.ModuleType):
             raise TypeError("launch_add2 takes three tensors and an int")
         fewest = min(x.numel() for x in (c, a, b))
         if not 0 <= n <= fewest:
-            raise IndexError(f"launch_add2 gets n = {n}, but the smallest tensor has {fewest} elements")
+            raise IndexError(f"launch_add2 gets n = {n}, but the smallest tensor has {counted(fewest, 'element')}")
         if wrong := [x.dtype for x in (c, a, b) if x.dtype != torch.float32]:
             raise RuntimeError(f"data_ptr<float>() needs a tensor of torch.float32, but this one is {wrong[0]}")
         self.calls += 1

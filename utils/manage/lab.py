@@ -108,7 +108,7 @@ def lab(options: Iterable[str] = (), root: Path = ROOT) -> int:
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--LabApp.default_url={first}"]
     command += ["--allow-root"] if os.geteuid() == 0 else []  # as in a container
     command += options
-    print("Your copies of the lessons are in lab/. Ctrl-C here ends JupyterLab.")
+    print("Your copies of the lessons are in lab/. To end JupyterLab, press Ctrl-C here twice.")
     sys.stdout.flush()
     os.chdir(root)
     os.execv(sys.executable, command)

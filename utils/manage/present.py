@@ -52,7 +52,7 @@ def present(wanted: str, options: Iterable[str] = (), root: Path = ROOT) -> int:
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--LabApp.default_url={address}"]
     command += ["--allow-root"] if os.geteuid() == 0 else []  # as in a container
     print("Click on the slide once. Then Space goes on and Ctrl+Enter runs the chosen cell. Escape leaves a cell that")
-    print("you have changed, T opens your notes. Ctrl-C here ends it.")
+    print("you have changed, T opens your notes. To end it, press Ctrl-C here twice.")
     sys.stdout.flush()
     os.chdir(root)
     os.execv(sys.executable, [*command, *options])

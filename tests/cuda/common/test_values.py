@@ -68,6 +68,15 @@ MISTAKES = {
         "x[i] = f(i) + row;",
         "`row` of line 1 is known only in `f`: pass it on as an argument.",
     ),
+    "the nearest of two such variables": (
+        "__device__ int f(int a) { return a; }\n\n\n",
+        "int* x",
+        "x[i] = a; }\nint g(int a) { return a;",
+        "`a` of line 7 is known only in `g`: pass it on as an argument.",
+    ),
+    "a decimal index": ("", "float* x, size_t n", "x[2.0f * n] = 1;", "An index is a whole number: `2.0` in it makes"),
+    "Python's choice": ("", "int* x", "x[i] = True if x[i] else False;", "C++ writes that as `x[i] ? true : false`."),
+    "half without its header": ("", "float* x", "x[i] = __half2float(3);", "`__half2float` needs `#include <cuda_fp1"),
     "a kernel's parameter": (
         "__device__ int f(int a) { return a * width; }\n",
         "int* x, int width",

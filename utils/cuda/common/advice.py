@@ -72,7 +72,9 @@ _REMOVED = {
     "deviceOverlap": "asyncEngineCount",
 }
 _HEADERS = {"half": "cuda_fp16.h", "half2": "cuda_fp16.h", "__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
-_HEADERS["assert"] = "cassert"
+_HEADERS |= dict.fromkeys(("__half2float", "__float2half", "__hadd", "__hmul", "__hfma", "__hmax"), "cuda_fp16.h")
+_HEADERS |= dict.fromkeys(("__bfloat162float", "__float2bfloat16"), "cuda_bf16.h")
+_HEADERS |= {"assert": "cassert", "CUDAGuard": "c10/cuda/CUDAGuard.h"}
 _HEADERS |= dict.fromkeys(("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_EPSILON"), "cfloat")
 _HEADERS |= dict.fromkeys(("CUDART_INF_F", "CUDART_NAN_F", "CUDART_PI_F", "CUDART_INF"), "math_constants.h")
 _HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
@@ -187,7 +189,7 @@ def _may_be_of_a_base(place, name):
 
 def _declared_elsewhere(place, name):
     """A variable whose scope has ended, that comes later, or that is another function's."""
-    part, others = tokens(place.source), ""
+    part, others = tokens(place.source), {}
     for k in range(1, len(part) - 1):
         line, before, behind = part[k].line, part[k - 1].text, part[k + 1].text
         if part[k].text != name or not (before.isidentifier() or before in "*&") or before in ("return", "else"):
@@ -196,7 +198,9 @@ def _declared_elsewhere(place, name):
             (f for f in cxx.functions(place.source) if f.tokens[0].start < part[k].start < f.tokens[-1].start), None
         )
         if owner and behind in (",", ")", "=", ";", "[") and not owner.line <= place.line <= owner.tokens[-1].line:
-            others = others or f"`{name}` of line {line} is known only in `{owner.name}`: pass it on as an argument."
+            others[abs(line - place.line)] = (
+                f"`{name}` of line {line} is known only in `{owner.name}`: pass it on as an argument."
+            )
             continue
         if line > place.line and behind in ("(", "=", ";", "["):
             return f"`{name}` is declared only in line {line}: declare it before its use."
@@ -206,7 +210,7 @@ def _declared_elsewhere(place, name):
                 return f"The `;` of line {line} ends the loop, and `{name}` with it: remove the `;`."
             where = "inside the braces or the single statement where it is declared"
             return f"`{name}` of line {line} exists only {where}: declare it before them."
-    return others
+    return others[min(others)] if others else ""  # what is nearest is the likeliest
 
 
 def _is_of_an_ended_loop(part, k):

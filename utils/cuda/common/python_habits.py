@@ -48,6 +48,13 @@ def for_in_range(place, variable, arguments):
     return f"In C++, write `for (int {variable} = {first}; {variable} < {end}; {on}) {{`."
 
 
+def choice(_, a, b, c):
+    """`a if c else b`."""
+    words = {"True": "true", "False": "false", "and": "&&", "or": "||", "not": "!"}
+    text = re.sub(r"\b(?:True|False|and|or|not)\b", lambda found: words[found[0]], f"{c} ? {a} : {b}")
+    return f"C++ writes that as `{text}`."
+
+
 def python_text(place):
     """A docstring or an f-string."""
     if re.search(r'"""|\'\'\'', place.text):
@@ -171,7 +178,7 @@ RULES = [
     (
         ANY,
         r"(?:=|\breturn|\()\s*(?P<a>[^=;()]+?)\s+if\s+(?P<c>[^;]+?)\s+else\s+(?P<b>[^;]+?)\s*;",
-        "C++ writes that as `{c} ? {a} : {b}`.",
+        choice,
     ),
     (EXPECTED, r"[\w\])]\s+is\s+(?:not\s+)?\w+", "C++ has no `is`: compare with `==`, a pointer with `nullptr`."),
     (EXPECTED, r"\b\w+\s+(?:not\s+)?in\s+[\w(\[{]", "C++ has no `in`: compare with each element in a loop."),

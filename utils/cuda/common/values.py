@@ -234,12 +234,14 @@ def whole_numbers(place):
 
 
 def _float_index(place):
-    """`x[i]` and `x[2 * i]`, where `float i` was declared."""
+    """`x[i]` and `x[2 * i]`, where `float i` was declared, and `x[2.0f * i]`."""
     for name in (name for index in re.findall(r"\[([^\[\]]*)\]", place.code) for name in re.findall(r"\w+", index)):
         if re.search(rf"\b(?:float|double)\s+{name}\b", cxx.code(place.source)):
             return (
                 f"An index is a whole number, but `{name}` is not: declare it as `int {name}`, or write `(int){name}`."
             )
+    if number := re.search(r"\[[^\[\]]*(?<![\w.])(\d+\.\d*|\d*\.\d+)f?(?![\w.])[^\[\]]*\]", place.code):
+        return f"An index is a whole number: `{number[1]}` in it makes it a `float` or `double`."
     return ""
 
 

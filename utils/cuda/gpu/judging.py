@@ -25,9 +25,6 @@ _WITH_TORCH = """algorithm array atomic cassert cfloat climits cmath cstdint cst
 limits map memory mutex numeric optional sstream stdexcept string tuple type_traits unordered_map utility vector
 """.split()
 
-# What a kernel may use without a header. nvcc's host half would not know it, but never sees a kernel's text alone.
-_IN_KERNELS = ["-include=cstdio", "-include=cassert"]
-
 # What NVIDIA's compilers say of a name that is not there.
 _MISSING = re.compile(
     r'identifier "(?:\w+::)*(\w+)" is undefined|namespace "(\w+)" has no member'
@@ -58,7 +55,6 @@ def nvcc_as_judge(judge, place, say):
 @contextlib.contextmanager
 def _nvcc(judge, folder, say, key, smaller):
     """Run nvcc in `folder` with the judge's flags and `smaller`."""
-    beside = [] if judge.is_program else _IN_KERNELS
     folder.mkdir()
     with contextlib.ExitStack() as at_end:
         at_end.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -66,7 +62,9 @@ def _nvcc(judge, folder, say, key, smaller):
         def start(text, made=()):
             source = folder / "judged.cu"
             source.write_text(text, encoding="utf-8", errors="surrogateescape")
-            made = made or (["-cuda", *beside] if judge.for_host else ["-cubin"])  # for the host, it only writes C++
+            made = made or (
+                ["-cuda", *judge.for_kernels] if judge.for_host else ["-cubin"]
+            )  # for the host, it only writes C++
             process = _started(source, [*made, *judge.flags, *smaller, "-I."], judge.architecture, folder)
             at_end.callback(_end, process)
             return process

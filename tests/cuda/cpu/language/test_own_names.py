@@ -82,6 +82,53 @@ def test_names_hide_the_built_in_ones_in_their_own_scope():
     assert x.tolist() == VALUES
 
 
+PRINTF = """#include <cstdio>
+struct S {
+    int printf;
+    __device__ int value() { return printf; }
+};
+struct T { __device__ int printf(int v) { return v + 1; } };
+__device__ int twice(int printf) { return 2 * printf; }
+__global__ void k(int* x) {
+    S s{4};
+    S* p = &s;
+    p->printf += 1;
+    std::printf("%d ", x[0]);
+    ::printf("%d ", p->printf);
+    T t;
+    { int printf = t.printf(6); x[0] = printf + s.value() + twice(10); }
+    printf("%d", x[0]);
+}
+"""
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_printf_may_be_the_name_of_something_else(capfd):
+    x = torch.zeros(1, dtype=torch.int32)
+    compile_kernel(PRINTF, "k")[1, 1](x)
+    assert capfd.readouterr().out == "0 5 32"
+
+
+STD = """#include <cstdio>
+#include <cmath>
+using namespace std;
+const int size = 16, data = 2;
+struct string { int v; };
+enum { empty = 3, greater = 4 };
+__device__ int plus(int a) { return a; }
+__device__ int hash(int a) { return a; }
+__device__ int less(int a) { return a; }
+__global__ void k(int* x) { string s{5}; x[0] = plus(data) + s.v + hash(size) + less(2) + empty + greater; }
+"""
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_no_name_of_std_is_there_that_nvcc_does_not_have():
+    x = torch.zeros(1, dtype=torch.int32)
+    compile_kernel(STD, "k")[1, 1](x)
+    assert x == 32
+
+
 def test_only_names_of_a_source_s_own_are_renamed():
     for usual in ("x[threadIdx.x] = blockDim.x;", "f(threadIdx, gridDim);", "a < b && b > blockIdx.x;"):
         assert translate(f"__global__ void k(int* x) {{ {usual} }}").endswith(f"{{ {usual} }}")

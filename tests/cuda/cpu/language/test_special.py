@@ -208,3 +208,17 @@ def test_two_and_four_numbers_of_eight_bits(kernels):
     assert back.tolist() == [*expected.float().tolist(), pair, x.float().item(), -3, 0, 7]
     with pytest.raises(TypeError, match="tensor of float8_e4m3fn, but this one is float32"):
         kernels["packed_eights"][1, 1](four, four, out, back)
+
+
+FAR = """__global__ void k(float* x) {
+    x[0] = cyl_bessel_i0f(x[0]), x[1] = cyl_bessel_i1f(x[1]), x[2] = cyl_bessel_i0f(x[2]), x[3] = cyl_bessel_i0f(x[3]);
+    x[4] = sinpif(x[4]), x[5] = cospif(x[5]), x[6] = cospif(x[6]), x[7] = sinpif(x[7]), x[8] = cospif(x[8]);
+}"""
+
+
+def test_infinite_and_large_arguments():
+    x = torch.tensor([math.inf, -math.inf, 2e7, math.nan, math.inf, -math.inf, 3e38, -7.25, 3.0])
+    (far,) = compile_kernels(FAR, ["k"])
+    far[1, 1](x)
+    expected = [math.inf, -math.inf, math.inf, math.nan, math.nan, math.nan, 1, math.sqrt(0.5), -1]
+    torch.testing.assert_close(x, torch.tensor(expected), equal_nan=True)

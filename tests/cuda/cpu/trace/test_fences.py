@@ -361,3 +361,22 @@ def test_what_is_computed_from_what_nobody_set_is_no_second_problem():
     x, bins = torch.zeros(32, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
     problems = Tracer(NOT_COHERENT, "counted", (), ["neighbours", "counted"])[2, 32](x, bins).problems
     assert problems and not any("bins[" in problem.message.split(" (line")[0] for problem in problems), problems
+
+
+POLLS = """__global__ void k(volatile int* flag, volatile int* sum, int* out) {
+    int before = 0;
+    if (blockIdx.x > 0) {
+        while (flag[blockIdx.x - 1] == 0) {} __threadfence(); before = sum[blockIdx.x - 1];
+    }
+    sum[blockIdx.x] = before + 1;
+    __threadfence();
+    flag[blockIdx.x] = 1;
+    out[blockIdx.x] = before;
+}"""
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_what_is_read_in_the_line_of_the_loop_that_waits_is_no_flag(fenced):
+    source = POLLS if fenced else POLLS.replace("    __threadfence();\n    flag", "    flag")
+    trace = Tracer(source, "k")[4, 1](*(torch.zeros(4, dtype=torch.int32) for _ in range(3)))
+    assert trace.ok == fenced and all("sum[0]" in problem.message for problem in trace.problems[:1])

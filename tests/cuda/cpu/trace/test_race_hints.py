@@ -562,7 +562,8 @@ def test_no_barrier_is_put_between_an_if_and_its_else():
 @pytest.mark.parametrize(
     ("line", "same"),
     [("any = 1;", True), ("if (x[t] > 0) any = true;", True), ("any = -1.5f; }", True), ("any = t;", False)]
-    + [("any += 1;", False), ("any = x[0];", False), ("if (any == 1) any = t;", False)],
+    + [("any += 1;", False), ("any = x[0];", False), ("if (any == 1) any = t;", False)]
+    + [("out[t] = t; if (t == 0) out[0] = 5;", False)],
 )
 def test_where_all_threads_write_the_same_number(line, same):
     source = f"__global__ void k(const float* x, float* out, int t) {{\n    __shared__ float any;\n    {line}\n}}\n"

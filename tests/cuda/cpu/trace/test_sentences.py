@@ -414,6 +414,11 @@ def test_a_line_that_is_guarded_already(before, hint):
     assert found.hint.startswith(hint)
 
 
+def test_an_index_that_is_far_too_large():
+    (found,) = traced(problem("out_of_bounds", 2, offset=4 << 30), source="//\nx[i * n] = 1;").problems
+    assert found.hint.endswith("only indexes below 1024 are inside x. Or does the index overflow an `int`?")
+
+
 def test_the_rest_of_a_tensor_that_is_read_as_float4():
     """y has 102 floats, which a float4* divides into 25 elements and 8 bytes."""
     whole = {"region": "y", "region_bytes": 408, "element": 16, "block": None, "thread": None}

@@ -167,6 +167,15 @@ void wait_for_ever() {
 __global__ void copy_pairs(const float* from, const float* same, float* to, int n) {
     if (threadIdx.x < n) to[threadIdx.x] = from[0] + same[threadIdx.x];
 }
+__global__ void add_to(float* sums, const float* x, int n) {
+    if (threadIdx.x < n) sums[threadIdx.x] += x[threadIdx.x];
+}
+at::Tensor so_far(at::Tensor x) {
+    static at::Tensor sums = torch::zeros_like(x);
+    add_to<<<1, 64>>>(sums.data_ptr<float>(), x.data_ptr<float>(), x.numel());
+    return sums.clone();
+}
+
 at::Tensor with_its_view(at::Tensor view, at::Tensor whole) {
     at::Tensor out = torch::empty_like(whole);
     int n = whole.numel();
@@ -192,10 +201,11 @@ void too_many_threads();
 void refused_in_silence(int64_t blocks);
 void wait_for_ever();
 at::Tensor with_its_view(at::Tensor view, at::Tensor whole);
+at::Tensor so_far(at::Tensor x);
 """
 FUNCS = ["copied", "averages", "stored_behind", "last_block", "reversed", "two_mistakes", "half_filled"]
 FUNCS += ["by_torch_alone", "three_launches", "add_", "sums", "each_copied", "combined", "too_many_threads"]
-FUNCS += ["wait_for_ever", "with_its_view", "refused_in_silence"]
+FUNCS += ["wait_for_ever", "with_its_view", "refused_in_silence", "so_far"]
 
 
 def line_of(text):
@@ -411,6 +421,12 @@ def test_a_traced_call_can_be_interrupted(traced):
     assert time.monotonic() - began < 2.3 * slowdown()
     x = torch.randn(64)
     torch.testing.assert_close(traced.reversed(x, True), x.flip(0))
+
+
+def test_a_tensor_that_an_earlier_call_has_made(traced):
+    assert [traced.so_far(torch.ones(8)).unique().tolist() for _ in range(3)] == [[1], [2], [3]]
+    (problem,) = problems_of(traced.so_far, torch.ones(9))
+    assert "sums[8], but sums has 8 elements" in problem.message
 
 
 def test_results_outlive_the_call(traced):

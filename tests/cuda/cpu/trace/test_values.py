@@ -268,6 +268,8 @@ def test_a_lane_that_has_not_come_gives_nan():
     kernel, y = compile_kernel(SHUFFLES, "absent<float>"), torch.zeros(32)
     kernel[1, 32](torch.ones(32), y, 20, True)
     assert (y[:12] == 2).all() and y[12:20].isnan().all()
+    (problem,) = kernel.trace[1, 32](y, y, 20, True).problems  # and a trace takes that for a number that was written
+    assert "what lane 20 holds, which is not in the mask" in problem.message
 
 
 def test_a_width_that_is_no_power_of_two_does_what_a_gpu_does_and_is_reported():

@@ -132,12 +132,15 @@ unsigned int ballot(unsigned int mask, bool vote, const char* name) {
     return votes;
 }
 
+// A NaN of every type, and not what a later trace would take for memory that nobody has written.
+static constexpr uint64_t not_a_number = 0x7FFF7FFF7FFF7FFF;
+
 uint64_t shuffle(unsigned int mask, uint64_t value, unsigned int from, const char* name) {
     const unsigned int asked = mask;
     Fiber* me = wait_for_warp(mask, value, name, __builtin_return_address(0), false);
     if (me->mask >> from & 1) return me->values[from];
     Block& b = my_block();
-    if (!b.worker->trace) return poison;
+    if (!b.worker->trace) return not_a_number;
     return trace_absent_lane(*b.worker->trace, b, from, asked >> from & 1, name, __builtin_return_address(0));
 }
 

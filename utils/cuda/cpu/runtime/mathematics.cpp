@@ -68,9 +68,12 @@ double inverse_of_erfc(double y) {
 }
 double inverse_of_normcdf(double y) { return -M_SQRT2 * inverse_of_erfc(2 * y); }
 
-// The modified Bessel functions, of which the first is even and the second odd.
-double bessel_i0(double x) { return std::cyl_bessel_i(0.0, std::fabs(x)); }
-double bessel_i1(double x) { return std::copysign(std::cyl_bessel_i(1.0, std::fabs(x)), x); }
+// The modified Bessel functions, of which the first is even and the second odd. From 714 on, no double holds them.
+static double bessel(double order, double x) {
+    return std::fabs(x) < 714 || std::isnan(x) ? std::cyl_bessel_i(order, std::fabs(x)) : INFINITY;
+}
+double bessel_i0(double x) { return bessel(0, x); }
+double bessel_i1(double x) { return std::copysign(bessel(1, x), x); }
 
 // Scaled, so that no square is too large or too small.
 double length(int dimensions, const double* x) {

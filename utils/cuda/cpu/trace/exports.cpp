@@ -60,11 +60,22 @@ extern "C" int cuda_on_cpu_trace_region(const char* name, void* base, size_t byt
     return region.memory->shadow.made();
 }
 
+// Tensors that traced extensions have allocated, by their addresses, with their bytes: some outlive the call.
+static Mutex allocations_mutex;
+static std::map<uintptr_t, size_t>& allocations() {
+    static auto& all = *new std::map<uintptr_t, size_t>;
+    return all;
+}
+
 // The same for a tensor of an extension (traced_allocator.h): kernels name it. `poisoned` says that the extension has
 // allocated it, and that it has been filled with poison. It begins `offset` bytes into what a GPU would have placed at a
 // multiple of 512.
 extern "C" void cuda_on_cpu_trace_allocation(void* base, size_t bytes, size_t element, size_t slack, int poisoned,
                                              size_t offset, void* whole, size_t whole_bytes, size_t whole_element) {
+    if (poisoned) {
+        std::lock_guard lock(allocations_mutex);
+        allocations()[reinterpret_cast<uintptr_t>(base)] = bytes;
+    }
     if (!tracing) return;
     if (poisoned) fill_with_poison(base, bytes);
     Region& region = add_region(base, bytes, element, element, slack, {whole, whole_bytes, whole_element});
@@ -86,20 +97,33 @@ void trace_allocated(void* base, size_t bytes, const char* name, uintptr_t code)
 }
 }  // namespace cuda_on_cpu
 
-// Tensors, and memory of cudaMalloc's, whose addresses are among these words: a kernel gets them in a table or a struct.
-extern "C" void cuda_on_cpu_trace_words(const void* const* words, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        Place at{};
-        if (!words[i] || !find_tensor(words[i], at) || !at.inside() || at.freed) continue;
-        const auto begin = reinterpret_cast<uintptr_t>(at.begin);
-        bool known = false;
-        for (auto& r : tracing->regions) known = known || (begin < r->end && r->begin < begin + at.bytes);
-        void* base = const_cast<char*>(at.begin);
-        if (!known) cuda_on_cpu_trace_allocation(base, at.bytes, 1, 0, false, 0, base, at.bytes, 1);
+// The tensor, or memory of cudaMalloc's, that holds this address: a kernel gets it in a table or a struct, or an earlier
+// call has made it.
+static void add_if_unknown(const void* address) {
+    Place at{};
+    if (!address || !find_tensor(address, at) || !at.inside() || at.freed) return;
+    auto begin = reinterpret_cast<uintptr_t>(at.begin);
+    size_t bytes = at.bytes;
+    {
+        std::lock_guard lock(allocations_mutex);  // one of these has room around it
+        if (auto known = allocations().lower_bound(begin); known != allocations().end() && known->first < begin + bytes)
+            std::tie(begin, bytes) = *known;
     }
+    for (auto& r : tracing->regions)
+        if (begin < r->end && r->begin < begin + bytes) return;
+    void* base = reinterpret_cast<void*>(begin);
+    cuda_on_cpu_trace_allocation(base, bytes, 1, 0, false, 0, base, bytes, 1);
+}
+
+extern "C" void cuda_on_cpu_trace_words(const void* const* words, size_t count) {
+    for (size_t i = 0; i < count; i++) add_if_unknown(words[i]);
 }
 
 extern "C" void cuda_on_cpu_trace_freed(void* base) {
+    {
+        std::lock_guard lock(allocations_mutex);
+        allocations().erase(reinterpret_cast<uintptr_t>(base));
+    }
     if (!tracing) return;
     auto& regions = tracing->regions;
     for (size_t i = 0; i < regions.size(); i++)
@@ -124,6 +148,7 @@ extern "C" void cuda_on_cpu_trace_returned(void* part, size_t bytes, size_t elem
 
 namespace cuda_on_cpu {
 static void name_argument(const char* kernel, size_t i, uintptr_t address, size_t element, size_t alignment) {
+    add_if_unknown(reinterpret_cast<const void*>(address));
     Region* region = region_at(reinterpret_cast<const void*>(address));
     if (!region || region->named) return;
     region->name = std::string(kernel) + "#" + std::to_string(i);

@@ -37,6 +37,7 @@ def about_race(p):
         what = f"both touch {name}: {one}, {another}"
     also = "; in a loop, also one at its end" if p.may_come_again else ""
     same_number = ops == ["store", "store"] and one_line and _CONSTANT.search(p.source or "")
+    same_number = same_number and len(_SETS_ELEMENT.findall(p.source)) < 2
     if (p.under_way or copied) and same_block:
         does = "uses what they copy" if p.space == "shared" else "writes what they read"
         hint = f"Let every thread wait for its copies, then `__syncthreads();`, before any thread {does}."
@@ -122,6 +123,7 @@ def _overwritten(p):
 
 
 # The store of a number that is the same in all threads: `found = 1;`
+_SETS_ELEMENT = re.compile(r"\]\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
 _CONSTANT = re.compile(r"[^=!<>+\-*/%&|^]=\s*(?:true|false|-?\d[\w.]*)\s*;\s*}*\s*$")
 
 

@@ -127,7 +127,8 @@ def _guarded(p, limit):
     only = f"nly {'indexes' if p.element else 'bytes'} below {limit} are inside {_again(p.region)}"
     look = "and at how the index is computed."
     if p.guard is None:
-        return f"Guard the line, as in `if (i < n)`: o{only}."
+        far = p.element and p.offset // p.element > max(1000 * limit, 1 << 24)
+        return f"Guard the line, as in `if (i < n)`: o{only}.{' Or does the index overflow an `int`?' if far else ''}"
     if p.guard.word in ("for", "while", "do"):
         early = "Or should this thread have returned before?"
         return f"O{only}: look at where the loop of line {p.guard.line} ends, {look} {early}"
@@ -328,7 +329,8 @@ def _ended(p):
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
     elif "memory that was freed" in p.ended:
-        hint = "Read what you still need, such as `next`, before you free it."
+        hint = "Read what you still need, such as `next`, before you free it. On the host, free memory after the last "
+        hint += "kernel that uses it."
     elif "frees memory" in p.ended:
         hint = "Free each allocation once: do several threads, or several rounds of a loop, free this one?"
     elif "whole number by zero" in p.ended:

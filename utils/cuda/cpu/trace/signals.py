@@ -22,9 +22,10 @@ def _decides(source, line, array) -> bool:
 
     `while (flag[b] == 0) {}` and `if (*stop) return;` do, and so does `f = flag[b];` in a loop that asks for `f`.
     """
+    named = sum(token.text == array for token in cxx.tokens(source) if token.line == line)
     for branch in branches(source):
         asked = [token for token in branch.condition if token.line == line]
-        if asked and (reads_memory(asked) or any(token.text == array for token in asked)):
+        if any(token.text == array for token in asked) or (reads_memory(asked) and not named):
             return True
     loop, set_here = loop_around(source, line, line), _set_in(source, line, array)
     if not loop:
