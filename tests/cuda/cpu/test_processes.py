@@ -181,6 +181,8 @@ tell("thread", raised=raised, found=found, works=works())
 ELSEWHERE += r'''
 from utils import load_cuda
 module = load_cuda("""#include <torch/types.h>
+#include <chrono>
+#include <dlfcn.h>
 #include <unistd.h>
 __global__ void add(int* x) { atomicAdd(x + threadIdx.x % 32, 1); }
 void without_end(torch::Tensor x, int64_t told) {
@@ -188,9 +190,14 @@ void without_end(torch::Tensor x, int64_t told) {
     for (;;) add<<<64, 1024>>>(x.data_ptr<int>());
 }
 torch::Tensor with_result(torch::Tensor x, int64_t told) { without_end(x, told); return x; }
-""", "void without_end(torch::Tensor x, int64_t told); torch::Tensor with_result(torch::Tensor x, int64_t told);",
-["without_end", "with_result"])
-import subprocess
+void asks_loader() {  // which locks itself while it answers
+    Dl_info found;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+    while (std::chrono::steady_clock::now() < end) dladdr(reinterpret_cast<void*>(&without_end), &found);
+}
+""", "void without_end(torch::Tensor x, int64_t told); torch::Tensor with_result(torch::Tensor x, int64_t told);"
+"void asks_loader();", ["without_end", "with_result", "asks_loader"])
+import subprocess, sys
 class Interrupts:  # this process, 0.1 s after something was written to `told`
     def __enter__(self):
         text = f"read told && sleep 0.1 && kill -INT {os.getpid()}"
@@ -207,6 +214,16 @@ for _ in range(100):  # what a launch holds, such as its share of all stacks, it
         except KeyboardInterrupt:
             raised.append("KeyboardInterrupt")
 tell("host", raised=raised, works=works())
+others = signal.signal(signal.SIGINT, lambda *_: None)
+often = f"import os, time\nfor _ in range(5000): os.kill({os.getpid()}, {signal.SIGINT}), time.sleep(0.0005)"
+storm, calls = subprocess.Popen([sys.executable, "-c", often]), 0
+while storm.poll() is None:
+    try:
+        module.asks_loader()
+    except RuntimeError:  # it was in the function itself
+        calls += 1
+signal.signal(signal.SIGINT, others)
+tell("loader", interrupted=calls > 0, works=works())
 def call():
     try:
         found.append(module.with_result(never, interrupts.told))
@@ -230,6 +247,7 @@ def test_an_interruption_of_a_launch_elsewhere_is_no_silence_and_no_loop_without
     assert thread["raised"] == "KeyboardInterrupt" and thread["works"]
     assert thread["found"] == ["RuntimeError('announced was interrupted before all of its blocks had run')"]
     assert told["host"] == {"raised": ["KeyboardInterrupt"] * 100, "works": True}
+    assert told["loader"] == {"interrupted": True, "works": True}
     interrupted = ["RuntimeError('with_result was interrupted')"]
     assert told["host in a thread"] == {"raised": "KeyboardInterrupt", "found": interrupted, "works": True}
 

@@ -83,7 +83,7 @@ def apart(path, has_variables=True):
     """
     with contextlib.ExitStack() as loading:
         if _can_reserve():
-            _load_engine()
+            _load_engine(library.path())
             loading.enter_context(_amid_reserved(path, _gap_for_variables if has_variables else _gap_for_code))
         yield
 
@@ -97,10 +97,10 @@ def _can_reserve():
 
 
 @functools.cache
-def _load_engine():
+def _load_engine(path):
     """The engine's library, which would otherwise get a part of the room that is for another."""
-    with contextlib.suppress(OSError), _amid_reserved(library.path(), _gap_for_code):
-        ctypes.CDLL(str(library.path()))
+    with contextlib.suppress(OSError), _amid_reserved(path, _gap_for_code):
+        ctypes.CDLL(str(path))
 
 
 @contextlib.contextmanager

@@ -6,9 +6,14 @@
 // Python's own handlers get a fault inside another library, since nobody knows what that library was changing.
 #include <cxxabi.h>
 #include <dlfcn.h>
+#if defined(__linux__)
+#include <link.h>
+#endif
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <exception>
+#include <map>
 #include <string>
 
 #include "cuda_course/guarded_call.h"
@@ -41,10 +46,54 @@ struct HostThreads {
     }
 };
 
+// Where a library lies in memory. It is looked up before the library's code runs: a signal may come while the loader
+// holds its own lock, and a handler that asks the loader would wait for ever.
+struct Library {
+    uintptr_t begin = 0, end = 0;
+    bool holds(const void* p) const { return begin <= uintptr_t(p) && uintptr_t(p) < end; }
+};
+
+static Library library_around(const void* code) {
+    struct Search {
+        uintptr_t code;
+        Library found;
+    } search{uintptr_t(code), {}};
+#if defined(__linux__)
+    const auto look = [](dl_phdr_info* info, size_t, void* data) {
+        auto& search = *static_cast<Search*>(data);
+        Library all{UINTPTR_MAX, 0};
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+            const auto& part = info->dlpi_phdr[i];
+            if (part.p_type != PT_LOAD) continue;
+            all.begin = std::min(all.begin, uintptr_t(info->dlpi_addr + part.p_vaddr));
+            all.end = std::max(all.end, uintptr_t(info->dlpi_addr + part.p_vaddr + part.p_memsz));
+        }
+        if (!all.holds(reinterpret_cast<void*>(search.code))) return 0;
+        search.found = all;
+        return 1;
+    };
+    dl_iterate_phdr(look, &search);
+#else  // without its end
+    Dl_info info{};
+    if (dladdr(code, &info)) search.found = {uintptr_t(info.dli_fbase), uintptr_t(code) + (1 << 20)};
+#endif
+    return search.found;
+}
+
+// The library of an extension's function, whose code never changes its place.
+static Library library_of(const void* code) {
+    static Mutex mutex;
+    static auto& known = *new std::map<const void*, Library>;
+    std::lock_guard lock(mutex);
+    const auto [place, is_new] = known.try_emplace(code);
+    if (is_new) place->second = library_around(code);
+    return place->second;
+}
+
 // The current call of a CPU thread, or the std::thread itself that a call has begun. Calls may be nested.
 struct HostCall {
     const char* function;
-    const void* code;  // of the extension
+    Library library;  // the extension
     Position* here;
     HostCall* outer;
     pid_t process;  // a child of it, from fork() or vfork(), ends as it likes
@@ -56,19 +105,11 @@ struct HostCall {
 };
 static thread_local HostCall* host_call = nullptr;
 
-static const void* library_of(const void* code) {
-    Dl_info found{};
-    return code && dladdr(code, &found) ? found.dli_fbase : nullptr;
-}
-
 bool in_host_call() { return host_call && here == host_call->here; }
 bool would_end_python() { return in_host_call() && host_call->process == getpid(); }
 bool in_host_thread() { return in_host_call() && host_call->is_thread; }
 
-bool is_host_code(const void* code) {
-    const void* library = in_host_call() ? library_of(code) : nullptr;
-    return library && library == library_of(host_call->code);
-}
+bool is_host_code(const void* code) { return in_host_call() && host_call->library.holds(code); }
 
 Moving::Moving() {
     if (host_call) host_call->moves = true;
@@ -80,7 +121,8 @@ Moving::~Moving() {
 
 bool moves_for_host() { return in_host_call() && host_call->moves; }
 
-bool is_runtime_code(const void* code) { return library_of(code) == library_of(reinterpret_cast<const void*>(&is_runtime_code)); }
+static const Library runtime = library_around(reinterpret_cast<const void*>(&is_host_code));
+bool is_runtime_code(const void* code) { return runtime.holds(code); }
 
 void leave_host_call(const std::string& what, const void* place) {
     HostCall& call = *host_call;
@@ -174,7 +216,7 @@ static bool guarded(HostCall& call, void (*run)(void*), void* data) {
 
 const char* called_from_python(const char* function, const void* code, void (*run)(void*), void* data) {
     static thread_local std::string error;
-    HostCall call{function, code, here, host_call, getpid()};
+    HostCall call{function, library_of(code), here, host_call, getpid()};
     StackLimit limit;
     struct Over {
         const HostCall& call;
@@ -206,7 +248,7 @@ struct ThreadState {
 class GuardedThread : public ThreadState {
     std::unique_ptr<ThreadState> inner;
     const std::string function;
-    const void* const code;
+    const Library library;
     const std::shared_ptr<HostThreads> threads;
 
     void run_inner() {
@@ -221,12 +263,12 @@ class GuardedThread : public ThreadState {
 
    public:
     GuardedThread(ThreadState* inner, const HostCall& call)
-        : inner(inner), function(call.function), code(call.code), threads(call.threads) {
+        : inner(inner), function(call.function), library(call.library), threads(call.threads) {
         std::lock_guard lock(threads->mutex);
         threads->running++;
     }
     void run() override {
-        HostCall call{function.c_str(), code, here, nullptr, getpid(), true, threads};
+        HostCall call{function.c_str(), library, here, nullptr, getpid(), true, threads};
         struct End {
             HostCall& call;
             ~End() { call.threads->end(call.error); }
