@@ -108,10 +108,7 @@ def _wrong_call(add):
         a, b = torch.randn(shape), torch.randn(shape)
         before = a.clone(), b.clone()
         module = _Module("module")
-        with torch.device("meta"):  # stands for a device where PyTorch makes tensors by default, and a is not
-            c = add(module, a, b)
-        if module.elsewhere:
-            return "on a GPU, c would not be where a is: torch.empty_like(a) makes it there"
+        c = add(module, a, b)
         if c is None and module.calls:
             return "it calls launch_add2 and returns None: launch_add2 itself returns nothing, but fills c"
         if not isinstance(given(c), torch.Tensor):
@@ -124,7 +121,9 @@ def _wrong_call(add):
             return f"the sum should have the shape {tuple(a.shape)}, but it has {tuple(c.shape)}"
         if not torch.equal(c, a + b):
             return f"the sum of two tensors of shape {shape} is not right"
-    return ""
+    with torch.device("meta"):  # stands for a device where PyTorch makes tensors by default, and a is not
+        add(module, a, b)
+    return "on a GPU, c would not be where a is: torch.empty_like(a) makes it there" if module.elsewhere else ""
 
 
 EXERCISES = [
