@@ -240,13 +240,7 @@ def on_program(program) -> list[Judge]:
     architecture = target(_capability(), *program.sources.values(), *program.headers.values())
     return [
         Judge(
-            text,
-            f'#line 1 "{path}"\n{text}',
-            (),
-            "name",
-            (*flags, f"-I{path.parent}"),
-            architecture,
-            is_program=True,
+            text, f'#line 1 "{path}"\n{text}', (), "name", (*flags, f"-I{path.parent}"), architecture, is_program=True
         )
         for path, text in program.sources.items()
         if path.suffix in CUDA

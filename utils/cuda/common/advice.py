@@ -189,18 +189,15 @@ def _may_be_of_a_base(place, name):
 
 def _declared_elsewhere(place, name):
     """A variable whose scope has ended, that comes later, or that is another function's."""
-    part, others = tokens(place.source), {}
+    part, functions, others = tokens(place.source), cxx.functions(place.source), {}
     for k in range(1, len(part) - 1):
         line, before, behind = part[k].line, part[k - 1].text, part[k + 1].text
         if part[k].text != name or not (before.isidentifier() or before in "*&") or before in ("return", "else"):
             continue
-        owner = next(
-            (f for f in cxx.functions(place.source) if f.tokens[0].start < part[k].start < f.tokens[-1].start), None
-        )
+        owner = next((f for f in functions if f.tokens[0].start < part[k].start < f.tokens[-1].start), None)
         if owner and behind in (",", ")", "=", ";", "[") and not owner.line <= place.line <= owner.tokens[-1].line:
-            others[abs(line - place.line)] = (
-                f"`{name}` of line {line} is known only in `{owner.name}`: pass it on as an argument."
-            )
+            hint = f"`{name}` of line {line} is known only in `{owner.name}`: pass it on as an argument."
+            others[abs(line - place.line)] = hint
             continue
         if line > place.line and behind in ("(", "=", ";", "["):
             return f"`{name}` is declared only in line {line}: declare it before its use."

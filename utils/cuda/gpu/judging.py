@@ -62,9 +62,8 @@ def _nvcc(judge, folder, say, key, smaller):
         def start(text, made=()):
             source = folder / "judged.cu"
             source.write_text(text, encoding="utf-8", errors="surrogateescape")
-            made = made or (
-                ["-cuda", *judge.for_kernels] if judge.for_host else ["-cubin"]
-            )  # for the host, it only writes C++
+            if not made:  # for the host, nvcc only writes C++
+                made = ["-cuda", *judge.for_kernels] if judge.for_host else ["-cubin"]
             process = _started(source, [*made, *judge.flags, *smaller, "-I."], judge.architecture, folder)
             at_end.callback(_end, process)
             return process

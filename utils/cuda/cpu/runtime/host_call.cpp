@@ -5,13 +5,8 @@
 //
 // Python's own handlers get a fault inside another library, since nobody knows what that library was changing.
 #include <cxxabi.h>
-#include <dlfcn.h>
-#if defined(__linux__)
-#include <link.h>
-#endif
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <exception>
 #include <map>
 #include <string>
@@ -46,41 +41,8 @@ struct HostThreads {
     }
 };
 
-// Where a library lies in memory. It is looked up before the library's code runs: a signal may come while the loader
+// The library of an extension's function. It is looked up before the function runs: a signal may come while the loader
 // holds its own lock, and a handler that asks the loader would wait for ever.
-struct Library {
-    uintptr_t begin = 0, end = 0;
-    bool holds(const void* p) const { return begin <= uintptr_t(p) && uintptr_t(p) < end; }
-};
-
-static Library library_around(const void* code) {
-    struct Search {
-        uintptr_t code;
-        Library found;
-    } search{uintptr_t(code), {}};
-#if defined(__linux__)
-    const auto look = [](dl_phdr_info* info, size_t, void* data) {
-        auto& search = *static_cast<Search*>(data);
-        Library all{UINTPTR_MAX, 0};
-        for (int i = 0; i < info->dlpi_phnum; i++) {
-            const auto& part = info->dlpi_phdr[i];
-            if (part.p_type != PT_LOAD) continue;
-            all.begin = std::min(all.begin, uintptr_t(info->dlpi_addr + part.p_vaddr));
-            all.end = std::max(all.end, uintptr_t(info->dlpi_addr + part.p_vaddr + part.p_memsz));
-        }
-        if (!all.holds(reinterpret_cast<void*>(search.code))) return 0;
-        search.found = all;
-        return 1;
-    };
-    dl_iterate_phdr(look, &search);
-#else  // without its end
-    Dl_info info{};
-    if (dladdr(code, &info)) search.found = {uintptr_t(info.dli_fbase), uintptr_t(code) + (1 << 20)};
-#endif
-    return search.found;
-}
-
-// The library of an extension's function, whose code never changes its place.
 static Library library_of(const void* code) {
     static Mutex mutex;
     static auto& known = *new std::map<const void*, Library>;

@@ -339,6 +339,13 @@ extern const void* program_data;  // something that the executable holds
 bool quotient_overflows(const void* context);  // of the signal that a division has raised: it was not by zero
 bool divide_as_gpu(void* context);  // then goes on behind it; false for any other division
 
+// ---- trace/regions.cpp
+struct Library {  // where it lies in memory
+    uintptr_t begin = 0, end = 0;
+    bool holds(const void* p) const { return begin <= uintptr_t(p) && uintptr_t(p) < end; }
+};
+Library library_around(const void* address);  // not in a handler of signals
+
 // ---- host_call.cpp
 bool in_host_call();                     // this CPU thread runs an extension's function, and no kernel
 bool in_host_thread();                   // the same in a std::thread that the function has begun

@@ -36,8 +36,7 @@ def about_race(p):
         one, another = f"one {does_to(p.op, 'it')}{in_line(p)}", f"the other {does_to(other.op, 'it')}{in_line(other)}"
         what = f"both touch {name}: {one}, {another}"
     also = "; in a loop, also one at its end" if p.may_come_again else ""
-    same_number = ops == ["store", "store"] and one_line and _CONSTANT.search(p.source or "")
-    same_number = same_number and len(_SETS_ELEMENT.findall(p.source)) < 2
+    same_number = ops == ["store", "store"] and one_line and _stores_one_number(p.source or "")
     if (p.under_way or copied) and same_block:
         does = "uses what they copy" if p.space == "shared" else "writes what they read"
         hint = f"Let every thread wait for its copies, then `__syncthreads();`, before any thread {does}."
@@ -122,7 +121,11 @@ def _overwritten(p):
     return lines.get(True, 0) < lines.get(False, 0)
 
 
-# The store of a number that is the same in all threads: `found = 1;`
+def _stores_one_number(line):
+    """Whether a line stores a number that is the same in all threads, `found = 1;`, and sets no second element."""
+    return _CONSTANT.search(line) and len(_SETS_ELEMENT.findall(line)) < 2
+
+
 _SETS_ELEMENT = re.compile(r"\]\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
 _CONSTANT = re.compile(r"[^=!<>+\-*/%&|^]=\s*(?:true|false|-?\d[\w.]*)\s*;\s*}*\s*$")
 

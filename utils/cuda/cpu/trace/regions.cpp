@@ -1,7 +1,7 @@
 // Where an address is: in which tensor, shared variable or variable of the module. `Trace::find` is asked by every
 // access that is not in the memory which its place in the code touched last (accesses.cpp).
 //
-// This is the one file that needs Linux and ELF: it asks the loader where a module's variables are.
+// This is the one file that needs Linux and ELF: it asks the loader where libraries and their variables are.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -168,18 +168,39 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     return variables.back().get();
 }
 
+static Library extent(const dl_phdr_info& info) {
+    Library all{UINTPTR_MAX, 0};
+    for (int i = 0; i < info.dlpi_phnum; i++) {
+        if (info.dlpi_phdr[i].p_type != PT_LOAD) continue;
+        uintptr_t from = info.dlpi_addr + info.dlpi_phdr[i].p_vaddr;
+        all.begin = std::min(all.begin, from);
+        all.end = std::max<uintptr_t>(all.end, from + info.dlpi_phdr[i].p_memsz);
+    }
+    return all;
+}
+
+Library library_around(const void* address) {
+    struct Search {
+        const void* address;
+        Library found;
+    } search{address, {}};
+    const auto look = [](dl_phdr_info* info, size_t, void* data) {
+        Search& search = *static_cast<Search*>(data);
+        const Library all = extent(*info);
+        if (!all.holds(search.address)) return 0;
+        search.found = all;
+        return 1;
+    };
+    dl_iterate_phdr(look, &search);
+    return search.found;
+}
+
 static int note_module(dl_phdr_info* info, size_t, void* data) {
     Trace& t = *static_cast<Trace*>(data);
-    uintptr_t begin = ~uintptr_t(0), end = 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
-        uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-        begin = std::min(begin, from);
-        end = std::max(end, from + info->dlpi_phdr[i].p_memsz);
-    }
-    if (t.module_begin < begin || t.module_begin >= end) return 0;
-    t.module_begin = begin;
-    t.module_end = end;
+    const Library all = extent(*info);
+    if (!all.holds(reinterpret_cast<void*>(t.module_begin))) return 0;
+    t.module_begin = all.begin;
+    t.module_end = all.end;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type != PT_LOAD || !(info->dlpi_phdr[i].p_flags & PF_W)) continue;
         uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;

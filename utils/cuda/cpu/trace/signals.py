@@ -22,7 +22,7 @@ def _decides(source, line, array) -> bool:
 
     `while (flag[b] == 0) {}` and `if (*stop) return;` do, and so does `f = flag[b];` in a loop that asks for `f`.
     """
-    named = sum(token.text == array for token in cxx.tokens(source) if token.line == line)
+    named = any(token.text == array for token in cxx.tokens(source) if token.line == line)
     for branch in branches(source):
         asked = [token for token in branch.condition if token.line == line]
         if any(token.text == array for token in asked) or (reads_memory(asked) and not named):

@@ -85,7 +85,7 @@ inline float fdividef(float x, float y) { return x / y; }
 namespace cuda_on_cpu {
 template <class F>
 void sine_and_cosine_of_pi(F x, F* s, F* c) {
-    if (fabs(x) > 2) x = fmod(x, F(2));  // of infinity, NaN
+    if (fabs(x) > 2) x = fmod(x, F(2));  // NaN if x is infinite
     F quarters = rint(2 * x), rest = F(M_PI) * (x - quarters / 2);
     F sine = sin(rest), cosine = cos(rest);
     int turn = quarters - quarters == 0 ? int(fmod(quarters, F(4))) & 3 : 0;
