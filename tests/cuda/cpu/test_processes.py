@@ -214,16 +214,17 @@ for _ in range(100):  # what a launch holds, such as its share of all stacks, it
         except KeyboardInterrupt:
             raised.append("KeyboardInterrupt")
 tell("host", raised=raised, works=works())
-others = signal.signal(signal.SIGINT, lambda *_: None)
+heard = []
+others = signal.signal(signal.SIGINT, lambda *_: heard.append(None))
 often = f"import os, time\nfor _ in range(5000): os.kill({os.getpid()}, {signal.SIGINT}), time.sleep(0.0005)"
-storm, calls = subprocess.Popen([sys.executable, "-c", often]), 0
+storm = subprocess.Popen([sys.executable, "-c", often])
 while storm.poll() is None:
     try:
         module.asks_loader()
-    except RuntimeError:  # it was in the function itself
-        calls += 1
+    except RuntimeError:  # the function itself was running, not the loader
+        pass
 signal.signal(signal.SIGINT, others)
-tell("loader", interrupted=calls > 0, works=works())
+tell("loader", heard=len(heard), works=works())
 def call():
     try:
         found.append(module.with_result(never, interrupts.told))
@@ -247,7 +248,7 @@ def test_an_interruption_of_a_launch_elsewhere_is_no_silence_and_no_loop_without
     assert thread["raised"] == "KeyboardInterrupt" and thread["works"]
     assert thread["found"] == ["RuntimeError('announced was interrupted before all of its blocks had run')"]
     assert told["host"] == {"raised": ["KeyboardInterrupt"] * 100, "works": True}
-    assert told["loader"] == {"interrupted": True, "works": True}
+    assert told["loader"]["heard"] >= 20 and told["loader"]["works"]  # Python hears of some once, as a call ends
     interrupted = ["RuntimeError('with_result was interrupted')"]
     assert told["host in a thread"] == {"raised": "KeyboardInterrupt", "found": interrupted, "works": True}
 
