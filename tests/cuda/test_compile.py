@@ -153,6 +153,15 @@ def test_torch_beyond_the_smaller_headers_is_built_with_all_of_torch(on_cpu, cap
     assert printed.count(" -DCUDA_COURSE_WHOLE_TORCH ") == 1, "the declaration needs little of torch"
 
 
+@pytest.mark.parametrize("statement", ["int n = x.shape[0]", "int n = x.size", "c10::cuda::CUDAGuard g(x.device())"])
+def test_what_torch_does_not_have_is_not_looked_for_in_all_of_torch(on_cpu, capsys, statement):
+    source = CUDA.replace("torch::empty_like(x)", f"torch::empty_like(x); {statement}")
+    with pytest.raises(CompileError, match="shape|size|CUDAGuard"):
+        load_cuda(source, CPP, ["twice"], verbose=True)
+    printed = capsys.readouterr().out
+    assert " -c " in printed and "all of torch" not in printed
+
+
 # ---- what is wrong is said, on the learner's own line ----------------------------------------------------------------
 
 

@@ -111,6 +111,30 @@ WORDS = {
         "expected primary-expression before '.' token",
         "In C++, it is `torch::relu(...)`, with `::`.",
     ),
+    "length of a tensor": (
+        TORCH.replace("return WHAT", "int n = len(x)"),
+        2,
+        "'len' was not declared in this scope",
+        "C++ has no `len`: a tensor's is `x.size(0)`, a vector's is `v.size()`.",
+    ),
+    "tensor's size": (
+        TORCH.replace("return WHAT", "int n = x.size"),
+        2,
+        "cannot convert 'at::TensorBase::size' from type 'int64_t (at::TensorBase::)(int64_t) const' to type 'int'",
+        "`size` is a function: `x.size(0)` is that of the first dimension.",
+    ),
+    "tensor's type": (
+        TORCH.replace("return WHAT", "bool is_float = x.dtype == torch::kFloat32"),
+        2,
+        "invalid use of non-static member function 'caffe2::TypeMeta at::TensorBase::dtype() const'",
+        "A tensor's type is `x.scalar_type()`: compare it with `torch::kFloat32` and the like.",
+    ),
+    "stream's header": (
+        TORCH.replace("return WHAT", "k<<<1, 1, 0, at::cuda::getCurrentCUDAStream()>>>(p)"),
+        2,
+        "'getCurrentCUDAStream' is not a member of 'at::cuda'",
+        "`getCurrentCUDAStream` needs `#include <ATen/cuda/CUDAContext.h>` at the top of the source.",
+    ),
     "matrix product": (
         in_kernel("    x[i] = x @ y;"),
         3,

@@ -75,6 +75,7 @@ _HEADERS = {"half": "cuda_fp16.h", "half2": "cuda_fp16.h", "__half": "cuda_fp16.
 _HEADERS |= dict.fromkeys(("__half2float", "__float2half", "__hadd", "__hmul", "__hfma", "__hmax"), "cuda_fp16.h")
 _HEADERS |= dict.fromkeys(("__bfloat162float", "__float2bfloat16"), "cuda_bf16.h")
 _HEADERS |= {"assert": "cassert", "CUDAGuard": "c10/cuda/CUDAGuard.h"}
+_HEADERS |= {"getCurrentCUDAStream": "ATen/cuda/CUDAContext.h"}
 _HEADERS |= dict.fromkeys(("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_EPSILON"), "cfloat")
 _HEADERS |= dict.fromkeys(("CUDART_INF_F", "CUDART_NAN_F", "CUDART_PI_F", "CUDART_INF"), "math_constants.h")
 _HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
@@ -119,6 +120,8 @@ def unknown(place, nvidia, member, gcc, clang):
         return f"A kernel has no `{name}`: CUDA's functions need no prefix, as in `sqrtf(x)`, `expf(x)`, `fmaxf(a, b)`."
     if name in ("cdiv", "ceil_div", "ceildiv"):
         return f"Define it first: `inline int {name}(int a, int b) {{ return (a + b - 1) / b; }}`."
+    if name == "len" and _is_in_host_code(place):
+        return "C++ has no `len`: a tensor's is `x.size(0)`, a vector's is `v.size()`."
     if name == "len":
         return "A pointer has no length: pass the number of elements as one more argument, such as `int n`."
     if name.isupper() and len(name) == 1 and re.search(rf"\b{name}\s+\w+\s*\(", place.code):

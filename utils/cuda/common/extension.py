@@ -188,9 +188,17 @@ def _needs_all_of_torch(log, texts) -> bool:
     """
     import torch
 
+    headers = Path(torch.__file__).parent / "include"
+    members = [headers / "ATen/core/TensorBody.h", headers / "ATen/core/TensorBase.h"]
     missed = set()
     for message in re.findall(r"error: (.*)", log):
         message = message.split("did you mean")[0]
+        if re.search(r"['‘](?:c10|at)::cuda['’]|::\*?\)\(|non-static member function", message):
+            continue  # torch includes no headers of these; a member function without its call
+        if member := re.search(r"Tensor\W* has no member named ['‘](\w+)", message):
+            if any(re.search(rf"\b{member[1]}\(", path.read_text()) for path in members):
+                return True
+            continue
         called = re.match(r"(?:no matching function for )?call (?:to|of overloaded) ['‘](\w+)\(", message)
         if called and "Tensor" not in message and not any(_is_member(called[1], text) for text in texts):
             continue
@@ -198,7 +206,6 @@ def _needs_all_of_torch(log, texts) -> bool:
             missed |= set(re.findall(r"['‘](?:\w+::)*(\w+)", message)) - {"torch", "at", "c10", "Tensor"}
     if not missed:
         return False
-    headers = Path(torch.__file__).parent / "include"
     places = [headers / "ATen/Functions.h", headers / "torch/csrc/autograd/generated/variable_factories.h"]
     places += [headers / "ATen/Context.h", headers / "c10/util/logging_common.h"]  # for TORCH_CHECK_EQ
     places += (headers / "torch/csrc/api/include").rglob("*.h")

@@ -26,6 +26,15 @@ def statement(place, word, condition):
     return f"In C++, write `{word} {condition} {{` and close the body with `}}`: indentation means nothing."
 
 
+def without_its_call(place, name, member):
+    """`x.dtype` and `x.size`, in host code."""
+    if member == "dtype":
+        return f"A tensor's type is `{name}.scalar_type()`: compare it with `torch::kFloat32` and the like."
+    if member in ("size", "stride"):
+        return f"`{member}` is a function: `{name}.{member}(0)` is that of the first dimension."
+    return f"`{member}` is a function: write `{name}.{member}()`."
+
+
 def colon(place):
     """`if (i < n): x[i] = 1;`, on one line."""
     part = cxx.tokens(place.code)
@@ -240,6 +249,11 @@ RULES = [
         r"Tensor\W* has no member .*shape",
         "",
         "A tensor's sizes are `x.size(0)`, `x.size(1)`, ...; `x.numel()` is their product.",
+    ),
+    (
+        "non-static member function|from type '.*::",
+        r"\b(?P<name>\w+)\.(?P<member>size|stride|dtype|device|dim|numel)\b(?!\s*\()",
+        without_its_call,
     ),
     (r"literal operator|invalid suffix", r"(?<![\w.])(?P<number>\d+(?:_\d+)+)\b", digits),
     (
