@@ -245,3 +245,24 @@ def test_a_jump_over_an_initial_value_names_the_variable(tmp_path):
 """
     error = explained(log, {"k.cu": "int k;\n" * 6}, tmp_path)
     assert 'bypasses initialization of: "z" (declared at line 4), "q" (declared at line 5)\n' in str(error)
+
+
+def test_a_message_that_ends_in_a_colon_goes_on(tmp_path):
+    log = """k.cu(2): error: object of abstract class type "B" is not allowed:
+            function "B::f" is a pure virtual function
+            B b;
+            ^
+
+k.cu(3): error: more than one conversion function from "half" (aka "__half") to a built-in type applies:
+            function "__half::operator float() const" (declared at line 138 of /include/cuda_fp16.hpp)
+            function "__half::operator short() const" (declared at line 164 of /include/cuda_fp16.hpp)
+            function "__half::operator int() const" (declared at line 166 of /include/cuda_fp16.hpp)
+          s += o[i];
+               ^
+"""
+    error = explained(log, {"k.cu": "int k;\n" * 6}, tmp_path)
+    assert [message for _, _, message in error.errors] == [
+        'object of abstract class type "B" is not allowed: function "B::f" is a pure virtual function',
+        'more than one conversion function from "half" (aka "__half") to a built-in type applies: '
+        'function "__half::operator float() const" and 2 more',
+    ]

@@ -219,6 +219,91 @@ def test_types_and_what_has_another(case):
     check(*VALUES[case])
 
 
+UNDEFINED, LACKS = (
+    'identifier "{}" is undefined',
+    "a kernel can call `{}` only where the source is built with -rdc=true",
+)
+DECLARED = '"{}" has already been declared in the current scope'
+OTHER = 'declaration is incompatible with "int {}" (declared at line 1)'
+PRINTS, ARITHMETIC = "A kernel prints with `printf(", "expression must have arithmetic or unscoped enum type"
+CLASS, NO_TYPE = 'expression must have class type but it has type "S (*)()"', 'explicit type is missing ("int" assumed)'
+UNFIT = 'more than one instance of overloaded function "{}" matches the argument list: argument types are: (__int128, '
+VOLATILE = 'no operator "=" matches these operands: operand types are: volatile int2 = int2'
+NEW = (
+    'no instance of overloaded "operator new" matches the argument list: argument types are: (unsigned long, char [4])'
+)
+CONSTANT, S = "expression must have a constant value", "struct S { int a; };\n"
+RETURNS = "__device__ constexpr int f(int a) { BODY }\n" + K.replace("WHAT", "constexpr int x = f(0);")
+FPRINTF = 'fprintf(stderr, "%d", 1);'
+USED = "The name `{}` is already used in line 1: give one of the two another name."
+# Hints that were once misleading: what is meant by the source as it is.
+MISLEADING = {
+    "a variable's name": ("__device__ int k = 3;\n" + K, OTHER.format("k"), USED.format("k")),
+    "a namespace's name": ("namespace f { }\n__device__ int f() { return 1; }", DECLARED.format("f"), USED.format("f")),
+    "a name in one line": ("int f; __device__ int f() { return 1; }", DECLARED.format("f"), USED.format("f")),
+    "a name of CUDA's": ("__device__ int uint2() { return 1; }", DECLARED.format("uint2"), "CUDA has a `uint2` of its"),
+    "a name that CUDA has, too": ("__device__ float fma(float a) { return a; }\n" + K.replace("WHAT", "fma(1.0f);"),
+                                  UNFIT.format("fma"), "CUDA has a `fma` of its own: give yours another name."),
+    "uintptr_t": (K.replace("WHAT", "uintptr_t a = 1;"), UNDEFINED.format("uintptr_t"),
+                  "`uintptr_t` needs `#include <cstdint>`"),
+    "std::uint32_t": (K.replace("WHAT", "std::uint32_t a = 1;"), NO_MEMBER_OF_STD.format("uint32_t"),
+                      "`uint32_t` needs `#include <cstdint>`"),
+    "UINT32_MAX": (K.replace("WHAT", "p[0] = UINT32_MAX;"), UNDEFINED.format("UINT32_MAX"), "`UINT32_MAX` needs `#in"),
+    "INT64_MAX": (K.replace("WHAT", "p[0] = INT64_MAX;"), UNDEFINED.format("INT64_MAX"), "`INT64_MAX` needs `#inclu"),
+    "SIZE_MAX": (K.replace("WHAT", "p[0] = SIZE_MAX;"), UNDEFINED.format("SIZE_MAX"), "`SIZE_MAX` needs `#include <"),
+    "uint128_t": ("__global__ void k(uint128_t* o) {}", UNDEFINED.format("uint128_t"),
+                  "C++ has no `uint128_t`: write `unsigned __int128`."),
+    "fprintf": (K.replace("WHAT", FPRINTF), GLOBAL.format("stderr"), PRINTS),
+    "fprintf without a header": (K.replace("WHAT", FPRINTF), UNDEFINED.format("fprintf"), PRINTS),
+    "fprintf of the host": (f"int main() {{ {FPRINTF} }}", UNDEFINED.format("fprintf"), "`fprintf` needs `#include <c"),
+    "puts": (K.replace("WHAT", 'puts("a");'), TO_DEVICE.format("puts"), PRINTS),
+    "vprintf": (K.replace("WHAT", 'vprintf("%d", (char*)p);'), ARGUMENT.format("char *", "__va_list_tag *"), PRINTS),
+    "a function for a variable": (S + K.replace("WHAT", "S s(); *p = s.a;"), CLASS,
+                                  "`S s();` declares a function: write `S s;`."),
+    "a function without its call": (S + "__device__ S s();\n" + K.replace("WHAT", "*p = s.a;"), CLASS,
+                                    "`s` is a function: call it, `s(...).a`."),
+    "a pointer to arrays": ("x = a.shape;", CLASS.replace("S (*)()", "float (*)[4]"), "`a` is a pointer"),
+    "atomicMul": (K.replace("WHAT", "atomicMul(p, 2);"), UNDEFINED.format("atomicMul"),
+                  "CUDA has no `atomicMul`: loop with `atomicCAS`"),
+    "__float2int": (K.replace("WHAT", "*p = __float2int(2.5f);"), UNDEFINED.format("__float2int"),
+                    "CUDA has no `__float2int`: `__float2int_rz(x)` cuts the fraction off, `__float2int_rn(x)` round"),
+    "an unlike name": ("int main() { foo(); }", UNDEFINED.format("foo"), ""),
+    "a like name": ("int main() { flor(2.5f); }", UNDEFINED.format("flor"), "Did you mean `floorf`?"),
+    "static without a type": (K.replace("WHAT", "static x = 3;"), NO_TYPE,
+                              "A variable needs a type: `static int x` or `static float x`."),
+    "a kernel without a type": ("__global__ k(int* p) { }", NO_TYPE, "A kernel returns nothing: write `__global__ vo"),
+    "max of __int128": ("o = max(a, b);", UNFIT.format("max"), "There is no `max` for `__int128`: write `a > b ? a"),
+    "min of __int128": ("o = min(a, b);", UNFIT.format("min"), "There is no `min` for `__int128`: write `a < b ? a"),
+    "a volatile vector": ("a[0] = make_int2(1, 2);", VOLATILE, "A volatile vector cannot be assigned as a whole: set"),
+    "no end above a pointer": ("__global__ void k(int* o) { int i = 3\n    *o = i;", ARITHMETIC,
+                               "Put a `;` at the end of line 1: without it, the `*` of line 2 multiplies."),
+    "no end above elements": ("int i = f(3)\n*(p + 1) += i;", ARITHMETIC, "Put a `;` at the end of line 1"),
+    "a branch above a pointer": ("int* o;\nif (a)\n*o = b * o;", ARITHMETIC, "`o` is a pointer"),
+    "a function of the host": (K.replace("WHAT", "*p = (int)cudaGetLastError();"), LACKS.format("cudaGetLastError"),
+                               "`cudaGetLastError` is a function for the host, the code that launches kernels."),
+    "a text of the host": (K.replace("WHAT", "cudaGetErrorString(e);"), LACKS.format("cudaGetErrorString"),
+                           "`cudaGetErrorString` is a function for the host"),
+    "memory of the host": (K.replace("WHAT", "cudaMemcpyAsync(p, p, 4, e);"),
+                           LACKS.format("cudaMemcpyAsync") + " and linked with cudadevrt", "The host does it: before"),
+    "new in a buffer": (K.replace("WHAT", "P* q = new (buffer) P(7);"), NEW,
+                        "`new (address) T` needs `#include <new>` at the top of the source."),
+    "new with its header": ("#include <new>\n" + K.replace("WHAT", "P* q = new (buffer) P(7);"), NEW, ""),
+    "no return": (RETURNS.replace("BODY", "if (a) return 1;"), CONSTANT,
+                  "`f` of line 1 can end without a value: put a `return` at its end."),
+    "no return in braces": (RETURNS.replace("BODY", "if (a) { return 1; }"), CONSTANT, "`f` of line 1 can end without"),
+    "a return at the end": (RETURNS.replace("BODY", "if (a) { return 1; } return 2;"), CONSTANT, "What is known"),
+    "a return on both sides": (RETURNS.replace("BODY", "if (a) return 1; else return 2;"), CONSTANT, "What is known"),
+    "a return of a member": (RETURNS.replace("BODY", "return S{2}.a;"), CONSTANT, "What is known"),
+    "halves in a sum": ("s += o[i];", 'more than one conversion function from "half" (aka "__half") to a built-in type '
+                        'applies: function "__half::operator float() const" and 12 more', "Convert it: `__half2float("),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISLEADING)
+def test_what_is_meant(case):
+    check(*MISLEADING[case])
+
+
 def check(source, message, words):
     found = hint(source, len(source.splitlines()), message)
     assert found.startswith(words) if words else found == ""

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.cuda.cpu.limits import HANGS, ROOT
-from utils import CompileError, load_cuda
+from utils import CompileError, compile_kernel, load_cuda
 from utils.cuda.cpu import constructors
 from utils.cuda.cpu.trace.problems import KernelProblem
 
@@ -289,7 +289,25 @@ def test_a_global_variable_that_cannot_be_set(monkeypatch, kind, told):
     assert raised.value.line == 12
 
 
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("int g = threadIdx.x;", "`g` runs when the kernel is loaded, and ends the process: Segmentation fault"),
+        ("struct S { int a; S() { a = blockIdx.x; } };\nS s;", "`s` .*Segmentation fault"),
+        ("int* p;\nint g = *p;", "`g` .*Segmentation fault"),
+        ("static int n = [] { throw 1; return 1; }();", "`n` .*Aborted"),
+        ("#include <cstdlib>\nstatic int n = [] { std::exit(3); return 1; }();", "`n` .*with status 3"),
+    ],
+)
+def test_a_global_variable_beside_a_kernel_that_cannot_be_set(variable, told):
+    with pytest.raises(CompileError, match=told):
+        compile_kernel(variable + "\n__global__ void k(int* x) { x[0] = 1; }", "k")
+
+
 def test_a_global_variable_that_can_be_set():
+    x = torch.zeros(1, dtype=torch.int32)
+    compile_kernel("int n = 3, twice = 2 * n;\n__global__ void k(int* x) { x[0] = 1; }", "k")[1, 1](x)
+    assert x.item() == 1
     assert load_cuda(GLOBAL.replace("KIND", "5"), "int64_t entry();", ["entry"]).entry() == 5
 
 
@@ -304,6 +322,8 @@ def test_a_global_variable_that_can_be_set():
         ("namespace own {\nstd::vector<int> v;\n}", (2, "v")),
         ("int f();\n__attribute__((constructor)) static void first() { f(); }", (2, "first")),
         ("static void f() { int constructor = 1; }", None),
+        ("const int N = 3, M = N + 1;\nfloat w[] = {N, -1.5f};", None),
+        ("int n = 2;\nint g = threadIdx.x;", (2, "g")),
     ],
 )
 def test_which_global_variables_take_code(source, found):

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from utils.cuda.common import cxx, standard
 from utils.cuda.common.lexer import namespaces
-from utils.cuda.common.missing import tokens
+from utils.cuda.common.missing import declared_line, tokens
 
 __all__ = []  # the functions that word a hint
 
@@ -62,6 +62,7 @@ _CALLED = {
     **dict.fromkeys(["int32", "i32"], "`int`"),
     **dict.fromkeys(["int64", "i64"], "`long long`"),
     **dict.fromkeys(["uint8", "u8", "uchar"], "`unsigned char`"),
+    **{"int128_t": "`__int128`", "uint128_t": "`unsigned __int128`"},
 }
 # Names from older versions of CUDA, and what to write now.
 _REMOVED = {
@@ -79,7 +80,9 @@ _HEADERS |= {"getCurrentCUDAStream": "ATen/cuda/CUDAContext.h"}
 _HEADERS |= dict.fromkeys(("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_EPSILON"), "cfloat")
 _HEADERS |= dict.fromkeys(("CUDART_INF_F", "CUDART_NAN_F", "CUDART_PI_F", "CUDART_INF"), "math_constants.h")
 _HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
-_HEADERS |= dict.fromkeys((f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)), "cstdint")
+_INTEGERS = [f"{sign}int{of}" for sign in ("", "u") for of in ("8", "16", "32", "64", "ptr", "max")]
+_HEADERS |= dict.fromkeys([f"{name}_t" for name in _INTEGERS] + ["SIZE_MAX", "PTRDIFF_MAX"], "cstdint")
+_HEADERS |= dict.fromkeys((f"{name.upper()}_{end}" for name in _INTEGERS for end in ("MIN", "MAX")), "cstdint")
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
 _STREAMS = {"cout", "cerr", "cin", "endl"}
 CONTAINERS = {"vector", "array", "list", "map", "string"}
@@ -102,7 +105,7 @@ def unknown(place, nvidia, member, gcc, clang):
         return f"The source has no kernel `{name}`. It has: {', '.join(cxx.kernels(place.source)) or 'none'}."
     if name in ("cout", "cerr"):
         return 'A kernel prints with `printf("i = %d\\n", i)`.'
-    if of_std:
+    if of_std and _HEADERS.get(name) != "cstdint":
         return standard.header(name) if _is_in_host_code(place) else ""
     if name in _CALLED and not _is_variable(place, name):
         return f"C++ has no `{name}`: write {_CALLED[name]}."
@@ -250,7 +253,8 @@ def similar(place, name, known=KNOWN, part=None):
     part = tokens(place.source) if part is None else part
     mine = sorted({token.text for token in part if token.text.isidentifier()} - {name, *KNOWN})
     near = [bare[name.strip("_").lower()]] if name.strip("_").lower() in bare else []
-    near = near or get_close_matches(name, [*known, *(word for word in mine if len(word) > 2)], 2, cutoff=0.65)
+    others = [w for w in [*known, *mine] if len(w) > 2 and (w.startswith(name) or abs(len(w) - len(name)) < 3)]
+    near = near or get_close_matches(name, others, 2, cutoff=0.65)
     return next((f"Did you mean `{word}`?" for word in near if word != name), "")
 
 
@@ -267,6 +271,8 @@ def same_name(place, **names):
         return f"Line {there[0].line} has a `{name}` already: remove one, or give it another name."
     if there and "more than one instance" in place.message and "using namespace std" in cxx.code(place.source):
         return f"With `using namespace std;`, the library's `{name}` fits too: remove that line, or rename yours."
+    if "instance" not in place.message and (other := declared_line(place.source, name, place.line)):
+        return f"The name `{name}` is already used in line {other}: give one of the two another name."
     own_type = any(name == declaration.name for declaration in cxx.declarations(place.source))
     return f"CUDA has a `{name}` of its own: give yours another name." if there or own_type else ""
 

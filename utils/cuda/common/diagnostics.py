@@ -101,6 +101,7 @@ _NO_FIT = re.compile(r"note: candidate .*not viable: (.*)|note:   ((?:no known c
 # nvcc: the types that no function or operator takes; where a name is declared in CUDA's headers.
 _TYPES = re.compile(r"(?:argument|operand) types are: .*")
 _JUMPED = re.compile(r'variable ("\w+" \(declared at line \d+\))')
+_CONTINUED = re.compile(r"\n(?: {12}\S.*\n(?!\s*\^))+")
 _PLACE = re.compile(r" \((?:declared|previous definition) at line \d+ of [^)]*\)")
 _LONG_NAME = re.compile(r'("[^"]{60})[^"]{20,}"')
 # The engine's launch, called with other arguments than the kernel's.
@@ -191,6 +192,9 @@ def _errors(log, sources):
             message = f"{message.rstrip(':')}: {types[0].strip()}"
         if message.endswith(" of:") and (jumped := _JUMPED.findall(behind)):
             message = f"{message} {', '.join(jumped)}"
+        if message.endswith(":") and (continued := _CONTINUED.match(behind)):
+            first, *others = (said.strip() for said in continued[0].strip().splitlines())
+            message = f"{message} {first}{f' and {len(others)} more' if others else ''}"
         message = _LAUNCH.sub(r"the kernel takes (\1), but this launch passes (\2)", _PLACE.sub("", message))
         if which not in sources and used:
             (which, line), message = used[0], _ASSERTION.sub("", message).strip('"')

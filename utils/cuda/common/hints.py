@@ -163,7 +163,11 @@ _CUDA = [
     ),
     (r"uint3\W* has no member|no member named .* in .*uint3", "", "The parts are `.x`, `.y` and `.z`."),
     (r"uint3|dim3|no operator|operator[+*\-/\[]|apparent call|used as a function", "", advice.part_of_index),
-    (r"explicit type is missing", "__global__", "A kernel returns nothing: write `__global__ void`."),
+    (
+        r"explicit type is missing",
+        r"__global__\s+(?:static\s+|inline\s+)*\w+\s*\(",
+        "A kernel returns nothing: write `__global__ void`.",
+    ),
     (_RETURNED, r"\breturn\b.*;", advice.returned),
     (r'calling a (?:constexpr )?__host__ function\("(?P<name>[^"]*)"\)', "", marks.host_function),
     (
@@ -249,7 +253,7 @@ _CUDA = [
     ),
     (r'incompatible with previous "(?P<name>\w+)"', r"extern\s+__shared__|\b__shared__", values.shared_of_two_types),
     (
-        r"no suitable conversion function .*(?:half|bfloat16)",
+        r"(?:no suitable|more than one) conversion function .*(?:half|bfloat16)",
         "",
         "Convert it: `__half2float(x)`, `__float2half(x)`; for bfloat16, `__bfloat162float(x)`.",
     ),
@@ -392,4 +396,4 @@ _CPP = [
     (f"expected|{_RETURNED}", "", missing.brackets),
     (f"{missing.NO_SEMICOLON.pattern}|{_RETURNED}", "", missing.semicolon),
 ]
-_RULES = [*python_habits.RULES, *_CUDA, *_CPP]
+_RULES = [*python_habits.RULES, *missing.RULES, *marks.RULES, *values.RULES, *_CUDA, *_CPP]

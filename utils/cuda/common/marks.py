@@ -1,12 +1,13 @@
-"""What to do about what belongs to the host in device code, or the other way round, in the way of advice.py."""
+"""What to do about what belongs to the host in device code, or the other way round, and about what CUDA lacks, in the
+way of advice.py."""
 
 import re
 
 from utils.cuda.common import cxx
-from utils.cuda.common.advice import CONTAINERS, NO_CONTAINERS
+from utils.cuda.common.advice import CONTAINERS, NO_CONTAINERS, is_in_device_code
 from utils.cuda.common.missing import tokens
 
-__all__ = []  # the functions that word a hint
+__all__ = ["RULES"]  # and the functions that word a hint
 
 
 def host_function(place, name):
@@ -18,7 +19,7 @@ def host_function(place, name):
     if any(word in name for word in CONTAINERS) and "std" in name:
         return NO_CONTAINERS
     if "ostream" in name:
-        return 'A kernel prints with `printf("i = %d\\n", i)`.'
+        return _PRINTS
     if called.startswith("cuda"):
         return f"`{called}` is for the host, the code that launches kernels."
     if "swap" in name and "bswap" not in name:
@@ -32,6 +33,14 @@ def host_function(place, name):
     if called in _OF_FLOATS:
         return f"`{called}` takes floats or doubles, all of one type: write `{called}f`, or `(float)n` for an int `n`."
     return "A kernel can call CUDA's own functions and those that are marked `__device__`."
+
+
+_PRINTS = 'A kernel prints with `printf("i = %d\\n", i)`.'
+
+
+def prints(place):
+    """`fprintf(stderr, ...)` in a kernel."""
+    return _PRINTS if is_in_device_code(place) else ""
 
 
 def _limit(kind, name):
@@ -152,3 +161,30 @@ def type_for_a_kernel(place, kind):
         move = f"Move `{name}` out of the function" if name else f"Move {what} out of the function and give it a name"
         return f"{move}: a kernel's template argument cannot be a local type."
     return f"Give {what} a name: a kernel's template argument cannot be an unnamed type."
+
+
+def lacking(place, name):
+    """`atomicMul`, `__float2int`: what CUDA might have, and has not."""
+    if any(function.name == name for function in cxx.functions(place.source)):
+        return ""
+    if not name.startswith("atomic"):
+        return f"CUDA has no `{name}`: `{name}_rz(x)` cuts the fraction off, `{name}_rn(x)` rounds."
+    return f"CUDA has no `{name}`: loop with `atomicCAS` until no other thread has changed the number in between."
+
+
+_TO_WHOLE = "__(?:float|double|half)2u?(?:int|ll)"
+_OF_FILES = "v?fprintf|vprintf|fputs|fputc|puts|putchar|fwrite|fflush"
+# What the compilers say of the host's functions in a kernel, in the way of hints.py.
+RULES = [
+    (
+        rf"""["'‘](?:std(?:err|out)|{_OF_FILES})["'’]|__host__ function\("(?:{_OF_FILES})\W|__va_list_tag""",
+        rf"\b(?:{_OF_FILES}|stderr|stdout)\b",
+        prints,
+    ),
+    (
+        r"call `(?P<name>cuda(?!DeviceSynchronize)(?:Get|Peek|Device|Func|Occupancy|Runtime)\w*)` only where",
+        "",
+        "`{name}` is a function for the host, the code that launches kernels.",
+    ),
+    ("undefined|not declared|undeclared", rf"\b(?P<name>atomic(?:Mul|Div|Mod)|{_TO_WHOLE})\s*\(", lacking),
+]

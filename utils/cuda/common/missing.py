@@ -12,6 +12,7 @@ __all__ = [
     "Place",
     "body",
     "brackets",
+    "declared_line",
     "declared_names",
     "division",
     "indentation",
@@ -21,7 +22,7 @@ __all__ = [
     "parameters",
     "semicolon",
 ]
-__all__ += ["tokens", "unclosed_brace"]
+__all__ += ["RULES", "tokens", "unclosed_brace"]
 
 
 class Place(NamedTuple):
@@ -55,6 +56,16 @@ def declared_names(source) -> set[int]:
     """Where the functions' names are in their declarations: the offsets, by which calls are told from them."""
     heads = ((function, function.tokens[: function.head]) for function in cxx.functions(source))
     return {a.start for function, head in heads for a, b in pairwise(head) if a.text == function.name and b.text == "("}
+
+
+def declared_line(source, name, line) -> int:
+    """Where else the source declares, outside functions, a name that it declares in this line; 0 if nowhere."""
+    part = tokens(source)
+    places = [(a.line, a.line) for a, b in pairwise(part) if a.text == "namespace" and b.text == name]
+    places += [(each.line, each.tokens[-1].line) for each in cxx.declarations(source) if name in each.names]
+    here = [place for place in places if place[0] <= line <= place[1]]
+    others = [first for first, last in places if not first <= line <= last] + [line] * (len(here) > 1)
+    return min(others, default=0) if here else 0
 
 
 NO_SEMICOLON = re.compile(
@@ -258,3 +269,64 @@ def indentation(source, number) -> int:
     """How many characters the text of a line is indented by."""
     line = line_of(source, number)
     return len(line) - len(line.lstrip())
+
+
+def _semicolon_above(place):
+    """`int i = 3` and, in the next line, `*o = i;`: a product for the compilers."""
+    before = [token for token in tokens(place.source) if token.line < place.line]
+    last = before[-1] if before else None
+    if not last or last.text in ("else", "do") or not (last.text[-1].isalnum() or last.text[-1] in "_)]\"'"):
+        return ""
+    opens = cxx.matching(before, len(before) - 1) if last.text == ")" else 0
+    if opens is None or last.text == ")" and cxx.text_at(before, opens - 1) in _HEADS:
+        return ""
+    return f"Put a `;` at the end of line {last.line}: without it, the `*` of line {place.line} multiplies."
+
+
+def _return(place):
+    """`constexpr int a = f(0);`, where f may end without a `return`."""
+    for function in cxx.functions(place.source):
+        body = function.tokens[function.head :]
+        if "constexpr" not in function.words or not re.search(rf"\b{function.name}\s*[<(]", place.code):
+            continue
+        if len(body) > 2 and not {"void", "auto"} & set(function.words) and _may_go_on(body[1:-1]):
+            return f"`{function.name}` of line {function.line} can end without a value: put a `return` at its end."
+    return ""
+
+
+def _may_go_on(part) -> bool:
+    """Whether the last of a function's statements is an `if` without `else`, or has no `return`."""
+    last, depth = [], 0
+    for k, token in enumerate(part):
+        last.append(token.text)
+        depth += (token.text in ("(", "{", "[")) - (token.text in (")", "}", "]"))
+        after = cxx.text_at(part, k + 1)
+        ends = token.text == ";" or token.text == "}" and after.isidentifier()  # not in `return S{1}.a;`
+        if not depth and ends and after and after != "else":
+            last = []
+    if last[:1] == ["if"]:
+        return not {"else", "constexpr"} & set(last)
+    return not {"return", "while", "for", "switch", "do", "throw"} & set(last)
+
+
+def _header_of_new(place):
+    """`new (buffer) T` without its header."""
+    included = any(cxx.included(line) == "new" for line in cxx.directives(place.source))
+    return "" if included else "`new (address) T` needs `#include <new>` at the top of the source."
+
+
+# What the compilers say of what is missing, in the way of hints.py.
+RULES = [
+    (
+        "explicit type is missing|with no type|does not name a type|type specifier",
+        r"\b(?P<word>static|const|constexpr|volatile|register)\s+(?P<name>\w+)\s*(?:;|=[^=]|\[)",
+        "A variable needs a type: `{word} int {name}` or `{word} float {name}`.",
+    ),
+    (
+        "must have arithmetic|must have integral|invalid operands|modifiable lvalue|lvalue required|not assignable",
+        r"^\s*\*+\s*(?:\w+(?:\+\+|--|\[[^\]]*\])*|\([^;=]*\))\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)",
+        _semicolon_above,
+    ),
+    (r"constant[ -](?:value|expression)|not a constant|flows off the end", "", _return),
+    (r"no (?:instance of overloaded|matching function).*operator new\b", r"\bnew\s*\(", _header_of_new),
+]

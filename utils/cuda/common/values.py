@@ -6,11 +6,13 @@ from utils.cuda.common import cxx
 from utils.cuda.common.advice import KNOWN, ONLY_AN_ARRAY, only_read
 from utils.cuda.common.missing import declared_names, tokens
 
-__all__ = []  # the functions that word a hint
+__all__ = ["RULES"]  # and the functions that word a hint
 
 
 def member(place, nvidia, gcc, clang, name, member):
     """`x.shape` of a pointer, `y[i].sqrt()` of a number."""
+    if (nvidia or gcc or clang).endswith(")"):
+        return _function(place, name, member)
     if "*" in (nvidia or gcc or clang):
         if kind := _struct_with(place, member):
             return f"`{name}` is a pointer to a `{kind}`: write `{name}->{member}`, or `{name}[i].{member}`."
@@ -21,6 +23,15 @@ def member(place, nvidia, gcc, clang, name, member):
         return said
     instead = f"write `{member}f({name})`" if f"{member}f" in KNOWN else "a function takes it, as in `sqrtf(x)`"
     return f"A number has no methods: {instead}."
+
+
+def _function(place, name, member):
+    """`s.a` after `S s();`, which declares a function."""
+    functions = {function.name for function in cxx.functions(place.source)}
+    for kind, declared in re.findall(r"\b([\w:]+(?:<[^;<>]*>)?)\s+(\w+)\s*\(\s*\)\s*;", cxx.code(place.source)):
+        if re.search(rf"\b{declared}\s*\.\s*\w", place.code) and declared not in functions:
+            return f"`{kind} {declared}();` declares a function: write `{kind} {declared};`."
+    return f"`{name}` is a function: call it, `{name}(...).{member}`."
 
 
 def member_of_result(place, nvidia, gcc, clang, member):
@@ -248,6 +259,8 @@ def _float_index(place):
 def two_types(place, name):
     """`min(x[i] + 60, 255.0)`, and `max` of two halves."""
     given = place.message.partition("argument types are: (")[2].rstrip(")")
+    if "__int128" in given:
+        return f"There is no `{name}` for `__int128`: write `a {'<' if name == 'min' else '>'} b ? a : b`."
     if "half" in given or "bfloat16" in given:
         to_float = "__bfloat162float" if "bfloat16" in given else "__half2float"
         return f"For these there is `__h{name}`; or compute with floats, `{name}({to_float}(a), {to_float}(b))`."
@@ -367,3 +380,13 @@ def whole_array(place, name):
     if not re.search(rf"\b{_NUMBERS}\b[^;]*\b{name}\s*\[", cxx.code(place.source)):
         return ""
     return f"`{name}` is an array, which cannot be assigned as a whole: copy its elements in a loop."
+
+
+# What the compilers say of vectors, in the way of hints.py.
+RULES = [
+    (
+        r'no operator "=" .*types are: volatile (?P<kind>\w+[1-4]) = ',
+        "",
+        "A volatile vector cannot be assigned as a whole: set its parts, `.x`, `.y` and so on.",
+    ),
+]

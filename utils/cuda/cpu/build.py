@@ -191,7 +191,9 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     usual = not (is_clang(compiler) or options or places or recorded or any(map(cxx.uses_volatile, [source, *own])))
     first = kernel_headers(compiler, flags) if usual else []
     log = build(first)
-    return build([]) if first and missed_by(log) else log
+    log = build([]) if first and missed_by(log) else log
+    constructors.check(source, built, "kernel")
+    return log
 
 
 class Builder:
@@ -227,7 +229,7 @@ class Builder:
         __tracebackhide__ = True
         with guard.building():
             log = _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, self.traced, self.recorded, say)
-        constructors.check(cuda_src, folder / f"{name}.so")
+        constructors.check(cuda_src, folder / f"{name}.so", "extension")
         return log
 
 

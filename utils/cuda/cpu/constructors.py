@@ -1,8 +1,8 @@
-"""Code that runs when an extension is loaded: what sets the host's global variables, and functions that are marked as
-constructors.
+"""Code that runs when a kernel or an extension is loaded: what sets the host's global variables, and functions that are
+marked as constructors.
 
-A mistake in it would end Python, and a loop without end would hang it, before any function of the extension is called.
-So where a text has such code, another process loads the extension first.
+A mistake in it would end Python, and a loop without end would hang it, before anything of the library is called. So
+where a text has such code, another process loads the library first.
 """
 
 import os
@@ -15,7 +15,7 @@ from utils.cuda.common import cxx
 
 __all__ = ["check", "global_with_code"]
 
-#: Of processor time, for what runs while an extension is loaded.
+#: Of processor time, for what runs while a library is loaded.
 MOST_SECONDS = 10
 _MOST_WAITING = 120  # seconds, if it waits instead
 _OF_DEVICE = {"__device__", "__constant__", "__shared__", "__managed__", "__global__"}
@@ -25,6 +25,8 @@ _TYPES = {"struct", "class", "union"}
 _PLAIN = set(
     "unsigned signed short long int char bool float double void auto half const static volatile inline".split()
 )
+# In a value: what reads memory, or a member such as that of `threadIdx`.
+_MAY_FAULT = {".", "->", "[", "*"}
 _PLAIN |= {"std", "::", ":", "*", "&", "size_t", "thread_local", "__restrict__"}
 
 
@@ -42,7 +44,9 @@ def global_with_code(source) -> tuple[int, str] | None:
         if words[0] in _TYPES and "{" in words and words[-2:-1] == ["}"]:
             continue  # a type and no variable of it
         at = words.index(declared.name) if declared.name in words else len(words)
-        if "(" in words[at:] or not all(word in _PLAIN or re.fullmatch(r"u?int\w*_t", word) for word in words[:at]):
+        value = words[words.index("=", at) :] if "=" in words[at:] else []
+        plain = all(word in _PLAIN or re.fullmatch(r"u?int\w*_t", word) for word in words[:at])
+        if "(" in words[at:] or _MAY_FAULT & set(value) or not plain:
             return declared.line, declared.name
     return None
 
@@ -52,8 +56,9 @@ def _is_value(parameter) -> bool:
     return len(parameter) == 1 and parameter[0].text[0] in "0123456789.'\""
 
 
-# torch's own start, which may take longer than what the extension runs, does not count.
-_LOAD = """import ctypes, math, resource, sys, time, torch
+# torch's own start, which may take longer than what the library runs, does not count.
+_LOAD = """import ctypes, math, resource, sys, time
+if sys.argv[3] == "extension": import torch
 most = math.ceil(time.process_time()) + int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -61,8 +66,9 @@ ctypes.CDLL(sys.argv[1])
 """
 
 
-def check(source, library):
-    """Load the extension `library`, if it has been built from the text `source`, in a process of its own: if code runs.
+def check(source, library, kind):
+    """Load `library`, if it has been built from the text `source`, in a process of its own: if code runs. `kind` is
+    what it is, 'kernel' or 'extension'.
 
     Raises CompileError, on the line of the first such variable or function, if that process does not end well.
     """
@@ -70,7 +76,7 @@ def check(source, library):
     if not library.exists() or not (found := global_with_code(source)):
         return
     line, name = found
-    command = [sys.executable, "-c", _LOAD, str(library), str(MOST_SECONDS)]
+    command = [sys.executable, "-c", _LOAD, str(library), str(MOST_SECONDS), kind]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_MOST_WAITING)
@@ -86,7 +92,7 @@ def check(source, library):
     else:
         ended = f"ends the process with status {status}"
     last = f"; its last words: {said.splitlines()[-1]}" if said else ""
-    message = f"code such as that of `{name}` runs when the extension is loaded, and {ended}{last}"
+    message = f"code such as that of `{name}` runs when the {kind} is loaded, and {ended}{last}"
     from utils.cuda.common.diagnostics import refused  # here: only an error needs it
 
     raise refused("cuda_src", source, line, message)

@@ -15,6 +15,7 @@
 #define __managed__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
+#define __nv_pure__
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __block_size__(...)
