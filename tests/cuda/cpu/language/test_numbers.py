@@ -441,3 +441,21 @@ def test_the_larger_of_two_zeros_is_the_positive_one(backend):
     compile_kernel(source, "zeros")[1, 1](out, x, x.double())
     inf = float("inf")
     assert out.tolist() == [inf, inf, -inf, -inf, -inf, inf, inf, -inf, -0.0]
+
+
+def test_the_sign_of_a_zero_is_a_gpu_s(backend):
+    source = """__global__ void zeros(float* out, const float* x, const double* y) {
+        float results[] = {fmaxf(x[0], x[1]), fmaxf(x[1], x[0]), fminf(x[0], x[1]), fminf(x[1], x[0]),
+                           fmax(x[0], x[1]), (float)fmax(y[0], y[1]), (float)fmin(y[1], y[0]),
+                           __fadd_rd(x[0], x[1]), __fadd_rd(x[1], x[1]), __fsub_rd(x[2], x[2]),
+                           __fmaf_rd(x[2], 1, -x[2]), __fmaf_rz(x[2], 1, -x[2]), __fadd_ru(x[2], -x[2]),
+                           (float)__dadd_rd(y[2], -y[2])};
+        for (int i = 0; i < 14; i++) out[i] = 1 / results[i];
+        out[14] = fmaxf(x[3], x[2]), out[15] = fminf(x[2], x[3]), out[16] = fmaxf(x[2], x[4]);
+    }"""
+    out, x = torch.zeros(17, device=backend), torch.tensor([-0.0, 0.0, 2.5, float("nan"), -1.0], device=backend)
+    compile_kernel(source, "zeros")[1, 1](out, x, x.double())
+    inf = float("inf")
+    assert out[:7].tolist() == [inf, inf, -inf, -inf, inf, inf, -inf]
+    assert out[7:14].tolist() == [-inf, inf, -inf, -inf, inf, inf, -inf]
+    assert out[14:].tolist() == [2.5, 2.5, 2.5]

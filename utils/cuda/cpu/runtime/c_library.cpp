@@ -89,6 +89,14 @@ long long device_clock() { return static_cast<long long>(__int128(nanoseconds())
 
 // ---- the linker puts these in the place of C's (library.py) ---------------------------------------------------------
 
+// Of two zeros, a GPU takes +0 to be the larger ("PTX ISA", max). C leaves it open.
+extern "C" {
+float __wrap_fmaxf(float x, float y) { return x == y ? (__builtin_signbit(x) ? y : x) : x > y || y != y ? x : y; }
+float __wrap_fminf(float x, float y) { return x == y ? (__builtin_signbit(x) ? x : y) : x < y || y != y ? x : y; }
+double __wrap_fmax(double x, double y) { return x == y ? (__builtin_signbit(x) ? y : x) : x > y || y != y ? x : y; }
+double __wrap_fmin(double x, double y) { return x == y ? (__builtin_signbit(x) ? x : y) : x < y || y != y ? x : y; }
+}
+
 // The same name is CUDA's function in a kernel and C's in host code.
 extern "C" clock_t __wrap_clock() { return cuda_on_cpu::here ? clock_t(cuda_on_cpu::device_clock()) : clock(); }
 

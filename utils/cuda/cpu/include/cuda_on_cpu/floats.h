@@ -174,11 +174,13 @@ CUDA_ON_CPU_ARITHMETIC(double, d, )
 __forceinline__ float __frsqrt_rn(float x) { return (float)(1.0 / sqrt((double)x)); }
 
 #define CUDA_ON_CPU_DIRECTED(ending, direction, ...)                                                             \
-    inline float __fadd##ending(float x, float y) { return __double2float##ending(cuda_on_cpu::odd_sum(x, y)); } \
+    inline float __fadd##ending(float x, float y) {                                                              \
+        return __double2float##ending(cuda_on_cpu::odd_sum(x, y, cuda_on_cpu::Rounding::direction));             \
+    }                                                                                                            \
     inline float __fsub##ending(float x, float y) { return __fadd##ending(x, -y); }                              \
     inline float __fmul##ending(float x, float y) { return __double2float##ending((double)x * y); }              \
     inline float __fmaf##ending(float x, float y, float z) {                                                     \
-        return __double2float##ending(cuda_on_cpu::odd_sum((double)x * y, z));                                   \
+        return __double2float##ending(cuda_on_cpu::odd_sum((double)x * y, z, cuda_on_cpu::Rounding::direction)); \
     }                                                                                                            \
     inline float __fdiv##ending(float x, float y) { return __double2float##ending(cuda_on_cpu::odd_quotient(x, y)); } \
     inline float __frcp##ending(float x) { return __double2float##ending(cuda_on_cpu::odd_quotient(1, x)); }     \

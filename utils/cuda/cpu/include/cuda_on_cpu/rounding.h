@@ -27,9 +27,11 @@ inline double odd(double x, double error) {
     if (!(bits & 1)) bits += (error > 0) == (x > 0) ? 1 : -1;
     return bit_cast<double>(bits);
 }
-// The error of a sum is exact: Knuth's TwoSum ("The Art of Computer Programming" 2, 4.2.2).
-inline double odd_sum(double a, double b) {
+// The error of a sum is exact: Knuth's TwoSum ("The Art of Computer Programming" 2, 4.2.2). A sum of opposite numbers is
+// +0, or -0 if it is rounded down.
+inline double odd_sum(double a, double b, Rounding rounding = Rounding::nearest) {
     double x = a + b, b_seen = x - a;
+    if (x == 0 && rounding == Rounding::down && __builtin_signbit(a) != __builtin_signbit(b)) return -0.0;
     return odd(x, (a - (x - b_seen)) + (b - b_seen));
 }
 inline double odd_quotient(double a, double b) {

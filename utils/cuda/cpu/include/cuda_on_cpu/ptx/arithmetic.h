@@ -154,7 +154,7 @@ __forceinline__ Bits<T> mad_hi_with_carry(bool& carry, Bits<T> a, Bits<T> b, Bit
 
 // ---- floats ---------------------------------------------------------------------------------------------------------
 
-// a * b + c rounded once. A sum of opposite numbers is +0, or -0 if rounded down.
+// a * b + c rounded once.
 template <class T, Rounding r, bool ftz, bool sat, bool relu>
 __forceinline__ Bits<T> fma(Bits<T> a, Bits<T> b, Bits<T> c) {
     if constexpr (is_pair<T>) {
@@ -168,9 +168,7 @@ __forceinline__ Bits<T> fma(Bits<T> a, Bits<T> b, Bits<T> c) {
         } else if constexpr (std::is_same_v<T, float> && r == Rounding::nearest) {
             return result<T, r, ftz, sat, relu>(fmaf(x, y, z));
         } else {
-            const double exact = (double)x * y, sum = odd_sum(exact, z);
-            const bool opposite = sum == 0 && __builtin_signbit(exact) != __builtin_signbit((double)z);
-            return result<T, r, ftz, sat, relu>(opposite && r == Rounding::down ? -0.0 : sum);
+            return result<T, r, ftz, sat, relu>(odd_sum((double)x * y, z, r));
         }
     }
 }
@@ -185,9 +183,7 @@ __forceinline__ Bits<T> add(Bits<T> a, Bits<T> b) {
         } else if constexpr (!is_half<T> && r == Rounding::nearest) {
             return result<T, r, ftz, sat>(unfused(x + y));
         } else {
-            const double sum = odd_sum(x, y);
-            const bool opposite = sum == 0 && __builtin_signbit((double)x) != __builtin_signbit((double)y);
-            return result<T, r, ftz, sat>(opposite && r == Rounding::down ? -0.0 : sum);
+            return result<T, r, ftz, sat>(odd_sum(x, y, r));
         }
     }
 }
