@@ -452,10 +452,11 @@ def test_the_sign_of_a_zero_is_a_gpu_s(backend):
                            (float)__dadd_rd(y[2], -y[2])};
         for (int i = 0; i < 14; i++) out[i] = 1 / results[i];
         out[14] = fmaxf(x[3], x[2]), out[15] = fminf(x[2], x[3]), out[16] = fmaxf(x[2], x[4]);
+        out[17] = 1 / cospif(x[2] - 2), out[18] = 1 / cospif(x[2] - 1), out[19] = 1 / sinpif(x[4]);
     }"""
-    out, x = torch.zeros(17, device=backend), torch.tensor([-0.0, 0.0, 2.5, float("nan"), -1.0], device=backend)
+    out, x = torch.zeros(20, device=backend), torch.tensor([-0.0, 0.0, 2.5, float("nan"), -1.0], device=backend)
     compile_kernel(source, "zeros")[1, 1](out, x, x.double())
     inf = float("inf")
     assert out[:7].tolist() == [inf, inf, -inf, -inf, inf, inf, -inf]
     assert out[7:14].tolist() == [-inf, inf, -inf, -inf, inf, inf, -inf]
-    assert out[14:].tolist() == [2.5, 2.5, 2.5]
+    assert out[14:].tolist() == [2.5, 2.5, 2.5, inf, inf, -inf]

@@ -90,7 +90,7 @@ void sine_and_cosine_of_pi(F x, F* s, F* c) {
     F sine = sin(rest), cosine = cos(rest);
     int turn = quarters - quarters == 0 ? int(fmod(quarters, F(4))) & 3 : 0;
     *s = turn == 0 ? sine : turn == 1 ? cosine : turn == 2 ? -sine : -cosine;
-    *c = turn == 0 ? cosine : turn == 1 ? -sine : turn == 2 ? -cosine : sine;
+    *c = (turn == 0 ? cosine : turn == 1 ? -sine : turn == 2 ? -cosine : sine) + F(0);  // a zero is +0
     if (x == trunc(x)) *s = copysign(F(0), x);
 }
 }  // namespace cuda_on_cpu
