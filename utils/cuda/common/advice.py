@@ -85,6 +85,7 @@ _HEADERS |= dict.fromkeys([f"{name}_t" for name in _INTEGERS] + ["SIZE_MAX", "PT
 _HEADERS |= dict.fromkeys((f"{name.upper()}_{end}" for name in _INTEGERS for end in ("MIN", "MAX")), "cstdint")
 _MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
 _STREAMS = {"cout", "cerr", "cin", "endl"}
+PRINTS = 'A kernel prints with `printf("i = %d\\n", i)`.'
 CONTAINERS = {"vector", "array", "list", "map", "string"}
 
 
@@ -104,7 +105,7 @@ def unknown(place, nvidia, member, gcc, clang):
             return _declared_elsewhere(place, name)
         return f"The source has no kernel `{name}`. It has: {', '.join(cxx.kernels(place.source)) or 'none'}."
     if name in ("cout", "cerr"):
-        return 'A kernel prints with `printf("i = %d\\n", i)`.'
+        return PRINTS
     if of_std and _HEADERS.get(name) != "cstdint":
         return standard.header(name) if _is_in_host_code(place) else ""
     if name in _CALLED and not _is_variable(place, name):

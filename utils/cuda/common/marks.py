@@ -4,7 +4,7 @@ way of advice.py."""
 import re
 
 from utils.cuda.common import cxx
-from utils.cuda.common.advice import CONTAINERS, NO_CONTAINERS, is_in_device_code
+from utils.cuda.common.advice import CONTAINERS, NO_CONTAINERS, PRINTS, is_in_device_code
 from utils.cuda.common.missing import tokens
 
 __all__ = ["RULES"]  # and the functions that word a hint
@@ -19,7 +19,7 @@ def host_function(place, name):
     if any(word in name for word in CONTAINERS) and "std" in name:
         return NO_CONTAINERS
     if "ostream" in name:
-        return _PRINTS
+        return PRINTS
     if called.startswith("cuda"):
         return f"`{called}` is for the host, the code that launches kernels."
     if "swap" in name and "bswap" not in name:
@@ -35,12 +35,9 @@ def host_function(place, name):
     return "A kernel can call CUDA's own functions and those that are marked `__device__`."
 
 
-_PRINTS = 'A kernel prints with `printf("i = %d\\n", i)`.'
-
-
 def prints(place):
     """`fprintf(stderr, ...)` in a kernel."""
-    return _PRINTS if is_in_device_code(place) else ""
+    return PRINTS if is_in_device_code(place) else ""
 
 
 def _limit(kind, name):

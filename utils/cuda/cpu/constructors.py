@@ -25,9 +25,9 @@ _TYPES = {"struct", "class", "union"}
 _PLAIN = set(
     "unsigned signed short long int char bool float double void auto half const static volatile inline".split()
 )
+_PLAIN |= {"std", "::", ":", "*", "&", "size_t", "thread_local", "__restrict__"}
 # In a value: what reads memory, or a member such as that of `threadIdx`.
 _MAY_FAULT = {".", "->", "[", "*"}
-_PLAIN |= {"std", "::", ":", "*", "&", "size_t", "thread_local", "__restrict__"}
 
 
 def global_with_code(source) -> tuple[int, str] | None:

@@ -47,7 +47,7 @@ _REPLACED = ["exit", "_Exit", "_exit", "quick_exit", "abort", "raise", "kill", "
 _REPLACED += ["execv", "execvp", "execve", "execl", "execlp"]
 _REPLACED += ["pthread_kill", "syscall", "alarm", "setitimer", "signal", "sigaction"]
 _REPLACED += ["clock", "__stack_chk_fail"]
-_REPLACED += ["fmax", "fmin", "fmaxf", "fminf"]  # of +0 and -0, x86's take either
+_REPLACED += ["fmax", "fmin", "fmaxf", "fminf"]  # C's may take either of +0 and -0
 _REPLACED += ["malloc", "calloc", "realloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
 # `std::thread`'s constructor calls it: what goes wrong in an extension's thread does not end Python (host_call.cpp).
 _REPLACED += ["_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"]
