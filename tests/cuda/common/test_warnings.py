@@ -1,5 +1,8 @@
 """What compiles but hardly does what is meant: a CompileWarning with the learner's line, whenever a build is used."""
 
+import os
+import shutil
+import subprocess
 import warnings
 
 import pytest
@@ -97,6 +100,29 @@ def test_of_two_builds_of_a_text_the_first_shows_its_warnings(tmp_path, monkeypa
         built(tmp_path / "cpu" / "k")
     with pytest.warns(CompileWarning, match="expression has no effect"):
         built(tmp_path / "cpu" / "edited", SOURCE + "\n")
+
+
+VERSION = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True).stdout if shutil.which("g++") else "0"
+ENDED = r"""
+__device__ const float& larger(const float& a, const float& b) { return a > b ? a : b; }
+__global__ void k(float* x) {
+    const float& r = larger(x[0], x[1] + 1.0f);
+    x[2] = r;
+    float* last;
+    for (int i = 0; i < 2; i++) { float here = x[i]; last = &here; }
+    x[3] = *last;
+}
+"""
+
+
+@pytest.mark.skipif(device() == "cuda", reason="nvcc has no such warning")
+@pytest.mark.skipif(bool(os.environ.get("CXX")) or int(VERSION.split(".")[0]) < 12, reason="needs g++ 12 or later")
+def test_a_reference_to_what_has_ended():
+    with pytest.warns(CompileWarning) as shown:
+        compile_kernel(ENDED, "k")
+    first, second = [str(w.message) for w in shown if "dangling" in str(w.message)]
+    assert "an unnamed temporary may be used: the temporary's statement has ended\n-->    5 |" in first
+    assert "'last' to 'here' may be used: the `{ }` of 'here' has ended\n-->    8 |" in second
 
 
 # ---- what no compiler rejects ---------------------------------------------------------------------------------------

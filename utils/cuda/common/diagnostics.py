@@ -87,7 +87,10 @@ _SHOWN = {
     "20092",  # a __device__ variable cannot be directly written in a host function
     "20208",  # 'long double' is treated as 'double' in device code
     "uninitialized",
+    "dangling-pointer",
 }
+# g++'s, with the variable that has ended, or about a temporary.
+_DANGLING = re.compile(r"(?:using a )?dangling pointer .*?to (?:('\w+')|an unnamed temporary)")
 # Where the template or macro that contains an error was used. g++ says so before the error, the others after it.
 _USED_BEFORE = re.compile(r"^(\S[^:\n]*):(\d+):\d+:   (?:recursively )?required (?:from|by)", re.MULTILINE)
 _USED_AFTER = re.compile(
@@ -259,8 +262,8 @@ def note_warnings(folder, sources):
     for warning in _WARNING.finditer(log.read_text(errors="replace")) if log.exists() else ():
         which, line = Path(warning["file"]).name, int(warning["line"] or warning["nvcc_line"])
         if which in sources and which != "name" and (warning["number"] or warning["name"]) in _SHOWN:
-            meant = _EFFECTLESS if warning["number"] == "174" and "==" in excerpt(sources[which], line, 0) else ""
-            found.setdefault((which, line), warning["message"] + meant)  # one for each line
+            shown = _explained_warning(warning["message"], excerpt(sources[which], line, 0))
+            found.setdefault((which, line), shown)  # one for each line
     if found:
         texts = {which: hashlib.sha256(text.encode()).hexdigest() for which, text in sources.items()}
         noted = [
@@ -270,7 +273,13 @@ def note_warnings(folder, sources):
         (folder / "warnings.json").write_text(json.dumps(noted))
 
 
-_EFFECTLESS = ": `==` compares, `=` assigns"
+def _explained_warning(message, line):
+    if "expression has no effect" in message and "==" in line:
+        return f"{message}: `==` compares, `=` assigns"
+    if dangling := _DANGLING.match(message):
+        scope = f"the `{{ }}` of {dangling[1]}" if dangling[1] else "the temporary's statement"
+        return f"{message}: {scope} has ended"
+    return message
 
 
 def show_warnings(folder):

@@ -51,6 +51,8 @@ _CHECKED_STACK = ["-fstack-protector-strong", "-fstack-clash-protection", "-U_FO
 # functions never set errno. What is used before it has a value becomes a CompileWarning (diagnostics.py).
 _DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno", "-fno-finite-loops"]
 _DEVICE_FLAGS += ["-Wuninitialized", "-Wno-maybe-uninitialized"]  # the latter is often wrong
+# So does the use of a temporary, or a variable of an inner scope, that has ended. g++ 11 has no such warning.
+_DANGLING = '#if __GNUC__ >= 12 && !defined(__clang__)\n#pragma GCC diagnostic warning "-Wdangling-pointer"\n#endif'
 # Every access in the source must be seen as written: so the compiler calls a hook at each access and each step, and
 # neither splits, merges nor moves them. The hooks are ours (trace/hooks.cpp): no sanitizer is linked.
 _HOOKS = ["-fsanitize=thread", "-fsanitize-coverage=trace-pc", "-fno-semantic-interposition", "-fno-unroll-loops"]
@@ -140,10 +142,11 @@ def _device_flags(compiler, sources, traced=False, optimized=True, recorded=Fals
     return flags if clang else [*flags, "-fno-gnu-unique"]
 
 
-def _architecture():
-    """Lines that follow the engine's headers: what __CUDA_ARCH__ is in device code, and the GPUs built for."""
+def _preamble():
+    """Lines behind the engine's headers: warnings, what __CUDA_ARCH__ is in device code, and the GPUs built for."""
     arch = 10 * gpus.chosen().capability
-    return ["#undef CUDA_ON_CPU_ARCH", f"#define CUDA_ON_CPU_ARCH {arch}", f"#define __CUDA_ARCH_LIST__ {arch}"]
+    architecture = ["#undef CUDA_ON_CPU_ARCH", f"#define CUDA_ON_CPU_ARCH {arch}"]
+    return [_DANGLING, *architecture, f"#define __CUDA_ARCH_LIST__ {arch}"]
 
 
 def build_kernels(source, names, folder, traced=False, options=(), say=print, recorded=False) -> str:
@@ -160,7 +163,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     macros, others = preprocessor.own_macros(preprocessor.preprocessor_options(options))
     own, places = placed_headers([source], folder, options, traced, host=False)
     headers = (*KERNEL, *last_headers([source, *own]))
-    code = [*(f"#include <{header}>" for header in headers), *_architecture(), *macros]
+    code = [*(f"#include <{header}>" for header in headers), *_preamble(), *macros]
     code += ["#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH", '#line 1 "cuda_src"']
     code.append(translated("cuda_src", source, traced, host=False))
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
@@ -247,7 +250,7 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     headers += last_headers([cuda_src, *own])
     code, binding = translated("cuda_src", cuda_src, traced), translated("cpp_src", cpp_src, kernels=False)
     headers += [torch_places.HEADER] * torch_places.has_places(code)
-    device_code = [*(f"#include <{header}>" for header in headers), *_architecture()]
+    device_code = [*(f"#include <{header}>" for header in headers), *_preamble()]
     device_code += [f"#define TORCH_EXTENSION_NAME {name}", '#line 1 "cuda_src"', code]
     (folder / "cuda.cpp").write_text("\n".join(device_code) + "\n")
     includes = ["cuda_on_cpu/traced_allocator.h"] if traced else []
@@ -304,7 +307,7 @@ def build_program(program, folder, traced=False, say=print) -> str:
         place(root, path, text, is_cuda, traced, whole=len(program.sources) == 1)
     standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
     macros, others = preprocessor.own_macros(program.macros)
-    (folder / "macros.h").write_text("\n".join([*_architecture(), *macros]) + "\n")
+    (folder / "macros.h").write_text("\n".join([*_preamble(), *macros]) + "\n")
     flags = [f"-std={standard}", *library.COMMON_FLAGS, *others, *program.host_flags]
     flags += [f"-I{place}" for original in program.folders for place in (inside(root, original), original)]
     levels = {"cuda": _device_flags(compiler, texts.values(), traced), "host": ["-O2"]}
