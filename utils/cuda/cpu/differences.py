@@ -29,7 +29,9 @@ def show(noted):
 
 
 def hint_of(text) -> str:
-    """What to do about a conversion or a shift that the runtime describes so."""
+    """What to do about a conversion, a shift or a copy that the runtime describes so."""
+    if "with memcpy" in text:
+        return "C++ leaves this undefined: use a loop that goes the right way, or a second array."
     if "shifts a number" in text:  # not "converts", which may be part of the kernel's name
         return "C++ leaves this undefined: shift by less than the number has bits."
     return "C++ leaves this undefined: bring the number into the type's range first, as with `min` and `max`."

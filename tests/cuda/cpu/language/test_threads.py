@@ -294,6 +294,26 @@ def test_a_trace_of_a_tile_of_several_warps():
         compile_kernel(source, "several_warps<128>")[1, 128](*given)
 
 
+ABSENT = """
+#include <cooperative_groups.h>
+__global__ void k(const int* x, int* out, unsigned mask, int rank) {
+    int i = threadIdx.x;
+    if (mask >> i & 1) out[i] = cooperative_groups::coalesced_threads().shfl(x[i], rank);
+}"""
+
+
+@pytest.mark.parametrize("mask, lane", [(0xFFFFFFFF, 40 % 32), (0xF00000F0, 31)])
+def test_a_rank_that_a_group_does_not_have(backend, mask, lane):
+    x = torch.arange(32).int() * 10
+    (out,) = run(backend, ABSENT, "k", 1, 32, x, torch.full((32,), -1).int(), mask, 40)[1:2]
+    assert out.tolist() == [10 * lane if mask >> i & 1 else -1 for i in range(32)]
+
+
+def test_a_trace_of_a_rank_that_a_group_does_not_have():
+    trace = compile_kernel(ABSENT, "k").trace[1, 32](torch.arange(32).int(), torch.zeros(32).int(), 0xF0, 40)
+    assert {problem.kind for problem in trace.problems} == {"undefined_shuffle"}
+
+
 def test_sums_that_go_into_atomics(backend):
     x = torch.randint(-9, 10, (64,), generator=torch.Generator().manual_seed(3)).to(torch.int32)
     x[5] = 20

@@ -186,6 +186,20 @@ def test_a_compiler_that_checks_memcpy_by_itself_as_ubuntu_s_does(tmp_path, monk
         kernel[1, 1](torch.zeros(64), 16)
 
 
+def test_memcpy_to_where_it_overlaps_itself():
+    source = "__global__ void k(float* x, int to) {\n    memcpy(x + to, x + 4, 16);\n}\n"
+    traced = compile_kernel(source, "k").trace
+    for to, message in {
+        5: "copies 16 bytes with memcpy to where they overlap themselves, 4 bytes further on",
+        1: "copies 16 bytes with memcpy to where they overlap themselves, 12 bytes further back",
+    }.items():
+        (problem,) = traced[1, 1](torch.ones(16), to).problems
+        assert problem.kind == "undefined" and problem.line == 2 and message in problem.message
+        assert "C++ leaves this undefined: use a loop" in problem.hint
+    for apart in (0, 4, 8):
+        assert traced[1, 1](torch.ones(16), apart).ok
+
+
 def test_memcpy_is_counted_as_nvcc_compiles_it():
     source = """
     struct Four { float v[4]; };

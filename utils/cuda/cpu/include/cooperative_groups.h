@@ -310,7 +310,9 @@ class coalesced_group : public lanes_group {
 
     template <class T>
     __forceinline__ T shfl(T value, unsigned int rank) const {
-        return of_rank(value, rank % size(), "group.shfl");
+        if (rank < size()) return of_rank(value, rank, "group.shfl");
+        // There is no such lane: of a whole warp, the number's last five bits count, otherwise it is lane 31.
+        return detail::from_lane(mask, value, size() == 32 ? rank % 32 : 31, "group.shfl");
     }
     template <class T>
     __forceinline__ T shfl_up(T value, unsigned int delta) const {

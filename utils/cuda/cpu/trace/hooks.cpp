@@ -61,21 +61,21 @@ void __sanitizer_cov_trace_pc() {
 }
 
 // The functions are those by which clang++ copies structs (build.py), and those that a source calls (traced_copies.h).
-#define COPIES(prefix, parts)                                                                               \
+#define COPIES(prefix, parts, apart)                                                                        \
     void* prefix##memcpy(void* to, const void* from, size_t bytes) {                                        \
-        if (tracing && bytes) tracing->copies(to, from, bytes, parts, CODE);                                \
-        return memcpy(to, from, bytes);                                                                     \
+        if (tracing && bytes) tracing->copies(to, from, bytes, parts, apart, CODE);                         \
+        return memmove(to, from, bytes);                                                                    \
     }                                                                                                       \
     void* prefix##memmove(void* to, const void* from, size_t bytes) {                                       \
-        if (tracing && bytes) tracing->copies(to, from, bytes, parts, CODE);                                \
+        if (tracing && bytes) tracing->copies(to, from, bytes, parts, false, CODE);                         \
         return memmove(to, from, bytes);                                                                    \
     }                                                                                                       \
     void* prefix##memset(void* to, int value, size_t bytes) {                                               \
-        if (tracing && bytes) tracing->access(to, bytes, Op::store, CODE, Strength::weak, parts);                    \
+        if (tracing && bytes) tracing->access(to, bytes, Op::store, CODE, Strength::weak, parts);           \
         return memset(to, value, bytes);                                                                    \
     }
-COPIES(__wrap_, Parts::aligned)
-COPIES(cuda_on_cpu_, Parts::bytes)
+COPIES(__wrap_, Parts::aligned, false)
+COPIES(cuda_on_cpu_, Parts::bytes, true)
 
 // Atomics of host code: reference counts and guards of static variables. Those of kernels call `touch`.
 #define ATOMIC_HOOKS(bits, type)                                                                                    \

@@ -18,12 +18,12 @@ class Problem:
     """One thing that a kernel does wrong, at one place in its source.
 
     `kind` is out_of_bounds, race, divergent_barrier, uninitialized, undefined_shuffle, unwritten, misaligned, undefined
-    (a conversion or a shift that a GPU computes otherwise), stale (`__ldg` of what this launch writes), runaway, trap,
-    asynchronous (a copy that is left in flight, or a barrier or a bulk copy that is used against its rules), warpgroup
-    (of wgmma), cluster (a peer's shared memory that is not there yet or no more), box and map_fence (of tensor maps)
-    or, for an extension or a program, refused_launch, untraced_launch, host_access (of memory of the device),
-    failed_call (of a CUDA function), stream_race (of kernels or copies) and host_error (which ends the call or the
-    program).
+    (a conversion, a shift or a memcpy whose result a GPU may not share), stale (`__ldg` of what this launch writes),
+    runaway, trap, asynchronous (a copy that is left in flight, or a barrier or a bulk copy that is used against its
+    rules), warpgroup (of wgmma), cluster (a peer's shared memory that is not there yet or no more), box and map_fence
+    (of tensor maps) or, for an extension or a program, refused_launch, untraced_launch, host_access (of memory of the
+    device), failed_call (of a CUDA function), stream_race (of kernels or copies) and host_error (which ends the call or
+    the program).
     `message` is one sentence; `hint`, if not empty, says what to try. `line` counts from 1 (None if unknown) and
     `source` is its text. `block` and `thread` are (x, y, z). The `other_` fields are those of the second thread of a
     race or a barrier, otherwise None. `count` is how often the problem occurred; for `unwritten` it counts elements.

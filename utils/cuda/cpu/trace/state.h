@@ -301,7 +301,7 @@ public:
     // `copy`: the asynchronous copy that it is one end of.
     void access(const void* p, size_t bytes, Op op, const void* code, Strength strength = Strength::weak,
                 Parts parts = Parts::whole, const Copy* copy = nullptr);
-    void copies(void* to, const void* from, size_t bytes, Parts parts, const void* code);
+    void copies(void* to, const void* from, size_t bytes, Parts parts, bool apart, const void* code);  // `apart`: memcpy
     void piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, Strength strength,
                Region* region, const Copy* copy, bool in_parts);
     bool ordered(const Record& x, const Record& me, const BlockOrder& b, const Copy* copy) const;
