@@ -70,7 +70,8 @@ def test_memory_that_a_kernel_allocates(declared, line, touches, has, below):
         delete[] p;
     }}"""
     found = Tracer(source, "k")[1, 1](torch.zeros(32), 10).problems[0]
-    assert f"{touches} memory from malloc, but it has {has} (line 4" in found.message
+    of = "malloc" if "malloc" in declared else "new"
+    assert f"{touches} memory from {of}, but it has {has} (line 4" in found.message
     assert found.hint.startswith(f"Only {below}are inside it: look at where the loop of line 3 ends")
 
 
@@ -182,6 +183,39 @@ def test_a_barrier_in_a_loop_of_unequal_rounds():
     assert found.hint == (
         "Every thread must reach the same `__syncthreads()`: let all of them run the loop of line 2 equally often."
     )
+
+
+def test_a_barrier_that_some_threads_skip_by_break():
+    source = """__global__ void k(int* x, int n) {
+        for (int i = 0; i < n; i++) {
+            if (threadIdx.x > 15) break;
+            __syncthreads();
+            x[threadIdx.x] = i;
+        }
+    }"""
+    (found,) = Tracer(source, "k")[1, 32](torch.zeros(32).int(), 2).problems
+    assert found.hint.endswith("move it out of the `if`, and let no thread break out of the loop before it.")
+
+
+LAST_BLOCK = """__device__ unsigned count;
+__global__ void k(const float* x, float* part, float* y) {
+    __shared__ bool last;
+    int t = threadIdx.x;
+    part[blockIdx.x * 64 + t] = x[blockIdx.x * 64 + t];
+    WAIT __threadfence();
+    if (t == 0) last = atomicAdd(&count, 1) == gridDim.x - 1;
+    __syncthreads();
+    if (last)
+        for (int b = 0; b < gridDim.x; b++) y[t] += part[b * 64 + 63 - t];
+}
+"""
+
+
+def test_a_block_that_counts_before_all_of_its_threads_have_written():
+    arguments = torch.ones(128), torch.zeros(128), torch.zeros(64)
+    (found,) = Tracer(LAST_BLOCK.replace("WAIT", ""), "k")[2, 64](*arguments).problems
+    assert found.hint.startswith("A counter that says that it is written is raised too early") and found.line == 10
+    assert Tracer(LAST_BLOCK.replace("WAIT", "__threadfence(); __syncthreads();"), "k")[2, 64](*arguments).ok
 
 
 def test_threads_that_each_do_the_work_of_all():

@@ -299,13 +299,28 @@ def test_a_member_that_a_constructor_leaves_out():
     [
         (
             "if (i == 0) delete[] p;",
-            "frees memory that is not from malloc or new, or was freed before",
+            "frees memory that was freed before: a malloc or new allocation of 16 bytes",
             "Free each allocation once",
         ),
         (
             "if (i == 0) free(p);",
-            "frees memory that is not from malloc or new, or was freed before",
+            "frees memory that was freed before: a malloc or new allocation of 16 bytes",
             "Free each allocation once",
+        ),
+        (
+            "float* q = new float[2]; delete[] (q + 1);",
+            "frees what begins 4 bytes behind the start of a malloc or new allocation of 8 bytes",
+            "Keep the pointer that malloc or new returned",
+        ),
+        (
+            "float t[4]; t[i % 4] = x[i]; free(t); x[i] = t[0];",
+            "frees a local variable, which is not from malloc or new",
+            "leave the line out",
+        ),
+        (
+            "__shared__ float t[4]; free(t);",
+            "frees shared memory, which is not from malloc or new",
+            "leave the line out",
         ),
     ],
 )

@@ -172,7 +172,9 @@ def test_lanes_that_add_to_shared_counters_need_an_atomic_too():
     [
         ("x[i / 32] |= 1 << i % 32;", "atomicOr"),
         ("x[0] = max(x[0], i);", "atomicMax"),
-        ("if (y[i] < x[0]) x[0] = y[i];", "atomicMin"),
+        ("if (y[i] < *x) *x = y[i];", "atomicMin"),
+        ("if (x[0] < -y[i]) x[0] = -y[i];", "atomicMax"),
+        ("if (x[0] > y[i]) x[0] = y[i];", "atomicMin"),
         ("if (x[i / 4] == -1)\n        x[i / 4] = i + 1;", "atomicCAS"),
         ("if (!x[i / 4]) x[i / 4] = i + 1;", "atomicCAS"),
         ("s = s ^ i; x[i] = s; s ^= i;", "atomicXor"),

@@ -100,7 +100,7 @@ static bool has_room(size_t bytes) {
     return false;
 }
 
-static void* heap_take(size_t bytes) {
+static void* heap_take(size_t bytes, Source source) {
     Worker& w = *block().worker;
     w.in_kernel = 0;
     const size_t given = bytes ? bytes : 1;
@@ -111,9 +111,21 @@ static void* heap_take(size_t bytes) {
         if (!p) heap_bytes -= given;
     }
     if (!p) w.heap_was_full = true;
-    if (p) trace_allocated(p, bytes, "memory from malloc");
+    if (p) trace_allocated(p, bytes, source == from_malloc ? "memory from malloc" : "memory from new");
     enter_kernel(w);
     return p;
+}
+
+static std::string what_is_freed(Block& b, const void* p) {
+    Place found;
+    const std::string no_malloc = ", which is not from malloc or new";
+    if (is_local(p)) return "frees a local variable" + no_malloc;
+    if (b.arena.around(p)) return "frees shared memory" + no_malloc;
+    if (!find_tensor(p, found) || !found.inside()) return "frees memory that is not from malloc or new, or was freed before";
+    const std::string what = std::string(found.what) + " of " + std::to_string(found.bytes) + " bytes";
+    if (found.freed) return "frees memory that was freed before: a " + what;
+    if (found.address == found.begin) return "frees a " + what + no_malloc;
+    return "frees what begins " + std::to_string(found.address - found.begin) + " bytes behind the start of a " + what;
 }
 
 // `code`: of the kernel, for messages.
@@ -131,7 +143,7 @@ static void heap_give_back(void* p, const void* code) {
     }
     if (!bytes) {
         if (Fiber* running = block().running) running->code = code;
-        fail(wrong_free);
+        fail(wrong_free, what_is_freed(block(), p));
     }
     size_t taken = heap_bytes;  // 0 if a fault has ended a launch since
     while (!heap_bytes.compare_exchange_weak(taken, taken - std::min(taken, *bytes))) {}
@@ -148,7 +160,7 @@ static void check_is_own(void* p, const char* function) {
 }
 
 static void* take(size_t bytes, Source source, void* (*from)(size_t)) {
-    return in_kernel() ? heap_take(bytes) : take_for_host(bytes, source, from);
+    return in_kernel() ? heap_take(bytes, source) : take_for_host(bytes, source, from);
 }
 
 static void give_back(void* p, Source source, size_t bytes, void (*to)(void*), const void* code) {

@@ -87,13 +87,13 @@ std::string what_ended_it(const Worker& w) {
         case lacks_arrivals:
         case wrong_cluster:
         case wrong_mask:
+        case wrong_free:
         case wrong_alignment: return w.fault_text;
         case assertion: return "fails the assertion `" + w.fault_text + "`";
         case trapped: return "calls __trap";
         case host_function: return "calls " + w.fault_text + ", which only the host has";
         case smashed: return "writes past the end of a local array: a trace of this launch shows the line";
         case no_room: return "finds no memory left for the stacks of other threads or for shared memory";
-        case wrong_free: return "frees memory that is not from malloc or new, or was freed before";
         case thrown: return "throws an exception, which device code cannot do" + (w.fault_text.empty() ? "" : ": " + w.fault_text);
         case SIGABRT: return "calls abort, which only the host has";
         case SIGTRAP: return "calls a breakpoint, which only a debugger can answer";

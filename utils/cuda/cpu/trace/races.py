@@ -71,6 +71,11 @@ def about_race(p):
         elif p.bare_lock:
             hint = "Does the lock that `atomicCAS` takes protect it? Then put `__threadfence();` after the line that "
             hint += "takes it, and before the line that releases it."
+        elif "load" in ops and p.fence_of_one:
+            hint = (
+                "A counter that says that it is written is raised too early: `__threadfence();` is for the writes of "
+            )
+            hint += "the thread that calls it. Put `__syncthreads();` in front of the line where one thread counts."
         elif "load" in ops and not one_line:
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
         elif same_number:
@@ -186,8 +191,11 @@ def _atomic(p):
     asked = next((side for side in (p, p.other) if side.op == "load"), None)
     writes = next(side for side in (p, p.other) if side.op != "load")
     if asked and 0 <= (writes.line or -9) - (asked.line or 0) <= 1 and not _updates(p):
-        if found := re.search(rf"\bif\s*\(.*([<>])=?\s*{name}\b", asked.source or ""):
+        if found := re.search(rf"\bif\s*\(.*([<>])=?\s*\*?{name}\b", asked.source or ""):
             return "atomicMax" if found[1] == ">" else "atomicMin"
+        if found := re.search(rf"\bif\s*\(.*\b{name}\b[^;=<>]*([<>])=?\s*([^;&|]+?)\)\s*(?:\W|$)", asked.source or ""):
+            if re.search(rf"{changed}=\s*{re.escape(found[2])}\s*;", line):
+                return "atomicMax" if found[1] == "<" else "atomicMin"
         if re.search(rf"\bif\s*\(.*(?:!\s*{name}\b|{changed}(?:[<>]|==|!=))", asked.source or ""):
             return "atomicCAS"
     return "atomicAdd"

@@ -27,6 +27,8 @@ from utils.cuda.cpu.trace.source import (
     uses_result,
 )
 from utils.cuda.cpu.trace.waits import (
+    breaks_out,
+    counts_early,
     is_cooperative,
     is_of_some,
     may_come_again,
@@ -117,6 +119,7 @@ class Record(Side):
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
     block_fence: bool = False  # the function that writes has a `__threadfence_block`
+    fence_of_one: bool = False  # one thread counts for its block, behind a fence, but not behind a barrier
     bare_lock: bool = False  # it asks for a lock, and has no fence
     recursive: bool = False  # the function that the line is in calls itself
     waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race,
@@ -127,6 +130,7 @@ class Record(Side):
     loop: Branch | None = None  # the innermost one around the line, or around both lines
     may_come_again: bool = False  # a thread, to the two lines of a race
     loop_of_some: bool = False  # it is in an `if` or `else` that not all threads may enter
+    loop_left: bool = False  # by `break`, and nothing in the kernel returns
     unchanging: bool = False  # nothing in the loop changes what its condition reads
 
     @property
@@ -258,6 +262,7 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["checked"] = record["kind"] == "failed_call" and uses_result(source, more["line"])
             more["recursive"] = calls_itself(source, more["line"])
             more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
+            more["loop_left"] = breaks_out(source, more["loop"])
             more["unchanging"] = record["kind"] == "runaway" and more["loop"] and never_changes(source, more["loop"])
         if more["line"] and other.line:
             more["signal"] = record["kind"] == "race" and is_signal(source, array, record, more["line"], other)
@@ -271,6 +276,7 @@ def read(report, source, lines, headers=None) -> Recorded:
             writes = other.line if record["op"] == "load" else more["line"]
             around = code_around(source, writes)
             more["block_fence"] = "__threadfence_block" in around
+            more["fence_of_one"] = counts_early(source, writes)
             more["bare_lock"] = "atomicCAS" in around and "while" in around and "__threadfence" not in around
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)

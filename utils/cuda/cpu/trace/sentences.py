@@ -197,7 +197,8 @@ def _divergent_barrier(p):
         does = "not every thread reaches it"
     everyone = "All 32 lanes of a warp" if of_warp else "Every thread"
     everyone += " of every block of the cluster" if of_cluster else ""
-    hint = f"{everyone} must reach the same `{barrier}`: move it out of the `if`, and let no thread return before it."
+    leave = "break out of the loop" if p.loop_left else "return"
+    hint = f"{everyone} must reach the same `{barrier}`: move it out of the `if`, and let no thread {leave} before it."
     if p.guard and p.guard.divergent and p.guard.word in ("for", "while", "do"):
         loop = f"the loop of line {p.guard.line}"
         hint = f"{everyone} must reach the same `{barrier}`: let all of them run {loop} equally often."
@@ -328,11 +329,16 @@ def _ended(p):
         hint += "is a `__shared__` variable or an element of a tensor."
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
+    elif "frees what begins" in p.ended:
+        hint = "Keep the pointer that malloc or new returned, and free that one."
+    elif "which is not from malloc" in p.ended:
+        hint = "Nobody frees it in a kernel: leave the line out."
+    elif "frees memory" in p.ended:
+        hint = "Free each allocation once, and nothing else: do several threads, or several rounds of a loop, free "
+        hint += "this one?"
     elif "memory that was freed" in p.ended:
         hint = "Read what you still need, such as `next`, before you free it. On the host, free memory after the last "
         hint += "kernel that uses it."
-    elif "frees memory" in p.ended:
-        hint = "Free each allocation once: do several threads, or several rounds of a loop, free this one?"
     elif "whole number by zero" in p.ended:
         divisors = set(re.findall(r"[/%]=?\s*([A-Za-z_]\w*\b(?:\[[^][]*\])?)(?![.([]|->|::)", code(p.source or "")))
         guard = f": `if ({divisors.pop()} != 0) ...`" if len(divisors) == 1 else ""

@@ -7,8 +7,8 @@ from utils.cuda.common import cxx
 from utils.cuda.cpu.trace.loops import changes_memory, never_changes, reads_memory
 from utils.cuda.cpu.trace.source import LOOPS, Branch, alternatives, branches, code_around, left_before, loop_around
 
-__all__ = ["is_cooperative", "is_of_some", "may_come_again", "skipped_wait", "waits_between", "waits_in_loop"]
-__all__ += ["where_to_wait"]
+__all__ = ["breaks_out", "counts_early", "is_cooperative", "is_of_some", "may_come_again", "skipped_wait"]
+__all__ += ["waits_between", "waits_in_loop", "where_to_wait"]
 
 _BARRIERS = ("__syncthreads", "__syncwarp")
 
@@ -141,6 +141,23 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
         also = f"; put another at the end of the loop of line {loop.line}" if loop else ""
         return f"{put} between lines {first} and {last}, and {instead}{also}."
     return ""
+
+
+def breaks_out(source, loop) -> bool:
+    """Whether a thread may leave a loop by `break`, and nothing in its kernel returns."""
+    if not loop:
+        return False
+    within = {token.text for token in cxx.tokens(source) if loop.line <= token.line <= loop.last}
+    return "break" in within and "return" not in {token.text for token in cxx.tokens(code_around(source, loop.line))}
+
+
+def counts_early(source, line) -> bool:
+    """Whether one thread counts for its block, as the last block does, behind a fence, but before the others have
+    reached a barrier after `line`, where they write."""
+    words = [token.text for token in cxx.tokens(source) if token.line >= line]
+    counts = next((k for k, word in enumerate(words) if word in ("atomicAdd", "atomicInc")), 0)
+    between = words[:counts]
+    return "__threadfence" in between and "if" in between and "__syncthreads" not in between
 
 
 def _around_alternatives(source, parted, last, both, loop, one_warp):
