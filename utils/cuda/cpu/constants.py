@@ -1,5 +1,5 @@
-"""Local floats that are `const`: nvcc lets lambdas without captures, and the methods of local classes, use them; C++
-compilers only a `constexpr`."""
+"""Floats that are `const`: nvcc lets lambdas without captures, the methods of local classes and other constants use
+them; C++ compilers only a `constexpr`."""
 
 from utils.cuda.common import cxx
 from utils.cuda.cpu.shared_variables import is_member
@@ -10,23 +10,28 @@ _FLOATS = ("float", "double")
 
 
 def edits(source, tokens, is_local) -> list[tuple[int, int, str]]:
-    """`constexpr` for the `const` of each float whose value is a constant, if something may use it without a capture.
+    """`constexpr` for the `const` of each float whose value is a constant, if something may need one.
 
     The edits are (start, end, text). `is_local(token)` says whether a token is in a function's body.
     """
-    if not any(token.text == "const" for token in tokens) or not _may_use(tokens, is_local):
+    words = {token.text for token in tokens}
+    if "const" not in words or not (_NEEDS_CONSTANTS & words or _may_use(tokens, is_local)):
         return []
-    macros = {name for name, macro in cxx.macros(source).items() if _is_value(macro.body, ())}
-    known, found = macros, []
+    of_all = {name for name, macro in cxx.macros(source).items() if _is_value(macro.body, ())}
+    known, found = of_all, []
     for k, token in enumerate(tokens):
         if token.text == "}" and not (k + 1 < len(tokens) and is_local(tokens[k + 1])):
-            known = macros  # another function's names are others
-        if token.text not in ("const", "constexpr") or not is_local(token) or is_member(tokens, k):
+            known = of_all  # another function's names are others
+        if token.text not in ("const", "constexpr") or is_member(tokens, k):
             continue
         if names := _constants(tokens, k, known):
             known = known | names
+            of_all = of_all if is_local(token) else of_all | names
             found += [(token.start, token.end, "constexpr")] if token.text == "const" else []
     return found
+
+
+_NEEDS_CONSTANTS = {"constexpr", "static_assert"}
 
 
 def _may_use(tokens, is_local):

@@ -130,3 +130,35 @@ def test_the_clusters_of_a_grid(backend):
         pytest.skip("this GPU has no clusters")
     (x,) = run(backend, CLUSTERS, "places", 6, 32, torch.zeros(6, dtype=torch.int32))
     assert x.tolist() == [3300, 3300, 3311, 3311, 3322, 3322]
+
+
+WIDE = """
+struct alignas(16) Pair { long long count, sum; };
+__global__ void adds(Pair* all, int rounds) {  // each thread adds 1 and its number at once
+    for (int r = 0; r < rounds; r++) {
+        Pair found = *all, old;
+        do {
+            old = found;
+            Pair next = {old.count + 1, old.sum + threadIdx.x};
+            found = atomicCAS(all, old, next);
+        } while (found.count != old.count || found.sum != old.sum);
+    }
+}
+__global__ void hands_on(float4* here, float4* seen) {
+    seen[threadIdx.x] = atomicExch(here, make_float4(threadIdx.x, 1, 2, 3));
+}
+typedef unsigned __int128 wide;
+__global__ void number(wide* x) { atomicCAS_block(x, wide(0), wide(7) << 64 | 5); }
+"""
+
+
+def test_atomics_of_16_bytes(backend):
+    if backend.type == "cuda" and torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("this GPU has none")
+    (pair,) = run(backend, WIDE, "adds", 4, 32, torch.zeros(2, dtype=torch.int64), 20)
+    assert pair.tolist() == [4 * 32 * 20, 4 * 20 * sum(range(32))]
+    here, seen = run(backend, WIDE, "hands_on", 1, 64, torch.full((4,), -1.0), torch.zeros(64, 4))
+    assert sorted([here[0].item(), *seen[:, 0].tolist()]) == [-1, *range(64)]
+    assert here[1:].tolist() == [1, 2, 3] and (seen.sum(1) - seen[:, 0]).unique().tolist() == [-3, 6]
+    (number,) = run(backend, WIDE, "number", 1, 3, torch.zeros(2, dtype=torch.int64))
+    assert number.tolist() == [5, 7]

@@ -22,11 +22,10 @@ ABSENT = {
     "not for sources: NVIDIA's own headers call them": r"""
         _\w+|__\w*_impl|__(BFLOAT16|HALF)_TO_US|__(FLOAT|DOUBLE)_BITS|__libcpp_\w+|__pow_helper|__cmath_power|__isfinite
         |__nv_(aligned_device_malloc|associate_access_property|memcpy_async_shared_global_\d+)|__cudaPushCallConfiguration
-        |__internal_cast_u2s""",
+        |__internal_cast_u2s|__u128Atomic\w+""",
     "outdated: NVIDIA documents none of them any more": r"""
         dmul|dadd|dsub|double2u?(int|ll)|double2ull|u?ll2double|u?int2double|float2double|syncthreads_(count|and|or)""",
     "no compute capability of a profile has them": r"__f(fma|add|mul)2_r[nzdu]|__\w*e8m0\w*",
-    "atomics of 16 bytes are not on every machine": r"__u128Atomic\w+",
     "constants and arguments have no address space of their own": r"""
         __is(Constant|GridConstant)|__cvta_(generic_to_)?(grid_)?constant(_to_generic)?""",
 }

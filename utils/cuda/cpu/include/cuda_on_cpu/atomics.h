@@ -22,6 +22,41 @@ __forceinline__ T changed(T old, T v) {
     if constexpr (change == Change::decrement) return old == 0 || old > v ? v : old - 1;
 }
 
+// Compilers leave atomics of 128 bits to a library, except for this one, with which a load swaps 0 for 0.
+#ifdef __x86_64__
+__attribute__((target("cx16")))
+#endif
+CUDA_ON_CPU_OPAQUE unsigned __int128 swapped_if(char* p, unsigned __int128 old, unsigned __int128 next) {
+    return __sync_val_compare_and_swap((unsigned __int128*)p, old, next);
+}
+// Of 16 bytes, aligned to as many: any type that may be copied byte by byte, from compute capability 9.0 on.
+template <class T>
+inline constexpr bool is_b128 = sizeof(T) == 16 && alignof(T) >= 16 && std::is_trivially_copyable_v<T>;
+template <class T>
+unsigned __int128 bits_of_b128(const T& v) {
+    unsigned __int128 bits;
+    __builtin_memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+template <bool of_block, class T>
+CUDA_ON_CPU_OPAQUE T compare_and_swap_b128(T* p, T expected, T v) {
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);
+    const auto next = bits_of_b128(v), asked = bits_of_b128(expected), found = swapped_if((char*)p, asked, next);
+    if (found != asked) nothing_changed();
+    __builtin_memcpy((void*)&expected, &found, sizeof found);
+    return expected;
+}
+template <bool of_block, class T>
+CUDA_ON_CPU_OPAQUE T exchange_b128(T* p, T v) {
+    CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);
+    const auto next = bits_of_b128(v);
+    unsigned __int128 old = next, found;
+    while ((found = swapped_if((char*)p, old, next)) != old) old = found;
+    if (old == next) nothing_changed();
+    __builtin_memcpy((void*)&v, &old, sizeof old);
+    return v;
+}
+
 template <Change change, bool of_block = false, class T>
 CUDA_ON_CPU_OPAQUE T atomic(T* p, T v) {
     CUDA_ON_CPU_TOUCH(p, sizeof(T), atomic, of_block);
@@ -74,8 +109,12 @@ inline constexpr bool can_add = is_one_of<T, int, unsigned int, Wide, float, dou
 #define CUDA_ON_CPU_ATOMIC(name, change, of_block, allowed, types)                                                        \
     template <class T>                                                                                           \
     __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> v) {                                                    \
-        static_assert(allowed, "CUDA has " #name " only for pointers to " types);                                \
-        if constexpr (allowed)                                                                                   \
+        constexpr bool is_wide = ::cuda_on_cpu::Change::change == ::cuda_on_cpu::Change::exchange &&             \
+                                 ::cuda_on_cpu::is_b128<T>;                                                      \
+        static_assert(allowed || is_wide, "CUDA has " #name " only for pointers to " types);                     \
+        if constexpr (is_wide)                                                                                   \
+            return ::cuda_on_cpu::asked(::cuda_on_cpu::exchange_b128<of_block>(p, v));                           \
+        else if constexpr (allowed)                                                                              \
             return ::cuda_on_cpu::asked(::cuda_on_cpu::atomic<::cuda_on_cpu::Change::change, of_block>(p, v));      \
     }
 #define CUDA_ON_CPU_ATOMICS(name, change, allowed, types)            \
@@ -124,9 +163,12 @@ CUDA_ON_CPU_ATOMIC_SUB(atomicSub_system, false)
     template <class T>                                                                                           \
     __forceinline__ T name(T* p, cuda_on_cpu::NotDeduced<T> expected, cuda_on_cpu::NotDeduced<T> v) {                  \
         constexpr bool allowed = CUDA_ON_CPU_INTEGERS || std::is_same_v<T, unsigned short>;                      \
-        static_assert(allowed, "CUDA has " #name " only for pointers to " CUDA_ON_CPU_INTEGERS_TEXT              \
-                               ", unsigned short: take a float's bits with __float_as_int");                 \
-        if constexpr (allowed)                                                                                   \
+        constexpr bool is_wide = ::cuda_on_cpu::is_b128<T>;                                                      \
+        static_assert(allowed || is_wide, "CUDA has " #name " only for pointers to " CUDA_ON_CPU_INTEGERS_TEXT   \
+                                          ", unsigned short: take a float's bits with __float_as_int");          \
+        if constexpr (is_wide)                                                                                   \
+            return ::cuda_on_cpu::asked(::cuda_on_cpu::compare_and_swap_b128<of_block>(p, expected, v));         \
+        else if constexpr (allowed)                                                                                \
             return ::cuda_on_cpu::asked(::cuda_on_cpu::compare_and_swap<of_block>(p, expected, v));              \
     }
 CUDA_ON_CPU_ATOMIC_CAS(atomicCAS, false)

@@ -13,7 +13,7 @@
 #include "integers.h"
 #include "launch.h"
 #include "simd.h"
-#include "spaces.h"
+#include "clusters.h"
 #include "special.h"
 #include "warp.h"
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "../../cuda_pipeline.h"
+#include "../atomics.h"
 #include "../clusters.h"
 #include "arithmetic.h"
 
@@ -54,13 +55,6 @@ __forceinline__ void discard(char* p) {
     store<uint64_t, 16>(p, anything);
 }
 
-// Compilers leave atomics of 128 bits to a library, except for this one, with which a load swaps 0 for 0.
-#ifdef __x86_64__
-__attribute__((target("cx16")))
-#endif
-CUDA_ON_CPU_OPAQUE unsigned __int128 swapped_if(char* p, unsigned __int128 old, unsigned __int128 next) {
-    return __sync_val_compare_and_swap((unsigned __int128*)p, old, next);
-}
 template <class B>
 __forceinline__ B atomic_load(const char* p) {
     if constexpr (sizeof(B) == 16) return swapped_if((char*)p, 0, 0);
