@@ -20,7 +20,7 @@ def about_race(p):
         elif p.under_way:
             why = "while that copy is under way: it may write at any time until its thread has waited for it"
         elif copied:
-            why = "with no barrier between this and the wait for that copy"
+            why = "with no barrier between this access and the wait for that copy"
     else:
         who, why = f"{thread_of(p)} and {thread_of(other)}", "and nothing orders blocks within a launch"
         if p.of_block:
@@ -40,6 +40,9 @@ def about_race(p):
     if (p.under_way or copied) and same_block:
         does = "uses what they copy" if p.space == "shared" else "writes what they read"
         hint = f"Let every thread wait for its copies, then `__syncthreads();`, before any thread {does}."
+        if p.may_come_again and p.space == "shared":
+            hint += " Or does a thread still read here when another begins the next copy to the same place? Then put "
+            hint += "`__syncthreads();` at the end of the loop."
     elif p.in_step:
         hint = (
             "They are lanes of one warp. `volatile` keeps those in step here, and nearly always on a GPU, but since "

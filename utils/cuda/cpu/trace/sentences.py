@@ -256,7 +256,7 @@ def _unwritten(p):
         whole = f"{region} has {p.region_bytes:,} bytes, which is not a multiple of {p.element}"
         return f"{last}{rest}", f"{whole}: write the rest element by element."
     every = f"each of the {elements} elements of {region}" if elements > 1 else f"the element of {region}"
-    hint = f"Is there a thread for {every}, and does the guard let it through?"
+    hint = f"Is there a thread for {every}, and does every `if` on its way let it write?"
     if not more and not p.offset and elements > 1:
         hint = f"Is the index one too large? {hint}"
     return f"{element(p)} was never written{rest}", hint
