@@ -345,6 +345,13 @@ def test_nvidias_functions():
     assert trace.ok, trace.problems
 
 
+def test_a_copy_past_the_end_of_a_shared_array_names_that_one_and_not_the_barrier_behind_it():
+    small = LIBRARY.replace("int s[64];\n    __shared__ barrier", "int s[32];\n    __shared__ barrier")
+    source = small.replace("x, sizeof s", "x, 2 * sizeof s")
+    (problem, *_) = Tracer(source, "by_barrier")[1, 32](torch.arange(64).int(), torch.zeros(32).int(), 2).problems
+    assert problem.kind == "out_of_bounds" and "s[0] to s[63], but s has 32 elements" in problem.message, problem
+
+
 def test_a_gpu_that_lacks_them(monkeypatch):
     monkeypatch.setenv("CUDA_COURSE_GPU", "A100")
     with pytest.raises(CourseError, match="sm_90"):

@@ -186,6 +186,17 @@ def test_a_compiler_that_checks_memcpy_by_itself_as_ubuntu_s_does(tmp_path, monk
         kernel[1, 1](torch.zeros(64), 16)
 
 
+def test_a_copy_over_several_arrays_is_blamed_on_the_one_where_it_begins():
+    source = """__global__ void k(const float* x, float* y, int n) {
+        float a[4], b[4], c[4];
+        for (int i = 0; i < 4; i++) c[i] = b[i] = i;
+        memcpy(a, x, n * sizeof(float));
+        y[0] = a[n % 4] + b[n % 3] + c[n % 2];
+    }"""
+    (problem, *_) = compile_kernel(source, "k").trace[1, 1](torch.rand(64), torch.zeros(1), 16).problems
+    assert problem.line == 4 and "writes a[0] to a[15], but a has 4 elements" in problem.message
+
+
 def test_memcpy_to_where_it_overlaps_itself():
     source = "__global__ void k(float* x, int to) {\n    memcpy(x + to, x + 4, 16);\n}\n"
     traced = compile_kernel(source, "k").trace

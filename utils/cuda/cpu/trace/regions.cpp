@@ -45,7 +45,7 @@ Region* Trace::find_shared(Block& b, uintptr_t a, size_t bytes) {
     uintptr_t distance = ~uintptr_t(0);
     for (Region& r : tb.shared) {
         if (r.holds(a, bytes)) return &r;
-        uintptr_t d = a < r.begin ? r.begin - a : a - r.end;
+        uintptr_t d = a < r.begin ? r.begin - a : a < r.end ? 0 : a - r.end;
         if (d < distance) distance = d, near = &r;
     }
     return near;
@@ -96,6 +96,7 @@ Region* Trace::left_local(Block& b, uintptr_t a, size_t bytes) {
     const LocalArray* left = nullptr;
     for (const LocalArray& l : t.locals) {
         if (a >= l.begin && a + bytes <= l.end) return nullptr;
+        if (left && a >= left->begin && a < left->end) continue;  // it begins there
         if (a + bytes + local_marks > l.begin && a < l.end + local_marks) left = &l;
     }
     const char* p = reinterpret_cast<char*>(a);
