@@ -159,6 +159,44 @@ def test_an_interruption_ends_a_kernel_and_the_next_runs(interruptions, case):
         assert interruptions[f"after {case}"]["ok"]
 
 
+ALARMS = r"""
+class TimeOut(Exception):
+    pass
+def stops(*_):
+    raise TimeOut
+calls, never, flags = [], torch.zeros(32, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+spin, announced = compile_kernel(SOURCE, "spin"), compile_kernel(SOURCE, "announced")
+works()
+signal.signal(signal.SIGALRM, stops)
+for case, run in {"launch": lambda: spin[4, 32](never), "interval": lambda: spin[1, 32](never)}.items():
+    signal.setitimer(signal.ITIMER_REAL, 0.3, 0.4 if case == "interval" else 0)
+    try:
+        run()
+    except TimeOut:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        tell(case, works=works())
+signal.signal(signal.SIGALRM, lambda *_: calls.append(1))
+def ends_soon():
+    while not flags[1]:  # it does not run yet
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGALRM)
+    time.sleep(0.05)
+    flags[0] = 1
+threading.Thread(target=ends_soon).start()
+announced[4, 32](flags)
+left = signal.getitimer(signal.ITIMER_REAL)
+time.sleep(1.2)
+tell("in time", calls=len(calls), left=left, works=works())
+"""
+
+
+@pytest.mark.alone
+def test_an_alarm_ends_a_kernel_that_does_not_end_by_itself():
+    told = cases(ALARMS)
+    assert told["launch"]["works"] and told["interval"]["works"], told
+    assert told["in time"] == {"calls": 1, "left": [0, 0], "works": True}
+
+
 ELSEWHERE = r"""
 announced, never, found = compile_kernel(SOURCE, "announced"), torch.zeros(64, dtype=torch.int32), []
 def launch():

@@ -7,6 +7,12 @@
 #include <mutex>
 #include <utility>
 
+#include <sys/time.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+#include <unistd.h>
+
 #include "profile.h"
 #include "../guard/guarded.h"
 #include "../trace/trace.h"
@@ -18,10 +24,13 @@ std::atomic<bool> interrupted{false};
 static constexpr int faults = sizeof fault_signals / sizeof *fault_signals;
 static Mutex handlers_mutex;
 static int launches_under_way = 0;
-static struct sigaction before_fault[faults], before_interrupt, before_look;
+static struct sigaction before_fault[faults], before_interrupt, before_alarm, before_look;
 static std::atomic<Worker*> at_work[1024];
 static std::atomic<int> passing_on{0};  // threads that hand an interruption to the workers
 static __thread bool passes = false;    // this one does: what interrupts it leaves nothing
+static bool for_alarm = false;              // on_alarm is SIGALRM's handler
+static std::atomic<int64_t> first_alarm{0};  // in nanoseconds; 0: none in this launch
+static std::atomic<bool> own_alarm{false};   // the next one is on_alarm's own
 
 // What the access that faulted does, where the processor reports it.
 const char* verb(const void* context) {
@@ -141,6 +150,18 @@ static void leave_interrupted(const void* context) {
         leave_block(*block().worker);
 }
 
+static void pass_to(const struct sigaction& before, int signal, siginfo_t* info, void* context) {
+    if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
+    else before.sa_handler(signal);
+}
+
+static void tell_workers() {
+    for (auto& slot : at_work) {
+        Worker* other = slot.load();
+        if (other && !pthread_equal(other->cpu_thread, pthread_self())) pthread_kill(other->cpu_thread, look_signal);
+    }
+}
+
 // Python's own handler notes the interruption, and raises KeyboardInterrupt when the launch has returned. The workers hear
 // of it by another signal: a SIGINT that reaches one too late would be a second interruption.
 static void on_interrupt(int signal, siginfo_t* info, void* context) {
@@ -148,17 +169,34 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
     passes = true;
     passing_on++;
     if (!interrupted.exchange(true)) {
-        if (before_interrupt.sa_flags & SA_SIGINFO) before_interrupt.sa_sigaction(signal, info, context);
-        else before_interrupt.sa_handler(signal);
-        for (auto& slot : at_work) {
-            Worker* other = slot.load();
-            if (other && !pthread_equal(other->cpu_thread, pthread_self())) pthread_kill(other->cpu_thread, look_signal);
-        }
+        pass_to(before_interrupt, signal, info, context);
+        tell_workers();
     }
     passing_on--;
     passes = false;
     leave_interrupted(context);
     if (is_host_code(place_of_code(context))) leave_host_call("");
+}
+
+// `signal.alarm` limits how long a cell may take. Python's function for it runs when the launch has returned: one that does
+// not return within a second is interrupted, which no timer but our own may be needed for.
+static void on_alarm(int signal, siginfo_t* info, void* context) {
+    if (passes) return;
+    passes = true;
+    passing_on++;
+    if (!own_alarm.exchange(false)) pass_to(before_alarm, signal, info, context);
+    int64_t first = 0;
+    const int64_t now = nanoseconds();
+    itimerval next{};
+    if (!first_alarm.compare_exchange_strong(first, now) && now - first >= 999'000'000) {
+        if (!interrupted.exchange(true)) tell_workers();
+    } else if (!getitimer(ITIMER_REAL, &next) && !next.it_value.tv_sec && !next.it_value.tv_usec) {
+        own_alarm = true;
+        alarm(1);
+    }
+    passing_on--;
+    passes = false;
+    if (interrupted) leave_interrupted(context);
 }
 
 // Another thread was interrupted, or the trace has heard nothing from the kernel for a while (see Watch); it has its own
@@ -171,6 +209,14 @@ static void on_look(int, siginfo_t*, void* context) {
     w.fault = endless;
     w.fault_address = static_cast<const char*>(place_of_code(context)) + 1;  // like a return address: behind its line
     leave_block(w);
+}
+
+static bool is_main_thread() {
+#ifdef __linux__
+    return syscall(SYS_gettid) == getpid();
+#else
+    return pthread_main_np();
+#endif
 }
 
 bool ends_process(int signal) {
@@ -199,6 +245,12 @@ Handlers::Handlers() {
     sigaction(look_signal, &ours, &before_look);
     ours.sa_sigaction = on_interrupt;
     if (handled) sigaction(SIGINT, &ours, nullptr);
+    sigaction(SIGALRM, nullptr, &before_alarm);
+    first_alarm = 0;
+    // Python has one C function for all signals that it handles, in its main thread.
+    for_alarm = handled && before_alarm.sa_handler == before_interrupt.sa_handler && is_main_thread();
+    ours.sa_sigaction = on_alarm;
+    if (for_alarm) sigaction(SIGALRM, &ours, nullptr);
 }
 
 // The system may give an interruption to a thread that does not work for the launch. What it passes on must arrive before
@@ -216,6 +268,9 @@ static void put_back_handlers() {
         else sigaction(fault_signals[i], &before_fault[i], nullptr);
     sigaction(look_signal, &before_look, nullptr);
     sigaction(SIGINT, &before_interrupt, nullptr);
+    if (!for_alarm) return;
+    if (own_alarm.exchange(false)) alarm(0);
+    sigaction(SIGALRM, &before_alarm, nullptr);
 }
 
 Handlers::~Handlers() {
