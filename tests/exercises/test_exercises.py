@@ -28,7 +28,7 @@ from utils.exercises import check, lessons
 from utils.exercises.exercise import Kernel, once, poison
 from utils.exercises.judging import judged
 from utils.exercises.lessons import LESSONS, exercises_of
-from utils.exercises.verdicts import KINDS
+from utils.exercises.verdicts import KINDS, difference
 from utils.lesson.simulator import blk_kernel, blk_kernel2d_shared, cdiv
 
 ROOT = Path(lessons.__file__).parents[2]
@@ -477,3 +477,9 @@ def test_the_learners_random_numbers_and_debugger_stay(said):
     before = sys.gettrace()
     said("02-mirror", lambda *args: None)
     assert torch.equal(torch.rand(2), expected) and sys.gettrace() is before
+
+
+def test_a_wrong_element_is_shown_with_what_it_is_computed_from():
+    inputs = {"x": torch.tensor([[5, 6], [7, 8]]), "n": 4, "row": torch.tensor([1, 2])}
+    wrong = difference(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[1, 2], [9, 4]]), "out", {}, inputs)
+    assert wrong == "out[1, 0] should be 9 (x[1, 0] is 7), but yours is 3, the only wrong one out of 4"

@@ -321,8 +321,9 @@ def _on_gpu(exercise, source):
 
 
 def _wrong_outputs(exercise, after, expected, case):
+    inputs = {name: value for name, value in after.items() if name not in expected}
     for name, wanted in expected.items():
-        if wrong := difference(after[name].cpu().view(wanted.shape), wanted, name, exercise.close):
+        if wrong := difference(after[name].cpu().view(wanted.shape), wanted, name, exercise.close, inputs):
             yield Verdict("wrong", f"{wrong} ({case})")
 
 

@@ -46,8 +46,11 @@ def worst(verdicts) -> Verdict:
     return min(verdicts, key=lambda verdict: KINDS.index(verdict.kind))
 
 
-def difference(got, expected, name, close) -> str:
-    """What distinguishes `got` from `expected`, in a sentence about `name`, or "". `close` goes to torch.isclose."""
+def difference(got, expected, name, close, inputs=None) -> str:
+    """What distinguishes `got` from `expected`, in a sentence about `name`, or "". `close` goes to torch.isclose.
+
+    The sentence also tells what is at the same place of those `inputs`, tensors by name, that have the same shape.
+    """
     if not is_a(expected, torch.Tensor):
         return "" if _same(got, expected, close) else f"{name} should be {shown(expected)}, but yours is {shown(got)}"
     if not is_a(got, torch.Tensor):
@@ -71,7 +74,10 @@ def difference(got, expected, name, close) -> str:
     where = f"element {index} of {name}" if index and " " in name else f"{name}{index}"
     first = f"the only wrong one out of {size}" if count == 1 else f"the first of {count} wrong values out of {size}"
     more = f", {f'all {size} differ' if count == size else first}" if size > 1 else ""
-    return f"{where} should be {shown(expected[place].item())}, but yours is {shown(got[place].item())}{more}"
+    inputs = {name: x for name, x in (inputs or {}).items() if is_a(x, torch.Tensor) and x.shape == expected.shape}
+    of = " and ".join(f"{name}{index} is {shown(x[place].item())}" for name, x in inputs.items() if place)
+    wanted = f"{shown(expected[place].item())}{f' ({of})' * bool(of)}"
+    return f"{where} should be {wanted}, but yours is {shown(got[place].item())}{more}"
 
 
 def _same(got, expected, close):
