@@ -37,7 +37,7 @@ def with_unset_locals(source) -> str:
     macros = cxx.macros(source).items()  # such as `#define ON_CHIP __shared__`
     others = _OTHERWISE - _NUMBERS
     others |= {name for name, macro in macros if others & {token.text for token in macro.body}}
-    classes = _constructed_from_values(part)
+    classes, once = _constructed_from_values(part)
     behind_types = set()  # what follows the `}` of `struct { int a; } one;`
     for first, scope in statements(source):
         if scope.kind not in ("device", "jumps"):
@@ -51,6 +51,8 @@ def with_unset_locals(source) -> str:
             if part[opens].text == "{":
                 behind_types.add(cxx.step_over(part, opens))
         end, names = _without_value(part, first, others, ["struct"] if first in behind_types else [])
+        if once & {token.text for token in part[first : end or first]}:
+            names = []
         used = _used_at_once(part, end, names)
         for name in used:
             if part[first].text in _NUMBERS and source[name.end :].lstrip()[:1] != "[":
@@ -85,7 +87,8 @@ def unset_variable(source, number) -> tuple[int, str]:
 
 
 def _constructed_from_values(part):
-    """The classes with constructors that only set members to values: one may be called twice, and nobody can tell."""
+    """The classes with constructors that only set members to values, so that one may be called twice and nobody can
+    tell, and the other classes with constructors."""
     found, others = set(), set()
     for k, token in enumerate(part):
         if token.text not in TYPES or not cxx.text_at(part, k + 1).isidentifier() or token.directive:
@@ -97,7 +100,7 @@ def _constructed_from_values(part):
         for at in range(opens, closes or opens):
             if part[at].text == name and cxx.text_at(part, at + 1) == "(" and cxx.text_at(part, at - 1) != "~":
                 (found if _only_sets_members(part, cxx.step_over(part, at + 1)) else others).add(name)
-    return found - others
+    return found - others, others
 
 
 def _only_sets_members(part, k):

@@ -294,6 +294,25 @@ def test_a_member_that_a_constructor_leaves_out():
     assert [kernel.requests["requests"].sum() for kernel in (left_out, not_used, complete)] == [5, 2, 5]
 
 
+def test_members_that_the_constructor_of_an_array_s_elements_leaves_out():
+    source = """struct Pair { int first, second; __device__ Pair() { first = 1; } };
+    __global__ void k(int* x) {
+        Pair pairs[4], rows[2][2];
+        x[0] = pairs[x[0]].first + rows[1][x[0]].first;
+        x[pairs[3].second & 1] = 5;
+    }"""
+    (problem,) = compile_kernel(source, "k").trace[1, 1](torch.zeros(4, dtype=torch.int32)).problems
+    assert problem.kind == "uninitialized" and problem.line == 5 and "that was never set" in problem.message
+
+
+def test_a_constructor_that_counts_runs_once_in_a_trace_too():
+    source = """__device__ int made;
+    struct Counted { int number; __device__ Counted() { number = atomicAdd(&made, 1); } };
+    __global__ void k(int* x) { Counted a, b[2]; x[0] = a.number + b[1].number; x[1] = made; }"""
+    trace = compile_kernel(source, "k").trace[1, 1](torch.zeros(2, dtype=torch.int32))
+    assert trace.ok and trace.args[0].tolist() == [2, 3]
+
+
 @pytest.mark.parametrize(
     ("line", "said", "hint"),
     [

@@ -53,10 +53,11 @@ constexpr bool is_unset_float(uint32_t bits) {
            (bits == (infinity | uint32_t(unset_value & 0x3FF) << 13)) | (bits == uint32_t(unset_value & 0xFFFF) << 16);
 }
 
-// Whether a class's constructor can be called once more, on filled memory, to see which members it leaves alone.
-template <class T>
+// Whether a class's constructor can be called once more, on filled memory, to see which members it leaves alone. That it
+// does nothing else is for unset_locals.py to see.
+template <class T, class Element = std::remove_all_extents_t<T>>
 constexpr bool can_be_constructed_again =
-    std::is_class_v<T> && std::is_default_constructible_v<T> && std::is_trivially_copyable_v<T>;
+    std::is_class_v<Element> && std::is_default_constructible_v<Element> && std::is_trivially_copyable_v<Element>;
 
 template <class T>
 __attribute__((always_inline)) inline void make_unset(T& v, unsigned int which = 0,
@@ -74,7 +75,8 @@ __attribute__((always_inline)) inline void make_unset(T& v, unsigned int which =
 #if __has_builtin(__builtin_clear_padding)
         if constexpr (std::is_class_v<Element>) __builtin_clear_padding(&v);  // which nobody sets
 #endif
-        if constexpr (!std::is_trivially_default_constructible_v<T>) ::new (static_cast<void*>(&v)) T;
+        if constexpr (!std::is_trivially_default_constructible_v<T>)
+            for (size_t at = 0; at < sizeof v; at += sizeof(Element)) ::new (reinterpret_cast<char*>(&v) + at) Element;
     }
 }
 
