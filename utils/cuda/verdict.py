@@ -46,6 +46,8 @@ _BUILT_IN = {"printf": "cstdio", "assert": "cassert"}
 
 _LACKING = "the CPU engine does not have"  # missing.py says so
 _OF_HOST = re.compile(r"^cpp_src[:(]", re.MULTILINE)  # a message about the text that nvcc does not see
+# A kernel's name that nvcc, which compiles all of them, is not asked about.
+_OF_NAME = re.compile(r"^name:\d+:\d+: error: (?:'.*' was not declared|.*overloaded function)", re.MULTILINE)
 # What nvcc leaves to the linker, and to the host's compiler, to which `extern __device__` is a definition.
 _OF_OTHERS = re.compile(
     r"ld returned \d|undefined (?:reference|symbol)|(?:multiple |re)definition|duplicate symbol|in a template that"
@@ -150,7 +152,7 @@ class Judge(NamedTuple):
             rejected = None if _LACKING in log else rejection()
         if rejected is None:
             return log
-        saw_all = not self.cut and not _OF_HOST.search(log) and not _OF_OTHERS.search(log)
+        saw_all = not self.cut and not any(words.search(log) for words in (_OF_HOST, _OF_OTHERS, _OF_NAME))
         if log and not rejected and saw_all and not self.for_host and toolchain.nvcc_candidates():
             with nvcc_as_judge(self._replace(whole=True), place, say) as rejection:
                 rejected = rejection()
