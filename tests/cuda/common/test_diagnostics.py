@@ -13,7 +13,7 @@ import torch
 import utils.cuda.kernel
 from utils import CompileError, compile_kernel
 from utils.cuda.common.diagnostics import explained
-from utils.cuda.common.toolchain import cuda_home, device, nvcc_hint
+from utils.cuda.common.toolchain import cuda_home, nvcc_hint
 from utils.cuda.cpu.translate import TranslationError, translate
 
 KERNEL = """__global__ void k(float* x, int n) {
@@ -153,15 +153,6 @@ def test_a_name_that_does_not_fit_the_template(refused):
     ((which, line, message),) = error.errors
     assert (which, line) == ("name", 1)
     assert message == "`k<float>` is no instance of `template <int tile>`, which precedes `k`"
-
-
-def test_a_name_that_several_kernels_have():
-    source = "__global__ void k(int* x) { x[0] = 1; }\n__global__ void k(float* x) { x[0] = 1; }\n"
-    with pytest.raises(CompileError) as found:
-        compile_kernel(source, "k")
-    if device().type == "cpu":
-        assert "several kernels have the name `k` (lines 1, 2): give each a name of its own" in str(found.value)
-        assert "NVIDIA" not in str(found.value)
 
 
 @pytest.mark.parametrize(

@@ -239,10 +239,6 @@ def _misnamed(errors, sources):
             kernel = meant and cxx.kernels(sources["cuda_src"]).get(meant[0])
             if kernel and kernel.template:
                 message = f"`{name}` is no instance of `{kernel.template}`, which precedes `{kernel.name}`"
-            elif "overloaded function" in message:
-                lines = sorted({k.line for k in cxx.declared_kernels(sources["cuda_src"]) if k.name == name})
-                at = f" (lines {', '.join(map(str, lines))})" if len(lines) > 1 else ""
-                message = f"several kernels have the name `{name}`{at}: give each a name of its own"
             found.setdefault(line, (which, line, message))
     return list(found.values())
 
