@@ -224,7 +224,7 @@ MISTAKES = {
         3,
         "`#pragma unroll 4` needs a line of its own.",
     ),
-    "fmax3": (in_kernel("    x[i] = max(y[i], 0.0f, 1.0f);"), 3, "`max` takes two arguments: nest it."),
+    "fmax3": (in_kernel("    x[i] = max(y[i], 0.0f, 1.0f);"), 3, "`max` takes two arguments: nest it, `max("),
     "swap": (in_kernel("    std::swap(x[i], x[i + 1]);"), 3, "Swap by hand: `float t = a; a = b; b = t;`."),
     "const store": (in_kernel("    y[i] = 1;"), 3, "`y` is declared `const`, for reading only: write to"),
     "missing star load": (
@@ -335,7 +335,7 @@ MISTAKES = {
     "include torch": (in_kernel("    x[i] = 1;", before="#include <torch.h>\n"), 1, "Is the name right?"),
     "include no hash": (in_kernel("    x[i] = 1;", before="include <cuda_runtime.h>\n"), 1, "It is `#include`, with"),
     "define =": (in_kernel("    x[i] = N;", before="#define N = 3\n"), (1, 4), "`#define N` takes neither"),
-    "struct member": (in_kernel("    float4 v = {1, 2, 3, 4};\n    x[i] = v.a;"), 4, "The parts of CUDA's"),
+    "struct member": (in_kernel("    float4 v = {1, 2, 3, 4};\n    x[i] = v.a;"), 4, "A `float4` has the parts"),
     "struct arrow": (in_kernel("    float4 v = {1, 2, 3, 4};\n    x[i] = v->x;"), 4, "`->` is for pointers"),
     "float4 cast": (in_kernel("    float4 v = (float4)x[i];\n    x[i] = v.x;"), 3, "`make_float4(a, b, c"),
     "float4 add": (in_kernel("    float4 v = {1, 2, 3, 4}, u = v + v;\n    x[i] = u.x;"), 3, "CUDA's vectors have no"),
@@ -466,7 +466,7 @@ MISTAKES = {
         "`__float2half(1.5f)`",
     ),
     "concept": (in_kernel("    x[i] = 1;", before="template <class T>\nconcept C = true;\n"), 2, "`concept` is C++20"),
-    "spaceship": (in_kernel("    x[i] = (i <=> n) < 0;"), 3, "`<=>` is C++20, and nvcc takes C++17 unless told"),
+    "spaceship": (in_kernel("    x[i] = (i <=> n) < 0;"), 3, "A kernel cannot use what `<=>` returns"),
     "bounds behind": (
         "__global__ void k(float* x) __launch_bounds__(128) {\n    x[0] = 1;\n}\n",
         1,

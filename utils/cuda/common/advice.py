@@ -4,259 +4,12 @@ Each function returns a sentence or two, or "" if it cannot say what to do.
 """
 
 import re
-from difflib import get_close_matches
 
-from utils.cuda.common import cxx, standard
+from utils.cuda.common import cxx
 from utils.cuda.common.lexer import namespaces
 from utils.cuda.common.missing import declared_line, tokens
 
 __all__ = []  # the functions that word a hint
-
-
-# ---- names ----------------------------------------------------------------------------------------------------------
-
-KNOWN = """threadIdx blockIdx blockDim gridDim warpSize __syncthreads __syncwarp __shared__ __global__ __device__
-__constant__ __host__ __restrict__ __ldg atomicAdd atomicMax atomicMin atomicCAS atomicExch atomicOr atomicAnd float
-double int unsigned char bool void const size_t sqrtf rsqrtf expf logf powf fabsf fmaxf fminf floorf ceilf sinf cosf
-tanhf roundf sqrt float2 float4 int4 dim3 printf __shfl_sync __shfl_down_sync __shfl_xor_sync __ballot_sync __any_sync
-__all_sync return while struct template nullptr true false
-cudaMemcpyHostToDevice cudaMemcpyDeviceToHost cudaMemcpyDeviceToDevice""".split()
-
-# What Python and other languages call it: what C++ calls it.
-_CALLED = {
-    "True": "`true`",
-    "False": "`false`",
-    "None": "`nullptr`",
-    "null": "`nullptr`",
-    "print": '`printf("i = %d\\n", i)`; `%d` shows an int, `%f` a float',
-    "range": "a `for` with three parts, `for (int i = 0; i < n; i++)`",
-    "pass": "`{}`, empty braces",
-    "then": "the statement itself, without it",
-    "inf": "`INFINITY`",
-    "nan": "`NAN`",
-    "raise": "`assert(condition);` to end a launch, `return;` to leave the kernel",
-    "lambda": "`auto f = [](float a) { return 2 * a; };`",
-    "string": "`const char*`",
-    "str": "`const char*`",
-    "byte": "`unsigned char`",
-    "sum": "a loop, `for (int i = 0; i < n; i++) total += x[i];`",
-    "divmod": "`a / b` and `a % b`",
-    "bfloat16": "`__nv_bfloat16`, of `cuda_bf16.h`",
-    "let": "`auto`",
-    "var": "`auto`",
-    "PI": "`3.14159265f`",
-    "clamp": "`min(max(x, low), high)`",
-    "sign": "`(x > 0) - (x < 0)`",
-    "sgn": "`(x > 0) - (x < 0)`",
-    "mix": "`a + t * (b - a)`",
-    "atomicLoad": "`atomicAdd(address, 0)`, which changes nothing",
-    "atomicStore": "`atomicExch(address, value)`",
-    "saturate": "`__saturatef(x)`",
-    "restrict": "`__restrict__`",
-    "get_global_id": "`blockIdx.x * blockDim.x + threadIdx.x`",
-    **dict.fromkeys(
-        ["__global", "__local", "__kernel"], "CUDA's words: `__global__` marks a kernel, a pointer has none"
-    ),
-    **dict.fromkeys(["float32", "float32_t", "f32"], "`float`"),
-    **dict.fromkeys(["float64", "float64_t", "f64"], "`double`"),
-    **dict.fromkeys(["int32", "i32"], "`int`"),
-    **dict.fromkeys(["int64", "i64"], "`long long`"),
-    **dict.fromkeys(["uint8", "u8", "uchar"], "`unsigned char`"),
-    **{"int128_t": "`__int128`", "uint128_t": "`unsigned __int128`"},
-}
-# Names from older versions of CUDA, and what to write now.
-_REMOVED = {
-    "cudaThreadSynchronize": "cudaDeviceSynchronize()",
-    "cudaThreadExit": "cudaDeviceReset()",
-    "clockRate": "cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device)",
-    "memoryClockRate": "cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, device)",
-    "deviceOverlap": "asyncEngineCount",
-}
-_HEADERS = {"half": "cuda_fp16.h", "half2": "cuda_fp16.h", "__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
-_HEADERS |= dict.fromkeys(("__half2float", "__float2half", "__hadd", "__hmul", "__hfma", "__hmax"), "cuda_fp16.h")
-_HEADERS |= dict.fromkeys(("__bfloat162float", "__float2bfloat16"), "cuda_bf16.h")
-_HEADERS |= {"assert": "cassert", "CUDAGuard": "c10/cuda/CUDAGuard.h"}
-_HEADERS |= {"getCurrentCUDAStream": "ATen/cuda/CUDAContext.h"}
-_HEADERS |= dict.fromkeys(("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_EPSILON"), "cfloat")
-_HEADERS |= dict.fromkeys(("CUDART_INF_F", "CUDART_NAN_F", "CUDART_PI_F", "CUDART_INF"), "math_constants.h")
-_HEADERS |= dict.fromkeys(("printf", "fprintf", "snprintf", "puts", "fflush", "stdout", "stderr"), "cstdio")
-_INTEGERS = [f"{sign}int{of}" for sign in ("", "u") for of in ("8", "16", "32", "64", "ptr", "max")]
-_HEADERS |= dict.fromkeys([f"{name}_t" for name in _INTEGERS] + ["SIZE_MAX", "PTRDIFF_MAX"], "cstdint")
-_HEADERS |= dict.fromkeys((f"{name.upper()}_{end}" for name in _INTEGERS for end in ("MIN", "MAX")), "cstdint")
-_MODULES = {"math", "np", "numpy", "torch", "cp", "tl"}
-_STREAMS = {"cout", "cerr", "cin", "endl"}
-PRINTS = 'A kernel prints with `printf("i = %d\\n", i)`.'
-CONTAINERS = {"vector", "array", "list", "map", "string"}
-
-
-def unknown(place, nvidia, member, gcc, clang):
-    """A name that is not declared at this place, as each compiler says it."""
-    name = nvidia or member or gcc or clang
-    of_std = re.search(r"namespace [\"']std[\"']|member of ['‘]std['’]", place.message)
-    if of_std and name in KNOWN:
-        return f"Write `{name}` without `std::`."
-    contains = name in CONTAINERS and re.search(rf"\bstd::{name}\b|\b{name}\s*<", place.code)
-    if (contains or name in _STREAMS) and _is_in_host_code(place):
-        return f"It needs `#include <{name if contains else 'iostream'}>` at the top of the source."
-    if contains:
-        return NO_CONTAINERS
-    if re.search(rf"\b{name}\s*<<<", place.code):
-        if name in cxx.kernels(place.source):
-            return _declared_elsewhere(place, name)
-        return f"The source has no kernel `{name}`. It has: {', '.join(cxx.kernels(place.source)) or 'none'}."
-    if name in ("cout", "cerr"):
-        return PRINTS
-    if of_std and _HEADERS.get(name) != "cstdint":
-        return standard.header(name) if _is_in_host_code(place) else ""
-    if name in _CALLED and not _is_variable(place, name):
-        return f"C++ has no `{name}`: write {_CALLED[name]}."
-    if upper := next((t.text for t in tokens(place.source) if t.text != name and t.text.lower() == name.lower()), ""):
-        return f"Upper and lower case differ in C++: did you mean `{upper}`?"
-    if name in _REMOVED:
-        return removed(name)
-    if _may_be_of_a_base(place, name):
-        return f"A member of a base that is a template needs `this->`: write `this->{name}`."
-    if name.startswith("__pipeline_"):
-        return f"`{name}` needs `#include <cuda_pipeline.h>` at the top of the source."
-    if name in _HEADERS:
-        return f"`{name}` needs `#include <{_HEADERS[name]}>` at the top of the source."
-    if name in _MODULES and re.search(rf"\b{name}\s*(?:\.|::)", place.code):
-        return f"A kernel has no `{name}`: CUDA's functions need no prefix, as in `sqrtf(x)`, `expf(x)`, `fmaxf(a, b)`."
-    if name in ("cdiv", "ceil_div", "ceildiv"):
-        return f"Define it first: `inline int {name}(int a, int b) {{ return (a + b - 1) / b; }}`."
-    if name == "len" and _is_in_host_code(place):
-        return "C++ has no `len`: a tensor's is `x.size(0)`, a vector's is `v.size()`."
-    if name == "len":
-        return "A pointer has no length: pass the number of elements as one more argument, such as `int n`."
-    if name.isupper() and len(name) == 1 and re.search(rf"\b{name}\s+\w+\s*\(", place.code):
-        return f"Before a template comes `template <typename {name}>`."
-    if re.search(rf"\btemplate\s*<[^>]*\b{name}\b", place.code):
-        return f"A template's parameter needs a kind: `template <typename {name}>` or `template <int {name}>`."
-    parameters = [parameter for function in cxx.functions(place.source) for parameter in function.parameters]
-    if any(cxx.written(parameter) == name and parameter[0].line == place.line for parameter in parameters):
-        return f"Each parameter needs its type: `float* {name}` or `int {name}`."
-    if _is_set(place, name) and not _declared_elsewhere(place, name):
-        return without_a_type(place, name)
-    return _declared_elsewhere(place, name) or similar(place, name) or _not_passed(place, name)
-
-
-def _is_set(place, name):
-    return bool(re.search(rf"(?:^|[;{{(])\s*{name}\s*=[^=]", place.code))
-
-
-def _is_variable(place, name):
-    """Whether the source uses a name as one: the first lesson's loops count in a `sum`."""
-    return _is_set(place, name) or _declared_elsewhere(place, name)
-
-
-def without_a_type(place, name):
-    """`total = 0;` of a name that is declared nowhere."""
-    return f"A variable needs a type where it is first set: `int {name} = ...` or `float {name} = ...`."
-
-
-# What a lesson calls the index of a thread, and how it is computed.
-_INDICES = dict.fromkeys(("i", "idx", "index", "tid", "gid"), "x") | dict.fromkeys(("c", "col", "column"), "x")
-_INDICES |= dict.fromkeys(("r", "row"), "y")
-
-
-def _not_passed(place, name):
-    """What may be a variable of Python's."""
-    if re.search(r"\*\s*restrict\b", place.code):
-        return "C++ and CUDA spell it `__restrict__`."
-    if re.search(r"\busing\s+enum\b", place.source):
-        return f"`using enum` is C++20, and {standard.ADD_THE_FLAG}"
-    is_value = not name.isupper() and re.search(rf"\b{name}\b(?!\s*(?:[(\w]|::))", place.code)
-    if not is_value or not is_in_device_code(place):
-        return ""
-    if axis := _INDICES.get(name):
-        index = f"blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}"
-        return f"`{name}` is not declared. Is it meant to be the thread's index, `int {name} = {index};`?"
-    return f"A kernel does not see Python's variables: if `{name}` is one, pass it as an argument."
-
-
-def _is_in_host_code(place):
-    return any(
-        function.line <= place.line <= function.tokens[-1].line and not {"__global__", "__device__"} & {*function.words}
-        for function in cxx.functions(place.source)
-    )
-
-
-def is_in_device_code(place) -> bool:
-    """Whether the line is in a kernel or in a function for kernels."""
-    around = (f for f in cxx.functions(place.source) if f.line <= place.line <= f.tokens[-1].line)
-    return any({"__global__", "__device__"} & {*function.words} for function in around)
-
-
-def _may_be_of_a_base(place, name):
-    """Whether, before this place, a class template has such a member and another has a template as its base."""
-    begun = "\n".join(place.source.splitlines()[: place.line])
-    derived = re.search(r"\btemplate\s*<[^{};]*\b(?:struct|class)\s+\w+\s*:[^:;{]*<", begun)
-    return bool(derived and re.search(rf"\btemplate\s*<[^{{;]*\{{[^}}]*\b{name}\s*[;,=(\[]", begun))
-
-
-def _declared_elsewhere(place, name):
-    """A variable whose scope has ended, that comes later, or that is another function's."""
-    part, functions, others = tokens(place.source), cxx.functions(place.source), {}
-    for k in range(1, len(part) - 1):
-        line, before, behind = part[k].line, part[k - 1].text, part[k + 1].text
-        if part[k].text != name or not (before.isidentifier() or before in "*&") or before in ("return", "else"):
-            continue
-        owner = next((f for f in functions if f.tokens[0].start < part[k].start < f.tokens[-1].start), None)
-        if owner and behind in (",", ")", "=", ";", "[") and not owner.line <= place.line <= owner.tokens[-1].line:
-            hint = f"`{name}` of line {line} is known only in `{owner.name}`: pass it on as an argument."
-            others[abs(line - place.line)] = hint
-            continue
-        if line > place.line and behind in ("(", "=", ";", "["):
-            return f"`{name}` is declared only in line {line}: declare it before its use."
-        again = any(token.text == name and token.line == line for token in part[k + 1 :])
-        if behind in ("=", ";", "[") and (line < place.line or line == place.line and again):
-            if _is_of_an_ended_loop(part, k):
-                return f"The `;` of line {line} ends the loop, and `{name}` with it: remove the `;`."
-            where = "inside the braces or the single statement where it is declared"
-            return f"`{name}` of line {line} exists only {where}: declare it before them."
-    return others[min(others)] if others else ""  # what is nearest is the likeliest
-
-
-def _is_of_an_ended_loop(part, k):
-    """Whether token k is in the parentheses of `for (...);`."""
-    opens = next((j for j in range(k, 0, -1) if part[j].text == "(" and part[j - 1].text == "for"), None)
-    closes = opens and cxx.matching(part, opens)
-    return bool(closes and k < closes and cxx.text_at(part, closes + 1) == ";")
-
-
-def removed(name):
-    """A name from older versions of CUDA."""
-    return f"CUDA 13 has no `{name}` any more: write `{_REMOVED[name]}`."
-
-
-def no_member(place, nvidia, gnu):
-    """A member that a class lacks: what Python calls it is beside the point."""
-    name = nvidia or gnu
-    if name in _REMOVED:
-        return removed(name)
-    types = {declaration.name: declaration.tokens for declaration in cxx.declarations(place.source) if declaration.name}
-    own = re.findall(r"\w+", " ".join(re.findall(r"""["'‘][^"'’]*["'’]""", place.message)))
-    return similar(place, name, (), [token for word in own for token in _with_bases(types, word)])
-
-
-def _with_bases(types, name) -> list[cxx.Token]:
-    """The tokens of a type of the source and of the types that it is made of."""
-    part = [*types.pop(name, ())]
-    opens = next((k for k, token in enumerate(part) if token.text == "{"), 0)
-    if not {"struct", "class", "union"} & {token.text for token in part[:opens]}:
-        return []
-    return part[opens:] + [token for base in part[:opens] for token in _with_bases(types, base.text)]
-
-
-def similar(place, name, known=KNOWN, part=None):
-    """A name that is close to another one, of the source or of `part` of it."""
-    bare = {word.strip("_").lower(): word for word in [*known, "min", "max", "abs"]}  # too short for what comes below
-    part = tokens(place.source) if part is None else part
-    mine = sorted({token.text for token in part if token.text.isidentifier()} - {name, *KNOWN})
-    near = [bare[name.strip("_").lower()]] if name.strip("_").lower() in bare else []
-    others = [w for w in [*known, *mine] if len(w) > 2 and (w.startswith(name) or abs(len(w) - len(name)) < 3)]
-    near = near or get_close_matches(name, others, 2, cutoff=0.65)
-    return next((f"Did you mean `{word}`?" for word in near if word != name), "")
 
 
 def same_name(place, **names):
@@ -291,8 +44,6 @@ def _several(place, there):
 
 
 # ---- CUDA -----------------------------------------------------------------------------------------------------------
-
-NO_CONTAINERS = "A kernel has pointers, shared memory and arrays of fixed size (`float a[8];`), no `std` containers."
 
 
 def part_of_index(place):
@@ -334,8 +85,52 @@ def spaced_launch(place, name, sizes):
     return launch(place, name, sizes) if re.search(r">\s+>>", place.text) else ""
 
 
+def launch_arguments(place, wanted, given):
+    """A kernel's arguments of other types than its parameters."""
+    bare = (re.sub(r"\bconst\b|&", "", kinds).replace("*", " *").split(",") for kinds in (wanted, given))
+    types = [[" ".join(kind.split()).replace(" *", "*") for kind in kinds] for kinds in bare]
+    if types[0] != types[1] and sorted(types[0]) == sorted(types[1]):
+        return f"The arguments are in another order than the kernel's parameters, `({wanted})`."
+    part = cxx.tokens(place.code.partition(">>>")[2])
+    passed = [cxx.written(each) for each in cxx.at_commas(part[1 : cxx.matching(part, 0)])] if part else []
+    for kind, other, value in zip(*types, passed, strict=False):
+        pointer = re.fullmatch(r"(.*\.(?:mutable_|const_)?data_ptr)\s*<.*>\s*\(\s*\)", value)
+        if pointer and kind != other and kind.removesuffix("*") in _OF_TENSORS:
+            return f"The kernel takes `{kind}`: for a tensor of that type, write `{pointer[1]}<{kind[:-1]}>()`."
+    return ""
+
+
+_OF_TENSORS = {"float", "double", "int", "long", "long int", "short", "short int", "unsigned char", "bool"}
+
+
+def vector_for_a_kernel(place):
+    """A `std::vector` as an argument of a kernel."""
+    if cxx.uses_torch(place.source):
+        copied = "pass the address of a copy on the GPU, such as `torch::tensor(v).cuda()`"
+    else:
+        copied = "copy its elements by `cudaMemcpy` to memory from `cudaMalloc`, and pass that pointer"
+    return f"A vector is in the host's memory: {copied}."
+
+
+def factor(place, number, name):
+    """`2r`, and `1.0i` where there is no `i`."""
+    if name in ("i", "j") and not any(token.text == name for token in tokens(place.source)):
+        return f"Numbers have no suffix `{name}`: keep the real and the imaginary part in a `float2`."
+    return f"C++ needs the `*`: `{number} * {name}`."
+
+
+def nested(place, name):
+    """`max(a, b, c)`, and `std::max({a, b, c})` in a kernel."""
+    without = " without `std::`" if re.search(rf"\bstd\s*::\s*{name}\b", place.code) and place.in_device_code else ""
+    return f"`{name}` takes two arguments: nest it{without}, `{name}({name}(a, b), c)`."
+
+
 def _constant(place):
     """What only a constant may be, other than the size of an array."""
+    if "inline assembly" in place.message:
+        return "A `constexpr` function cannot have `asm`: leave out its `constexpr`."
+    if re.search(r"\bconstexpr\b[^;]*=", place.code) and not (place.in_device_code or place.in_host_code):
+        return "The compiler cannot compute that: write the number itself, or compute it where it is used."
     places = ((r"\bif\s+constexpr\b", "`if`"), (r"\bconstexpr\b", "`const`"), (r"\bcase\b", "`if` and `else if`"))
     for where, instead in places:
         if re.search(where, place.code):

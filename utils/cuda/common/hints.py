@@ -7,7 +7,7 @@ and of what was found. The first rule that gives words gives the hint.
 
 import re
 
-from utils.cuda.common import advice, marks, missing, python_habits, standard, values
+from utils.cuda.common import advice, halves, marks, missing, names, python_habits, standard, values
 from utils.cuda.common.missing import Place
 from utils.cuda.common.python_habits import ANY, DEREFERENCED, EXPECTED
 
@@ -57,18 +57,13 @@ _TO_POINTER = r"value of type|cannot convert|incompatible with parameter of type
 _CUDA = [
     (
         EXPECTED,
-        r"(?P<word><=>|\b(?:consteval|constinit|concept|requires|co_await|co_yield|char8_t)\b)",
-        f"`{{word}}` is C++20, and {standard.ADD_THE_FLAG}",
+        r"(?P<word><=>|\b(?:consteval|constinit|concept|requires|co_await|co_yield|co_return|char8_t)\b)",
+        standard.word_of_cpp20,
     ),
     (
         r"""name followed by "::"|namespace ["']std["']|of ['‘]std['’]|has not been declared""",
         standard.IN_CPP20,
         standard.in_cpp20,
-    ),
-    (
-        "literal operator",
-        r"(?P<number>\d+\.\d*)h\b",
-        "C++ has no halves of its own: write `__float2half({number}f)`, of `cuda_fp16.h`.",
     ),
     (
         r'expected a "\]"|expected [\'‘]\][\'’]|not a constant',
@@ -145,7 +140,7 @@ _CUDA = [
     (
         r'"(?:max|min)"|[\'‘](?:max|min)\(',
         r"\b(?P<name>max|min)\s*\([^()]*,[^()]*,",
-        "`{name}` takes two arguments: nest it.",
+        advice.nested,
     ),
     (
         "atomic",
@@ -229,13 +224,7 @@ _CUDA = [
         r"\b(?P<name>__(?:ballot|any|all|shfl\w*))\s*\(",
         "Write `{name}_sync(0xffffffff, ...)`: its first argument is the mask of the lanes that take part.",
     ),
-    (r'no suitable .*conversion|no operator "="', "", values.pairs),
-    (r"more than one operator|no operator", "", values.halves),
-    (
-        r'overloaded function "(?P<name>sqrt|exp|log|sin|cos|floor|ceil)" .*\(.*half',
-        "",
-        "For half there is `h{name}`, of `cuda_fp16.h`; or compute with a float, `{name}f(__half2float(x))`.",
-    ),
+    *halves.RULES,
     (
         'name followed by "::" must be a class or namespace|is not a class or namespace|has not been declared',
         r"\bcg\s*::|\bcooperative_groups\s*::",
@@ -252,11 +241,6 @@ _CUDA = [
         "Put `#include <mma.h>` and `using namespace nvcuda;` in front.",
     ),
     (r'incompatible with previous "(?P<name>\w+)"', r"extern\s+__shared__|\b__shared__", values.shared_of_two_types),
-    (
-        r"(?:no suitable|more than one) conversion function .*(?:half|bfloat16)",
-        "",
-        "Convert it: `__half2float(x)`, `__float2half(x)`; for bfloat16, `__bfloat162float(x)`.",
-    ),
     (
         r"cudaMalloc|void ?\*\*",
         r"\bcudaMalloc\w*\(\s*(?P<name>[a-zA-Z_]\w*(?:\[\w+\])?)\s*,",
@@ -275,7 +259,7 @@ _CUDA = [
     (
         r"user-defined literal|literal operator",
         r"(?<![\w.])(?P<number>\d+\.?\d*)(?P<name>[a-eg-zA-Z]\w*)",
-        "C++ needs the `*`: `{number} * {name}`.",
+        advice.factor,
     ),
     (
         r"apparent call must have|cannot be used as a function|is not a function",
@@ -288,10 +272,11 @@ _CUDA = [
         r"\bfor\s*\([^;:]*?(?P<variable>\w+)\s*:\s*(?P<name>\w+)\s*\)",
         values.loop_over,
     ),
-    (f"launch passes .*vector|{_NO_CONVERSION}std::vector", "<<<", values.vector_for_a_kernel),
+    (r"the kernel takes \((?P<wanted>.*)\), but this launch passes \((?P<given>.*)\)", "", advice.launch_arguments),
+    (f"launch passes .*vector|{_NO_CONVERSION}std::vector", "<<<", advice.vector_for_a_kernel),
     (
         f"(?:{_NO_CONVERSION}|cannot convert ['‘])(?:at|torch)::Tensor[\"'’] to [\"'‘](?P<kind>[a-z ]+)[\"'’]",
-        r"=\s*(?P<name>\w+(?:\[[^\]]*\])+)",
+        r"=\s*(?:[\d.f]+\s*[-+*/]\s*)?(?P<name>\w+(?:\[[^\]]*\])+(?!\s*\.)|[\w:.\[\]]+\([^()]*\))",
         "`{name}` is a tensor too: its value is `{name}.item<{kind}>()`.",
     ),
     (f"{_NO_CONVERSION}(?:at|torch)::Tensor", "<<<", "A kernel takes a tensor's address: `x.data_ptr<float>()`."),
@@ -361,10 +346,15 @@ _CPP = [
     ("member initializers", "", "After a function's parentheses comes `{{`, not `:`."),
     (r"function-definition is not allowed", "", missing.semicolon),
     (r"operator ->|operand of .->", "->", "`->` is for pointers: write `.`."),
+    (
+        r'argument list for (?:\w+ )*template "(?P<name>\w+)" is missing',
+        "",
+        "`{name}` is a template: write its arguments between `<` and `>` after its name.",
+    ),
     ("no instance of function template|no matching function", "", advice.template_arguments),
-    (_UNDECLARED, "", advice.unknown),
-    (_NO_MEMBER, "", advice.no_member),
-    ("no storage class|does not name a type", r"^\s*(?P<name>_\w+)", advice.similar),
+    (_UNDECLARED, "", names.unknown),
+    (_NO_MEMBER, "", names.no_member),
+    ("no storage class|does not name a type", r"^\s*(?P<name>_\w+)", names.similar),
     (_NO_CLASS, r"(?P<name>\w+)(?:\[[^\]]*\])?\s*\.\s*(?P<member>\w+)", values.member),
     (_NO_CLASS, r"\)\s*\.\s*(?P<member>\w+)\s*\(", values.member_of_result),
     (_SUBSCRIPT, "", values.subscript),
@@ -396,4 +386,5 @@ _CPP = [
     (f"expected|{_RETURNED}", "", missing.brackets),
     (f"{missing.NO_SEMICOLON.pattern}|{_RETURNED}", "", missing.semicolon),
 ]
-_RULES = [*python_habits.RULES, *missing.RULES, *marks.RULES, *values.RULES, *_CUDA, *_CPP]
+_IN_ORDER = [standard.RULES, python_habits.RULES, missing.RULES, marks.RULES, values.RULES, _CUDA, _CPP]
+_RULES = [rule for rules in _IN_ORDER for rule in rules]

@@ -17,6 +17,7 @@ _UNDEFINED = re.compile(
     r"undefined reference to [`'](.*)'|"
     r"(?:undefined symbol:|Undefined reference to|Unresolved extern (?:function|variable)) '?(\w+)"
 )
+_NO_FLOAT = "unsupported float variant"
 _TOO_FAR = re.compile("relocation truncated to fit")
 _LACKING = "`{}` is declared and {}, but no source defines it"
 
@@ -24,7 +25,7 @@ _LACKING = "`{}` is declared and {}, but no source defines it"
 def errors(log, sources) -> list[tuple[str, int, str]]:
     """The errors of such a log as (source, line, message)."""
     own = {which: text for which, text in sources.items() if which != "name"}
-    found = _too_large(log, own) or _too_much_constant(log, own) or _bound_twice(log, own)
+    found = _too_large(log, own) or _too_much_constant(log, own) or _bound_twice(log, own) or _of_16_bits(log, own)
     return found or _of_device_runtime(log, own) or _undefined(log, own)
 
 
@@ -119,6 +120,16 @@ def _bound_twice(log, sources):
     message = "load_cuda makes the bindings of `funcs` itself: leave out PYBIND11_MODULE"
     found = [(which, token.line, message) for which, token in texts if token.text == "PYBIND11_MODULE"]
     return found if _BOUND_TWICE.search(log) else []
+
+
+def _of_16_bits(log, sources):
+    """The host's types of 16 bits, at which nvcc breaks off."""
+    texts = ((which, token) for which in sources for token in cxx.tokens(sources[which]))
+    found = [
+        (which, token.line, token.text) for which, token in texts if token.text in ("_Float16", "__bf16", "__fp16")
+    ]
+    message = "nvcc does not compile `{}` in device code"
+    return [(which, line, message.format(name)) for which, line, name in found[:1]] if _NO_FLOAT in log else []
 
 
 def _of_device_runtime(log, sources):

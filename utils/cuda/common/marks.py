@@ -3,9 +3,9 @@ way of advice.py."""
 
 import re
 
-from utils.cuda.common import cxx
-from utils.cuda.common.advice import CONTAINERS, NO_CONTAINERS, PRINTS, is_in_device_code
+from utils.cuda.common import cxx, standard
 from utils.cuda.common.missing import tokens
+from utils.cuda.common.names import CONTAINERS, NO_CONTAINERS, PRINTS
 
 __all__ = ["RULES"]  # and the functions that word a hint
 
@@ -14,8 +14,27 @@ def host_function(place, name):
     """A function of the host that a kernel calls."""
     called, line = _called(name), _own_line(place, name)
     base = called.split("::")[-1]
+    of_lambda = re.search(rf"\b({'|'.join(_lambdas(place)) or '(?!)'})\s*\(", place.code)
+    if of_lambda and base.startswith("operator"):
+        mark = "`__device__ constexpr`" if re.search(r"\bconstexpr\b", place.code) else "`__device__`"
+        return f"A kernel cannot call a lambda that is defined outside it: make `{of_lambda[1]}` a {mark} function."
+    if re.search(rf"\bstd\s*::\s*{re.escape(base)}\b", place.code):
+        line = None
+    own = [function for function in cxx.functions(place.source) if line and function.name == called]
+    unmarked = [function for function in own if "__device__" not in function.words]
+    if own and not unmarked:
+        return f"This call means another `{called}`, not that of line {line}: give yours another name."
+    line = unmarked[0].line if unmarked else line
+    if line and any(token.text == "throw" for function in own for token in function.tokens):
+        return f"Mark `{called}` (line {line}) with `__device__`, and leave out its `throw`, which kernels do not have."
     if line:
         return f"Mark `{called}` (line {line}) with `__device__`: then kernels can call it."
+    if newer := re.search(standard.IN_CPP20, place.code):
+        return standard.for_host(newer["name"])
+    if base == "__unspec":
+        return standard.SPACESHIP
+    if base.startswith("__") and base.strip("_").removesuffix("f") in _OF_FLOATS:
+        return f"A kernel has no `{base}`: write `{base.strip('_')}`."
     if any(word in name for word in CONTAINERS) and "std" in name:
         return NO_CONTAINERS
     if "ostream" in name:
@@ -31,13 +50,23 @@ def host_function(place, name):
     if called in ("max", "min"):
         return f"CUDA has its own: write `{called}(a, b)` without `std::`."
     if called in _OF_FLOATS:
-        return f"`{called}` takes floats or doubles, all of one type: write `{called}f`, or `(float)n` for an int `n`."
+        large = re.search(r"\b(?:long|u?int64_t|size_t)\b", cxx.code(place.source))
+        write = "`(double)n` for a whole number `n`" if large else f"`{called}f`, or `(float)n` for an int `n`"
+        return f"`{called}` takes floats or doubles, all of one type: write {write}."
     return "A kernel can call CUDA's own functions and those that are marked `__device__`."
+
+
+def _lambdas(place):
+    """The lambdas outside of functions."""
+    others = (declared for declared in cxx.declarations(place.source) if declared.parameters is None)
+    return [
+        name for declared in others if {"auto", "["} <= {t.text for t in declared.tokens} for name in declared.names
+    ]
 
 
 def prints(place):
     """`fprintf(stderr, ...)` in a kernel."""
-    return PRINTS if is_in_device_code(place) else ""
+    return PRINTS if place.in_device_code else ""
 
 
 def _limit(kind, name):
@@ -146,6 +175,10 @@ fmod hypot log log10 log1p log2 lround nextafter pow remainder rint round sin si
 
 def type_for_a_kernel(place, kind):
     """A type that a kernel's template argument cannot be: a lambda's, a private, a local or an unnamed one."""
+    if not kind and place.in_device_code:
+        return "A lambda in a kernel needs no mark: leave the `__device__` out."
+    if not kind and not place.in_host_code and (lambdas := re.search(r"\bauto\s+(\w+)\s*=\s*\[", place.code)):
+        return f"Make it a function: `__device__ auto {lambdas[1]}(...)`."
     if not kind or "lambda" in kind:
         return (
             "Outside the function, write a struct whose `operator()` is marked `__device__`, and pass an object of it."
@@ -169,6 +202,15 @@ def lacking(place, name):
     return f"CUDA has no `{name}`: loop with `atomicCAS` until no other thread has changed the number in between."
 
 
+def launched(place, name):
+    """`h<<<1, 1>>>(a)`, where h is a `__device__` function."""
+    if not any(f.name == name and "__device__" in f.words for f in cxx.functions(place.source)):
+        return ""
+    if place.in_device_code:
+        return f"`{name}` is not a kernel: call it without `<<<...>>>`, as `{name}(...)`."
+    return f"Only kernels are launched: mark `{name}` with `__global__` instead of `__device__`."
+
+
 _TO_WHOLE = "__(?:float|double|half)2u?(?:int|ll)"
 _OF_FILES = "v?fprintf|vprintf|fputs|fputc|puts|putchar|fwrite|fflush"
 # What the compilers say of the host's functions in a kernel, in the way of hints.py.
@@ -181,7 +223,8 @@ RULES = [
     (
         r"call `(?P<name>cuda(?!DeviceSynchronize)(?:Get|Peek|Device|Func|Occupancy|Runtime)\w*)` only where",
         "",
-        "`{name}` is a function for the host, the code that launches kernels.",
+        "Call `{name}` on the host, in the code that launches the kernels.",
     ),
+    ("kernel launch from|function call cannot be configured", r"\b(?P<name>\w+)\s*<<<", launched),
     ("undefined|not declared|undeclared", rf"\b(?P<name>atomic(?:Mul|Div|Mod)|{_TO_WHOLE})\s*\(", lacking),
 ]

@@ -42,6 +42,20 @@ class Place(NamedTuple):
         """The line with comments and strings blanked out."""
         return line_of(cxx.code(self.source), self.line)
 
+    @property
+    def in_device_code(self) -> bool:
+        """Whether the line is in a kernel or in a function for kernels."""
+        return any({"__global__", "__device__"} & {*function.words} for function in self._functions)
+
+    @property
+    def in_host_code(self) -> bool:
+        """Whether the line is in a function that only the host has."""
+        return any(not {"__global__", "__device__"} & {*function.words} for function in self._functions)
+
+    @property
+    def _functions(self) -> list[cxx.Declaration]:
+        return [f for f in cxx.functions(self.source) if f.line <= self.line <= f.tokens[-1].line]
+
 
 def line_of(source, number) -> str:
     lines = lines_of(source)
@@ -327,6 +341,7 @@ RULES = [
         r"^\s*\*+\s*(?:\w+(?:\+\+|--|\[[^\]]*\])*|\([^;=]*\))\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)",
         _semicolon_above,
     ),
+    ("expected", r"\*/", "Comments cannot be nested: the first `*/` ends the comment. Remove what follows it."),
     (r"constant[ -](?:value|expression)|not a constant|flows off the end", "", _return),
     (r"no (?:instance of overloaded|matching function).*operator new\b", r"\bnew\s*\(", _header_of_new),
 ]

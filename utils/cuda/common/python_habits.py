@@ -4,7 +4,7 @@ import re
 import unicodedata
 from itertools import pairwise
 
-from utils.cuda.common import advice, cxx, missing
+from utils.cuda.common import cxx, missing, names
 from utils.cuda.common.characters import described, hidden
 from utils.cuda.common.missing import tokens
 
@@ -96,7 +96,7 @@ def character(place):
 
 def hosts_torch(place, name, member):
     """`torch.relu(x)` in host code: kernels have no torch."""
-    return "" if advice.is_in_device_code(place) else f"In C++, it is `{name}::{member}(...)`, with `::`."
+    return "" if place.in_device_code else f"In C++, it is `{name}::{member}(...)`, with `::`."
 
 
 def numba(place):
@@ -280,7 +280,7 @@ RULES = [
     (
         "which instance of overloaded function",
         r"(?:^|[;{(])\s*(?P<name>\w+)\s*=[^=]",
-        advice.without_a_type,
+        names.without_a_type,
     ),
     (EXPECTED, r"^\s*%%cuda\b", "`%%cuda` starts a notebook cell: leave this line out of source text."),
     (

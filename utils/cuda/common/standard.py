@@ -1,10 +1,11 @@
 """What to do about a name of C++'s library that is not declared: its header, or the version of C++ that has it."""
 
+import re
 from difflib import get_close_matches
 
 from utils.cuda.common import cxx
 
-__all__ = ["ADD_THE_FLAG", "IN_CPP20", "header", "in_cpp20"]
+__all__ = ["ADD_THE_FLAG", "IN_CPP20", "RULES", "SPACESHIP", "for_host", "header"]  # and those that word a hint
 
 ADD_THE_FLAG = 'nvcc takes C++17 unless told: add `-std=c++20` (for `compile_kernel`, `options=["-std=c++20"]`).'
 # The headers, and what is used of each.
@@ -42,7 +43,7 @@ _NAMES = {
 }
 _HEADERS = {name: header for header, names in _NAMES.items() for name in names.split()}
 _NEWER = {
-    "bit": "bit_cast bit_ceil bit_floor bit_width countl_zero countr_zero has_single_bit popcount",
+    "bit": "bit_cast bit_ceil bit_floor bit_width countl_zero countr_zero has_single_bit popcount rotl rotr",
     "cmath": "lerp",
     "concepts": "convertible_to floating_point integral same_as",
     "format": "format",
@@ -53,18 +54,101 @@ _NEWER = {
     "source_location": "source_location",
     "span": "span",
     "thread": "jthread",
-    "type_traits": "is_constant_evaluated remove_cvref remove_cvref_t type_identity",
+    "type_traits": "is_constant_evaluated remove_cvref remove_cvref_t type_identity type_identity_t",
 }
 _NEWER_HEADERS = {name: header for header, names in _NEWER.items() for name in names.split()}
 #: A pattern of what C++20 adds to the library.
 IN_CPP20 = rf"std\s*::\s*(?P<name>{'|'.join(_NEWER_HEADERS)})\b"
+# What is no function, or only read by the compiler: a kernel can use it.
+_FOR_KERNELS = {*_NEWER["concepts"].split(), *_NEWER["type_traits"].split()[1:], "numbers"}
+# What CUDA has instead.
+_INSTEAD = {
+    "bit_cast": "`__int_as_float(i)`, `__float_as_int(x)`",
+    "countl_zero": "`__clz(x)`",
+    "format": "`printf`",
+    "lerp": "`a + t * (b - a)`",
+    "popcount": "`__popc(x)`",
+    "span": "a pointer and the number of elements",
+    "ssize": "`sizeof(a) / sizeof(a[0])`",
+}
+# Headers of CUDA's own library that kernels can use, `<cuda/std/array>`, and what is used of them besides.
+_CUDA_STD = {
+    "array": "array",
+    "atomic": "atomic_ref",
+    "bit": "",
+    "cmath": "",
+    "complex": "",
+    "functional": "",
+    "iterator": "",
+    "limits": "",
+    "numbers": "",
+    "numeric": "",
+    "optional": "",
+    "source_location": "",
+    "span": "",
+    "tuple": "apply get tuple_size",
+    "type_traits": "",
+    "utility": "forward make_pair move pair swap",
+    "variant": "",
+}
+_OF_CUDA_STD = {name: header for name, header in (_HEADERS | _NEWER_HEADERS).items() if header in _CUDA_STD}
+del _OF_CUDA_STD["function"]
+_OF_CUDA_STD |= {name: header for header, names in _CUDA_STD.items() for name in names.split()}
+_OF_CUDA = {
+    "atomic": "atomic atomic_ref",
+    "barrier": "barrier",
+    "cmath": "ceil_div",
+    "latch": "latch",
+    "pipeline": "make_pipeline pipeline pipeline_shared_state",
+    "semaphore": "binary_semaphore counting_semaphore",
+}
+_CUDA_HEADERS = {name: header for header, names in _OF_CUDA.items() for name in names.split()}
 
 
 def in_cpp20(place, name):
     """`std::numbers::pi_v<float>`"""
+    if place.in_device_code and name not in _FOR_KERNELS:
+        return for_host(name)
     header = _NEWER_HEADERS[name]
-    included = name == "ranges" or any(cxx.included(line) == header for line in cxx.directives(place.source))
+    included = name == "ranges" or _includes(place, header)
     return f"`std::{name}` is C++20{'' if included else f', of `<{header}>`'}, and {ADD_THE_FLAG}"
+
+
+def for_host(name):
+    """`std::popcount` in a kernel."""
+    header = _OF_CUDA_STD.get(name)
+    instead = [_INSTEAD.get(name), header and f"`cuda::std::{name}`, of `<cuda/std/{header}>`"]
+    write = f": use {' or '.join(filter(None, instead))}" if any(instead) else ""
+    return f"A kernel cannot use `std::{name}`, which is for the host{write}."
+
+
+def word_of_cpp20(place, word):
+    """`consteval`, `<=>`"""
+    if word == "<=>" and not place.in_host_code:
+        return SPACESHIP
+    if word.startswith("co_") and place.in_device_code:
+        return "Device code has no coroutines."
+    return f"`{word}` is C++20, and {ADD_THE_FLAG}"
+
+
+SPACESHIP = (
+    "A kernel cannot use what `<=>` returns: for numbers, write `(a > b) - (a < b)`, and give a struct a "
+    "`__device__ bool operator<`."
+)
+
+
+def cuda_header(place):
+    """`cuda::std::array<int, 2> a;` without its header."""
+    for prefix, name in re.findall(r"\bcuda\s*::\s*(std\s*::\s*)?(\w+)", place.code):
+        header = (_OF_CUDA_STD if prefix else _CUDA_HEADERS).get(name)
+        header = header and f"cuda/{'std/' if prefix else ''}{header}"
+        if header and not _includes(place, header):
+            return f"`cuda::{'std::' if prefix else ''}{name}` needs `#include <{header}>` at the top of the source."
+    return ""
+
+
+def _includes(place, header):
+    return any(cxx.included(line) == header for line in cxx.directives(place.source))
 
 
 def header(name):
@@ -72,3 +156,24 @@ def header(name):
     if name in _HEADERS:
         return f"It needs `#include <{_HEADERS[name]}>` at the top of the source."
     return next((f"Did you mean `std::{near}`?" for near in get_close_matches(name, _HEADERS, 1, cutoff=0.75)), "")
+
+
+# What the compilers say of it, in the way of hints.py.
+RULES = [
+    (
+        "expected",
+        r"\bif\s+(?:!\s*)?consteval\b",
+        "`if consteval` is C++23, which nvcc does not have: write `if (__builtin_is_constant_evaluated())`.",
+    ),
+    (
+        "expected",
+        r"\(\s*this\s+(?:const\s+)?\w+\s*[&,)\w]",
+        "A `this` parameter is C++23, which nvcc does not have: a method uses the members of its object by name.",
+    ),
+    (
+        r'name followed by "::"|not a class or namespace|namespace "cuda.* has no member|incomplete type "cuda::|'
+        "has not been declared",
+        r"\bcuda\s*::",
+        cuda_header,
+    ),
+]

@@ -3,8 +3,9 @@
 import re
 
 from utils.cuda.common import cxx
-from utils.cuda.common.advice import KNOWN, ONLY_AN_ARRAY, only_read
+from utils.cuda.common.advice import ONLY_AN_ARRAY, only_read
 from utils.cuda.common.missing import declared_names, tokens
+from utils.cuda.common.names import KNOWN
 
 __all__ = ["RULES"]  # and the functions that word a hint
 
@@ -13,16 +14,21 @@ def member(place, nvidia, gcc, clang, name, member):
     """`x.shape` of a pointer, `y[i].sqrt()` of a number."""
     if (nvidia or gcc or clang).endswith(")"):
         return _function(place, name, member)
-    if "*" in (nvidia or gcc or clang):
-        if kind := _struct_with(place, member):
+    if "*" in (kind := nvidia or gcc or clang):
+        vector = re.match(r"(?:const |volatile )*(\w*[a-z][1-4])(?:, \w+)? ?\*", kind)
+        if kind := vector[1] if vector and member in "xyzw"[: int(vector[1][-1])] else _struct_with(place, member):
             return f"`{name}` is a pointer to a `{kind}`: write `{name}->{member}`, or `{name}[i].{member}`."
-        return f"`{name}` is a pointer, the address of an array: it has no `{member}`. Pass the sizes as arguments."
+        sizes = " Pass the sizes as arguments." if _SIZES.fullmatch(member) else ""
+        return f"`{name}` is a pointer, the address of an array: it has no `{member}`.{sizes}"
     if not re.search(rf"\.\s*{member}\s*\(", place.code):
         return ""
     if said := _conversion(member):
         return said
     instead = f"write `{member}f({name})`" if f"{member}f" in KNOWN else "a function takes it, as in `sqrtf(x)`"
     return f"A number has no methods: {instead}."
+
+
+_SIZES = re.compile("shape|size|dims?|ndim|numel|len|length|strides?|rows|cols|columns|width|height|n|end|begin")
 
 
 def _function(place, name, member):
@@ -67,15 +73,6 @@ def loop_over(place, variable, name):
         counted = f"for (int {variable} = 0; {variable} < {name}; {variable}++)"
         return f"`{name}` is a number: write `{counted}`."
     return ""
-
-
-def vector_for_a_kernel(place):
-    """A `std::vector` as an argument of a kernel."""
-    if cxx.uses_torch(place.source):
-        copied = "pass the address of a copy on the GPU, such as `torch::tensor(v).cuda()`"
-    else:
-        copied = "copy its elements by `cudaMemcpy` to memory from `cudaMalloc`, and pass that pointer"
-    return f"A vector is in the host's memory: {copied}."
 
 
 def _struct_with(place, member):
@@ -166,6 +163,8 @@ def pointer_or_value(place):
         sized = re.search(r"\bchar\s+\w+\s*\[\s*\d+\s*\]\s*=", place.code)
         return "The array is too short for the text and the 0 at its end." if sized else "A text is not a number."
     types = re.findall(r"""["'‘]([^"'’]*)["'’]""", place.message)
+    if given_volatile := _volatile(place, types):
+        return given_volatile
     bare = (re.sub(r"\bconst\b|__restrict__", "", kind) for kind in types)
     given, wanted = [*(" ".join(kind.replace("*", "* ").split()).replace(" *", "*") for kind in bare), "", ""][:2]
     if given.endswith("*") and given != wanted and (variable := _addressed(place, given[:-1])):
@@ -195,16 +194,32 @@ def pointer_or_value(place):
         return f"To read several numbers at once, cast: `reinterpret_cast<{wanted}>(...)`."
     if given.endswith("*") and wanted:
         return "A pointer is the address of an array: write `[i]` after it to get an element."
+    if wanted.endswith("**") and (rows := re.fullmatch(r"(.*)\(\*\s?\)((?:\[\d+\])+)", given)):
+        return f"An array of arrays has no pointers to its rows: declare what takes it as `{rows[1]}(*m){rows[2]}`."
     if re.fullmatch(rf"{re.escape(wanted[:-1])}\s?\(\*\s?\)\[\d+\]", given):
         more = ". A kernel needs memory of the GPU, from `cudaMalloc`" if "<<<" in place.code else ""
         return f"That is an array of arrays: `&x[0][0]` is the address of its first element{more}."
     if "(&)[" in given and wanted.endswith("*"):
         return ONLY_AN_ARRAY
+    if given == wanted[:-1] and (set_by_call := re.search(r"\*\s*(\w+)\s*=\s*\w+\s*\(", place.code)):
+        return f"The value is no address: declare `{given} {set_by_call[1]}`, without the `*`."
     if wanted.endswith("*") and given and not given.rstrip("& ").endswith("*"):
         if re.search(r"^\s*\w+\s*=", place.code):
             return "A pointer is the address of an array: write `[i]` after it to set an element."
         return "A pointer is needed here: pass the array itself, or the address of an element, `&x[i]`."
     return ""
+
+
+def _volatile(place, types):
+    """A pointer to volatile where one to the same elements, but not volatile, is declared."""
+    given, wanted = (" ".join(kind.replace("*", " *").split()) for kind in (*types, "", "")[:2])
+    plain = [re.sub(r"\b(?:const|volatile) ", "", kind) for kind in (given, wanted)]
+    if not given.startswith(("volatile ", "const volatile ")) or "volatile" in wanted or not wanted.endswith("*"):
+        return ""
+    called = {name for name, _ in _calls(place)}
+    if plain[0] == plain[1] and (not called or called & {function.name for function in cxx.functions(place.source)}):
+        return f"That pointer is volatile: declare what takes it as `{given.replace(' *', '*')}`."
+    return f"That pointer is volatile: cast it, `({wanted.replace(' *', '*')})pointer`."
 
 
 _ELEMENTS = {"float", "double", "int", "unsigned int", "char", "long long", "half", "__half"}
@@ -225,6 +240,9 @@ _NUMBERS = r"(?:float|double|int|unsigned|long|size_t|half|char)"
 
 def pointer_arithmetic(place):
     """Arithmetic with a whole array."""
+    texts = [token.text[-1] for token in tokens(place.source) if token.line == place.line]
+    if any(texts[k : k + 3] == ['"', "+", '"'] for k in range(len(texts))):
+        return 'C++ does not join texts with `+`: write them side by side, `"a" "b"`.'
     if index := _float_index(place):
         return index
     declared = set(re.findall(r"\*\s*(?:const\s+)?(?:__restrict__\s+)?([a-zA-Z]\w*)", cxx.code(place.source)))
@@ -287,7 +305,11 @@ def atomic(place, name):
 def vectors(place):
     """CUDA's small vectors: float4 and the like."""
     if re.search(r"has (?:no|a) member|no member named", place.message):
-        return "The parts of CUDA's vectors are `.x`, `.y`, `.z` and `.w`."
+        kind = re.search(r"""["'‘](?:const |struct )*(\w*[a-z]([2-4]))["'’]""", place.message)
+        if not kind:
+            return "The parts of CUDA's vectors are `.x`, `.y` and so on."
+        parts = ", ".join(f"`.{part}`" for part in "xyzw"[: int(kind[2])])
+        return f"{'An' if kind[1][0] == 'i' else 'A'} `{kind[1]}` has the parts {parts}."
     if "operator" in place.message:
         return "CUDA's vectors have no operators: compute with their parts, `.x`, `.y`, `.z` and `.w`."
     if read := re.search(r"""["'](?:const )?(\w+[234])["'] (?:to|.*of type) ["'](\w+)["']""", place.message):
@@ -313,39 +335,6 @@ def members_of(place, name, kind):
     if re.search(rf"types are: \({kind}\b", place.message):
         return ""  # the mask is missing, too
     return f"`{name}` takes no `{kind}`: pass it on member by member, `{name}(mask, v.x, ...)` and so on."
-
-
-def pairs(place):
-    """Two halves where two floats are needed, or the other way round."""
-    message = re.sub(r"\(aka [^)]*\)", "", place.message)
-    kinds = re.findall(r"\b(?:__)?(?:nv_)?(half2|bfloat162|float2)\b", message)
-    if len(kinds) != 2 or kinds.count("float2") != 1:
-        return ""
-    given, wanted = kinds if " to " in message else reversed(kinds)
-    return f"Both numbers are converted by `__{given}2{wanted}{'_rn' * (given == 'float2')}(v)`."
-
-
-def halves(place):
-    """Arithmetic of a half with another type, or where torch's flags leave out half's operators."""
-    kinds = place.message.partition("operand types are: ")[2]
-    if "half" not in kinds and "bfloat16" not in kinds:
-        return ""
-    sides = re.split(r"\s(?:=|\S=?)\s", kinds, maxsplit=1)
-    left, right = (re.sub(r"\bconst\b|__nv_|__", "", sides[at]).strip() for at in (0, -1))
-    kind, pair = ("bfloat16", "bfloat162") if "bfloat16" in kinds else ("half", "half2")
-    if left != right and pair in (left, right):
-        if left == kind and re.search(r'operator "[-+*/]?="', place.message):
-            return f"A `{pair}` has two numbers: take one, `__low2{kind}(v)` or `__high2{kind}(v)`."
-        made = f"__{kind}2{pair}(v)" if kind in (left, right) else f"__float2{pair}_rn(v)"
-        return f"`{made}` makes a `{pair}` whose numbers are both `v`."
-    if 'operator "="' in place.message and left == kind:
-        value = "__bfloat162float(v)" if right == "bfloat16" else "__half2float(v)" if right == "half" else "(float)v"
-        return f"Convert it: `__float2{kind}({value})`."
-    if compared := re.search(r'more than one operator "([<>]=?|[=!]=)"', place.message):
-        return f"Both sides need one type: compare floats, `__{kind}2float(h) {compared[1]} f`."
-    if "more than one" in place.message:
-        return f"Both sides need one type: `__{kind}2float(h) * f` is a float, `h * __float2{kind}(f)` a {kind}."
-    return "Without operators for half: compute with floats, `__half2float(x)`, or with `__hadd`, `__hmul`, `__hfma`."
 
 
 def shared_of_two_types(place, name):
