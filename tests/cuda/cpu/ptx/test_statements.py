@@ -223,6 +223,12 @@ def test_what_is_refused_names_the_instruction_and_the_line(ptx, line, says, nee
     assert isinstance(caught.value, NeedsGPU) == needs_gpu
 
 
+def test_a_constraint_of_another_machine():
+    with pytest.raises(TranslationError, match='the constraint "=m": take one of h, r, l, f, d') as caught:
+        translate('__global__ void k(int* x) {\n    asm("mov.u32 %0, 1;" : "=m"(*x));\n}')
+    assert caught.value.line == 2
+
+
 @pytest.mark.parametrize(
     "opcode, texts, says",
     [

@@ -129,7 +129,7 @@ def translated(instruction: Instruction, statement) -> str:
     modifiers = _in_order(base, modifiers)
     rows = _TABLE.get(base)
     if not rows:
-        raise Refused(f"`{name}`: the CPU engine knows no instruction `{base}`", line)
+        raise Refused(f"`{name}`: the CPU engine knows no instruction `{base}`: is it spelled right?", line)
     for slots, call, types in rows:
         matched = _matched(slots, modifiers)
         if matched is None:
