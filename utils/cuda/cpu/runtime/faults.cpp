@@ -179,7 +179,7 @@ static void on_interrupt(int signal, siginfo_t* info, void* context) {
 }
 
 // `signal.alarm` limits how long a cell may take. Python's function for it runs when the launch has returned: one that does
-// not return within a second is interrupted, which no timer but our own may be needed for.
+// not return within a second is interrupted. If no other timer is set, one of our own tells when that is.
 static void on_alarm(int signal, siginfo_t* info, void* context) {
     if (passes) return;
     passes = true;
