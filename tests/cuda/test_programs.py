@@ -67,8 +67,11 @@ free 0 1 1
 """
 
 
+PRINTED = [("graphs", GRAPHS), ("host", HOST), ("directions", DIRECTIONS), ("names", "mode 1\nsum 32\n")]
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="about the CPU engine")
-@pytest.mark.parametrize(("name", "expected"), [("graphs", GRAPHS), ("host", HOST), ("directions", DIRECTIONS)])
+@pytest.mark.parametrize(("name", "expected"), PRINTED)
 def test_program(name, expected, capfd):
     code = run.main([str(PROGRAMS / f"{name}.cu")])
     said = capfd.readouterr()

@@ -86,8 +86,9 @@ def folder(tmp_path_factory):
     return place
 
 
-def test_several_files_with_headers_of_their_own(folder):
-    done = started(*words(folder))
+@pytest.mark.parametrize("options", [[], ["--trace"]])
+def test_several_files_with_headers_of_their_own(folder, options):
+    done = started(*options, *words(folder))
     assert (done.stdout, done.returncode) == ("3000\n", 0), done.stderr
 
 

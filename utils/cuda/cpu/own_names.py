@@ -62,7 +62,8 @@ def _may_be_own(tokens, k):
     if before in (".", "->"):
         return True
     if tokens[k].text == "printf" and behind == "(":
-        return before in ("*", "&", ">") or before.isidentifier() and before not in _NO_TYPES
+        is_type = before.isidentifier() and before not in _NO_TYPES
+        return before in ("*", "&", ">") or is_type and tokens[k - 1].line == tokens[k].line  # else it is a macro
     return behind != "."
 
 

@@ -244,8 +244,14 @@ def _word(tokens, i, edits):
         edits.append((token.start, token.end, _ON_CPU[token.text]))
     elif token.text == "CUDA" and (_words(tokens, i - 2, 2) == ["DeviceType", "::"] or _is_dispatch_key(tokens, i)):
         edits.append((token.start, token.end, "CPU"))
-    elif token.text == "cuda" and before in (".", "->") and after == "(":
+    elif token.text == "cuda" and before in (".", "->") and after == "(" and not _declares_cuda(tokens):
         edits.append((token.start, token.end, "cpu"))
+
+
+def _declares_cuda(tokens):
+    """Whether a class of the source has a method of this name, which is torch's otherwise."""
+    named = (k for k, token in enumerate(tokens) if token.text == "cuda" and cxx.text_at(tokens, k + 1) == "(")
+    return any(tokens[k - 1].text.isidentifier() and tokens[k - 1].text != "return" for k in named if k)
 
 
 def _words(tokens, first, count):

@@ -266,11 +266,11 @@ __attribute__((always_inline)) inline T asked(T returned) {
 // A function whose own accesses the hooks must not see, and whose caller's line is the one to name.
 // Its basic blocks are not part of the caller's path either: the paths from all its callers would meet there.
 #ifdef __clang__
-#define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread"), no_sanitize("coverage")))
+#define CUDA_ON_CPU_OPAQUE inline __attribute__((noinline, no_sanitize("thread"), no_sanitize("coverage")))
 #elif __has_attribute(no_sanitize_coverage)
-#define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread"), no_sanitize_coverage))
+#define CUDA_ON_CPU_OPAQUE inline __attribute__((noinline, no_sanitize("thread"), no_sanitize_coverage))
 #else  // g++ 11
-#define CUDA_ON_CPU_OPAQUE __attribute__((noinline, no_sanitize("thread")))
+#define CUDA_ON_CPU_OPAQUE inline __attribute__((noinline, no_sanitize("thread")))
 #endif
 // A function that only wraps an instruction (wrappers.py): its caller's line is named, too. A player shows its own.
 #ifdef CUDA_ON_CPU_RECORDED
