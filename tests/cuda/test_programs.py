@@ -67,7 +67,12 @@ free 0 1 1
 """
 
 
-PRINTED = [("graphs", GRAPHS), ("host", HOST), ("directions", DIRECTIONS), ("names", "mode 1\nsum 32\n")]
+PRINTED = [
+    ("graphs", GRAPHS),
+    ("host", HOST),
+    ("directions", DIRECTIONS),
+    ("names", "mode 1\nsum 32\nturned 4992, 6\n"),
+]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="about the CPU engine")

@@ -16,7 +16,7 @@ from utils.cuda.common.options import standard
 from utils.cuda.common.program import CUDA, headers_of, is_device_code
 from utils.cuda.common.toolchain import is_clang
 from utils.cuda.cpu import constructors, guard, launch_bounds, library, torch_places
-from utils.cuda.cpu.placed import INCLUDE, inside, place, placed_headers, translated
+from utils.cuda.cpu.placed import INCLUDE, inside, place, placed_headers, shared_in, translated
 from utils.cuda.cpu.plain_macros import with_plain_macros
 from utils.cuda.cpu.precompiled import KERNEL, TORCH, binding_headers, kernel_headers, missed_by, torch_headers
 from utils.cuda.cpu.ptx.headers import last_headers
@@ -165,7 +165,7 @@ def build_kernels(source, names, folder, traced=False, options=(), say=print, re
     headers = (*KERNEL, *last_headers([source, *own]))
     code = [*(f"#include <{header}>" for header in headers), *_preamble(), *macros]
     code += ["#define __CUDA_ARCH__ CUDA_ON_CPU_ARCH", '#line 1 "cuda_src"']
-    code.append(translated("cuda_src", source, traced, host=False))
+    code.append(translated("cuda_src", source, traced, host=False, elsewhere=shared_in(own)))
     # If something is missing at the end of the source, such as a `;`, a compiler reports it on the line after it.
     code += ["namespace {}", '#line 1 "name"']
     bounded = launch_bounds.bounded(cxx.declared_kernels(with_plain_macros(source)))
@@ -248,7 +248,8 @@ def _build_extension(name, cuda_src, cpp_src, funcs, folder, opt, traced, record
     uses_python, uses_torch = cxx.uses_python(cuda_src), cxx.uses_torch(cuda_src) or cxx.includes_torch(cuda_src)
     headers = [*["cuda_course/binding.h"] * uses_python, *(TORCH if uses_torch else TORCH[:1])]
     headers += last_headers([cuda_src, *own])
-    code, binding = translated("cuda_src", cuda_src, traced), translated("cpp_src", cpp_src, kernels=False)
+    code = translated("cuda_src", cuda_src, traced, elsewhere=shared_in(own))
+    binding = translated("cpp_src", cpp_src, kernels=False)
     headers += [torch_places.HEADER] * torch_places.has_places(code)
     device_code = [*(f"#include <{header}>" for header in headers), *_preamble()]
     device_code += [f"#define TORCH_EXTENSION_NAME {name}", '#line 1 "cuda_src"', code]
@@ -301,10 +302,10 @@ def build_program(program, folder, traced=False, say=print) -> str:
     """
     root, compiler = folder / "source", _compiler(traced)
     (folder / "start.cpp").write_text(_START % extension.torch_library())
-    texts = program.headers | program.sources
+    texts, elsewhere = program.headers | program.sources, shared_in(program.headers.values())
     for path, text in texts.items():
         is_cuda = path.suffix in CUDA or is_device_code(text)
-        place(root, path, text, is_cuda, traced, whole=len(program.sources) == 1)
+        place(root, path, text, is_cuda, traced, whole=len(program.sources) == 1, elsewhere=elsewhere)
     standard = program.standard.replace("c++", "gnu++") if program.standard.startswith("c++") else program.standard
     macros, others = preprocessor.own_macros(program.macros)
     (folder / "macros.h").write_text("\n".join([*_preamble(), *macros]) + "\n")

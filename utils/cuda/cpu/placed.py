@@ -7,7 +7,7 @@ from pathlib import Path
 from utils.cuda.common import preprocessor
 from utils.cuda.common.program import headers_of, is_device_code
 
-__all__ = ["INCLUDE", "header_texts", "inside", "place", "placed_headers", "translated"]
+__all__ = ["INCLUDE", "header_texts", "inside", "place", "placed_headers", "shared_in", "translated"]
 
 INCLUDE = Path(__file__).parent / "include"  # what replaces CUDA's headers and torch's
 
@@ -52,13 +52,20 @@ def placed_headers(sources, folder, options=(), traced=False, host=True):
     """
     __tracebackhide__ = True
     headers = headers_of(*sources, options=options, provided=INCLUDE)
-    root = folder / "source"
+    root, elsewhere = folder / "source", shared_in(headers.values())
     for path, text in headers.items():
-        place(root, path, text, is_device_code(text), traced, host=host, whole=host)
+        place(root, path, text, is_device_code(text), traced, host=host, whole=host, elsewhere=elsewhere)
     if not headers:
         return [], []
     folders = [inside(root, os.path.abspath(place)) for place in preprocessor.include_folders(options)]
     return list(headers.values()), ["-iquote", str(inside(root, Path.cwd())), *(f"-I{place}" for place in folders)]
+
+
+def shared_in(headers) -> frozenset[str]:
+    """The names of the `__shared__` variables that these texts declare outside of functions."""
+    from utils.cuda.cpu.translate import shared_outside
+
+    return frozenset().union(*map(shared_outside, headers))
 
 
 def inside(root, path) -> Path:

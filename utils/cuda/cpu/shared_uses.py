@@ -27,20 +27,24 @@ class Captured(Exception):
         self.token = token
 
 
-def edits(source, declared) -> list[tuple[int, int, str]]:
-    """What makes all uses of the shared variables right, as (start, end, text). Raises Captured."""
-    return _Uses(source, declared).edits() if declared else []
+def edits(source, declared, elsewhere=frozenset()) -> list[tuple[int, int, str]]:
+    """What makes all uses of the shared variables right, as (start, end, text). Raises Captured.
+
+    `elsewhere` are the names of those that other files declare outside of functions.
+    """
+    return _Uses(source, declared, elsewhere).edits() if declared or elsewhere else []
 
 
 class _Uses(Reader):
-    def __init__(self, source, declared):
+    def __init__(self, source, declared, elsewhere):
         super().__init__(source)
+        self.scopes[0].names.update(dict.fromkeys(elsewhere, True))
         self.macros = cxx.macros(source)
         self.at_start = {shared.start: shared for shared in declared if not shared.macro}
         self.makers = macros_with({"__shared__"}, self.macros)
         made = (self._made(k) for k, token in enumerate(self.part) if token.text in self.makers)
         names = [*(shared.names for shared in self.at_start.values()), *made]
-        self.tracked = {name for some in names for name in some}
+        self.tracked = {name for some in names for name in some} | elsewhere
         self.jumped = {name for shared in declared if shared.jumped for name in shared.names}
         self.in_macros = self._in_macros()
         self.places = defaultdict(set)  # the namespaces of each variable outside of functions, as prefixes

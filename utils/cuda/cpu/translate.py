@@ -5,6 +5,7 @@ asks for a GPU are replaced by those that ask for the CPU. Everything else is le
 number, so a compiler's message about line 7 is about line 7 of the learner's source.
 """
 
+import contextlib
 import re
 from itertools import pairwise
 
@@ -35,7 +36,7 @@ from utils.cuda.cpu.ptx.parse import Refused
 from utils.cuda.cpu.ptx.statements import with_statements
 from utils.ground.errors import CourseError
 
-__all__ = ["NeedsGPU", "TranslationError", "translate"]
+__all__ = ["NeedsGPU", "TranslationError", "shared_outside", "translate"]
 
 
 class TranslationError(CourseError):
@@ -58,10 +59,11 @@ _NEEDS_GPU = {
 _TAKES_KERNEL = {"cudaLaunchKernel", "cudaLaunchCooperativeKernel"}
 
 
-def translate(source: str, kernels: bool = True, host: bool = True, whole: bool = True) -> str:
+def translate(source: str, kernels: bool = True, host: bool = True, whole: bool = True, elsewhere=frozenset()) -> str:
     """C++ for the CPU from CUDA C++ text, line for line. Without `kernels`, it is text that nvcc never sees;
     without `host`, it is device code alone, as for NVRTC: the build defines `__CUDA_ARCH__` for all of it. Unless it is
-    the `whole` device code, a variable may be defined in another file.
+    the `whole` device code, a variable may be defined in another file. `elsewhere` are the names of the `__shared__`
+    variables that headers declare outside of functions.
 
     Raises TranslationError for a launch or a `__shared__` declaration that cannot be read, for what needs a GPU, and
     for what nvcc would refuse and a C++ compiler would not notice.
@@ -97,8 +99,9 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
             _word(tokens, i, edits)
             _untyped(tokens, i, edits, kernel_names)
             i += 1
-    edits += _uses(source, shared) + cases.edits(tokens) + chosen.edits(source) + bools.edits(tokens, declared)
-    edits += long_doubles.edits(tokens, declared)
+    elsewhere = elsewhere & {token.text for token in tokens} - {name for d in declared for name in d.names}
+    edits += _uses(source, shared, elsewhere) + cases.edits(tokens) + chosen.edits(source)
+    edits += bools.edits(tokens, declared) + long_doubles.edits(tokens, declared)
     edits += constants.edits(source, tokens, lambda token: _is_inside(token, in_bodies))
     edits += spelled.edits(source, tokens)
     edits += extern_variables.edits(declared, host) if whole else []
@@ -336,8 +339,21 @@ def _shared(source, tokens, i, edits, inside_function, jumped, shared):
     return end
 
 
-def _uses(source, shared):
+def shared_outside(source) -> set[str]:
+    """The names of the `__shared__` variables that a source declares outside of functions."""
+    if "__shared__" not in source:
+        return set()
+    tokens, in_bodies, found = cxx.tokens(source), _bodies(cxx.declarations(source)), set()
+    for i, token in enumerate(tokens):
+        inside = token.directive or _is_inside(token, in_bodies) or shared_variables.is_member(tokens, i)
+        if token.text == "__shared__" and not inside and not shared_variables.is_parameter(tokens, i):
+            with contextlib.suppress(shared_variables.Unreadable):
+                found.update(shared_variables.rewrite(source, tokens, i, False)[3].names)
+    return found
+
+
+def _uses(source, shared, elsewhere):
     try:
-        return shared_uses.edits(source, shared)
+        return shared_uses.edits(source, shared, elsewhere)
     except shared_uses.Captured as captured:
         raise _error(captured.token, str(captured)) from None

@@ -224,7 +224,7 @@ def test_what_is_refused_names_the_instruction_and_the_line(ptx, line, says, nee
 
 
 def test_a_constraint_of_another_machine():
-    with pytest.raises(TranslationError, match='the constraint "=m": take one of h, r, l, f, d') as caught:
+    with pytest.raises(TranslationError, match='has one of h, r, l, f, d, q, not "=m"') as caught:
         translate('__global__ void k(int* x) {\n    asm("mov.u32 %0, 1;" : "=m"(*x));\n}')
     assert caught.value.line == 2
 

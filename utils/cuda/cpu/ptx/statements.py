@@ -201,10 +201,7 @@ class _Statement:
         letter, line = letters[-1:], operand[0].line
         known = [*_BITS_OF, "n", "C"] if given else _BITS_OF
         if letter not in known or letters[:-1] not in (("",) if given else ("=", "+", "=&", "+&")):
-            allowed = ", ".join(known)
-            raise Refused(
-                f"an asm operand of a kernel cannot have the constraint {constraint}: take one of {allowed}", line
-            )
+            raise Refused(f"an asm operand of a kernel has one of {', '.join(known)}, not {constraint}", line)
         variable = f"cuda_on_cpu_{len(self._places)}"
         if letter == "n":
             variable = f"((uint64_t)({expression}))"
