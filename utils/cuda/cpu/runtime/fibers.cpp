@@ -155,7 +155,7 @@ void leave_if_over(Block& b) {
 // The next fiber to run. If there is none, the block has ended, or stops here.
 static Fiber* next_fiber(Block& b) {
     for (;;) {
-        leave_if_over(b);
+        if (b.started) leave_if_over(b);  // a block that was taken begins: it may come before the faulty one
         if (Fiber* fiber = b.ready.take()) return fiber;
         if (b.started < b.threads) return idle_fiber(*b.worker);
         if (b.turns && b.alive && others_come_first(b)) _longjmp(b.worker->scheduler, int(End::waits));
