@@ -201,8 +201,8 @@ def test_memcpy_to_where_it_overlaps_itself():
     source = "__global__ void k(float* x, int to) {\n    memcpy(x + to, x + 4, 16);\n}\n"
     traced = compile_kernel(source, "k").trace
     for to, message in {
-        5: "copies 16 bytes with memcpy to where they overlap themselves, 4 bytes further on",
-        1: "copies 16 bytes with memcpy to where they overlap themselves, 12 bytes further back",
+        5: "copies 16 bytes with memcpy to a place that overlaps them, 4 bytes further on",
+        1: "copies 16 bytes with memcpy to a place that overlaps them, 12 bytes further back",
     }.items():
         (problem,) = traced[1, 1](torch.ones(16), to).problems
         assert problem.kind == "undefined" and problem.line == 2 and message in problem.message

@@ -214,7 +214,7 @@ __global__ void k(const float* x, float* part, float* y) {
 def test_a_block_that_counts_before_all_of_its_threads_have_written():
     arguments = torch.ones(128), torch.zeros(128), torch.zeros(64)
     (found,) = Tracer(LAST_BLOCK.replace("WAIT", ""), "k")[2, 64](*arguments).problems
-    assert found.hint.startswith("A counter that says that it is written is raised too early") and found.line == 10
+    assert found.hint.startswith("The counter that announces it is raised too early") and found.line == 10
     assert Tracer(LAST_BLOCK.replace("WAIT", "__threadfence(); __syncthreads();"), "k")[2, 64](*arguments).ok
 
 

@@ -318,7 +318,7 @@ FREED = {
     "if (i == 0) delete[] p;": ("frees memory that was freed before: a malloc or new", "Free each allocation once"),
     "if (i == 0) free(p);": ("frees memory that was freed before: a malloc or new", "Free each allocation once"),
     "float* q = new float[2]; delete[] (q + 1);": (
-        "frees what begins 4 bytes behind the start of a malloc or new allocation of 8 bytes",
+        "frees an address 4 bytes past the start of a malloc or new allocation of 8 bytes",
         "Keep the pointer that malloc or new returned",
     ),
     "float t[4]; t[i % 4] = x[i]; free(t); x[i] = t[0];": (

@@ -125,7 +125,7 @@ static std::string what_is_freed(Block& b, const void* p) {
     const std::string what = std::string(found.what) + " of " + std::to_string(found.bytes) + " bytes";
     if (found.freed) return "frees memory that was freed before: a " + what;
     if (found.address == found.begin) return "frees a " + what + no_malloc;
-    return "frees what begins " + std::to_string(found.address - found.begin) + " bytes behind the start of a " + what;
+    return "frees an address " + std::to_string(found.address - found.begin) + " bytes past the start of a " + what;
 }
 
 // `code`: of the kernel, for messages.

@@ -88,7 +88,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
 void Trace::copies(void* to, const void* from, size_t bytes, Parts parts, bool apart, const void* code) {
     const ptrdiff_t further = uintptr_t(to) - uintptr_t(from);  // a GPU's memcpy goes forward, byte by byte
     if (apart && further && uint64_t(std::abs(further)) < bytes)
-        undefined("copies " + std::to_string(bytes) + " bytes with memcpy to where they overlap themselves, " +
+        undefined("copies " + std::to_string(bytes) + " bytes with memcpy to a place that overlaps them, " +
                       std::to_string(std::abs(further)) + " bytes further " + (further > 0 ? "on" : "back"),
                   0, code);
     access(from, bytes, Op::load, code, Strength::weak, parts);

@@ -75,8 +75,8 @@ def about_race(p):
             hint = "Does the lock that `atomicCAS` takes protect it? Then put `__threadfence();` after the line that "
             hint += "takes it, and before the line that releases it."
         elif "load" in ops and p.fence_of_one:
-            hint = "A counter that says that it is written is raised too early: `__threadfence();` is only for what "
-            hint += "its own thread writes. Put `__syncthreads();` in front of the line where one thread counts."
+            hint = "The counter that announces it is raised too early: `__threadfence();` is only for what its own "
+            hint += "thread writes. Put `__syncthreads();` in front of the line where one thread counts."
         elif "load" in ops and not one_line:
             hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
         elif same_number:

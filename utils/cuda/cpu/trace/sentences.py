@@ -329,10 +329,10 @@ def _ended(p):
         hint += "is a `__shared__` variable or an element of a tensor."
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
-    elif "frees what begins" in p.ended:
+    elif "frees an address" in p.ended:
         hint = "Keep the pointer that malloc or new returned, and free that one."
     elif "which is not from malloc" in p.ended:
-        hint = "Nobody frees it in a kernel: leave the line out."
+        hint = "Nothing has to free it: leave the line out."
     elif "frees memory" in p.ended:
         hint = "Free each allocation once, and nothing else: do several threads, or several rounds of a loop, free "
         hint += "this one?"
