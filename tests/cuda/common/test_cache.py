@@ -126,6 +126,25 @@ cache.build_once(cache.cache_folder() / "cpu" / "a", fill, "compiling", {{}}, 1)
     assert names(folder) == ["cpu/a"]
 
 
+def test_a_compiler_that_goes_on_writing_does_not_keep_its_half_build(folder):
+    writes_on = f"""
+import subprocess, sys, time
+from utils.cuda.common import cache
+def fill(place):
+    writes = f"touch {folder}/began; i=0; while echo half > {{place}}/$i.o; do i=$((i + 1)); done"
+    subprocess.Popen(["sh", "-c", writes], stderr=subprocess.DEVNULL)
+    time.sleep(900)
+cache.build_once(cache.cache_folder() / "cpu" / "a", fill, "compiling", {{}}, 1)
+"""
+    process = subprocess.Popen([sys.executable, "-c", writes_on], cwd=ROOT)
+    while not (folder / "began").exists():
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert build("a") == 1
+    assert names(folder) == ["cpu/a"]
+
+
 def test_eight_processes_that_want_one_build_make_it_once(folder):
     script = """
 import sys, time

@@ -130,7 +130,7 @@ def _filled(folder, build, sources) -> str:
     """Build beside `folder` and move the result there; returns the compilers' log."""
     __tracebackhide__ = True
     for left in folder.parent.glob(f"{folder.name}.*[0-9]"):  # by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
+        _remove_moved(left, folder)
     place = folder.with_name(f"{folder.name}.{time.time_ns()}")
     place.mkdir(mode=0o755)
     try:
@@ -151,6 +151,13 @@ def _filled(folder, build, sources) -> str:
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return log
+
+
+def _remove_moved(path, build):
+    """Remove a folder of `build` in one step. A compiler that outlived its process finds no folder to write to."""
+    gone = build.with_name(f"{build.name}.{time.time_ns()}")
+    path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def _remove_whatever(path):
@@ -334,9 +341,7 @@ def _removed(entry, before) -> bool:
     try:
         with sole_builder(build, wait=False):
             if entry.path.is_dir() and (_stat(entry.path / "complete", "st_mtime") or 0) < before:
-                gone = build.with_name(f"{build.name}.{time.time_ns()}")
-                entry.path.rename(gone)
-                shutil.rmtree(gone, ignore_errors=True)
+                _remove_moved(entry.path, build)
     except OSError:  # a process is building it, or it cannot be moved
         return False
     return not entry.path.exists()
