@@ -109,6 +109,7 @@ _PLACE = re.compile(r" \((?:declared|previous definition) at line \d+ of [^)]*\)
 _LONG_NAME = re.compile(r'("[^"]{60})[^"]{20,}"')
 # The engine's launch, called with other arguments than the kernel's.
 _LAUNCH = re.compile(r"no match for call to '\(cuda_on_cpu::StartOf<.*<lambda\([^)]*\)>, (.*)>\) \((.*)\)'")
+_BRACES = re.compile(r"^no match for call to '\(cuda_on_cpu::Start<.*<brace-enclosed initializer list>.*")
 _SYNTAX = re.compile(r"^expected |^stray |not expected here|^missing ")
 _NO_SEMICOLON = re.compile(r"^expected (?:a )?[\"'‘];")
 _IN_DEVICE_CODE = "is undefined in device code"
@@ -199,6 +200,7 @@ def _errors(log, sources):
             first, *others = (said.strip() for said in continued[0].strip().splitlines())
             message = f"{message} {first}{f' and {len(others)} more' if others else ''}"
         message = _LAUNCH.sub(r"the kernel takes (\1), but this launch passes (\2)", _PLACE.sub("", message))
+        message = _BRACES.sub("this launch of a template passes braces without a type", message)
         if which not in sources and used:
             (which, line), message = used[0], _ASSERTION.sub("", message).strip('"')
             if any(e[:2] == (which, line) for e in errors):

@@ -7,7 +7,7 @@ and of what was found. The first rule that gives words gives the hint.
 
 import re
 
-from utils.cuda.common import advice, halves, marks, missing, names, python_habits, standard, values
+from utils.cuda.common import advice, halves, marks, missing, names, python_habits, standard, stricter, values
 from utils.cuda.common.missing import Place
 from utils.cuda.common.python_habits import ANY, DEREFERENCED, EXPECTED
 
@@ -386,5 +386,5 @@ _CPP = [
     (f"expected|{_RETURNED}", "", missing.brackets),
     (f"{missing.NO_SEMICOLON.pattern}|{_RETURNED}", "", missing.semicolon),
 ]
-_IN_ORDER = [standard.RULES, python_habits.RULES, missing.RULES, marks.RULES, values.RULES, _CUDA, _CPP]
+_IN_ORDER = [standard.RULES, stricter.RULES, python_habits.RULES, missing.RULES, marks.RULES, values.RULES, _CUDA, _CPP]
 _RULES = [rule for rules in _IN_ORDER for rule in rules]

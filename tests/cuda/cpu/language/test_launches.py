@@ -68,3 +68,21 @@ def test_a_kernel_s_name_may_be_shared_with_one_that_takes_nothing():
     void go(torch::Tensor x) { k<<<1, 4>>>(x.data_ptr<int>(), 7); }"""
     load_cuda(source, "void go(torch::Tensor x);", ["go"]).go(x := torch.zeros(4, dtype=torch.int32))
     assert x.tolist() == [7] * 4
+
+
+MOVED = """
+struct Owner {
+    float* x;
+    explicit Owner(float* x) : x(x) {}
+    Owner(Owner&& other) : x(other.x) { other.x = nullptr; }
+    Owner(const Owner&) = delete;
+};
+__global__ void fill(Owner owner, float value) { owner.x[threadIdx.x] = value; }
+void run(torch::Tensor x) { fill<<<1, x.numel()>>>(Owner(x.data_ptr<float>()), 3); }
+"""
+
+
+def test_a_kernel_takes_an_object_that_can_only_be_moved():
+    x = torch.zeros(40)
+    load_cuda(MOVED, "void run(torch::Tensor x);", ["run"]).run(x)
+    assert (x == 3).all()

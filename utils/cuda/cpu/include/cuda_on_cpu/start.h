@@ -92,7 +92,7 @@ struct Copies {  // of a Call; without them, its bytes suffice
 };
 template <class Call>
 Copies copies_of() {
-    if constexpr (std::is_trivially_copyable_v<Call>)
+    if constexpr (std::is_trivially_copyable_v<Call> || !std::is_copy_constructible_v<Call>)
         return {};
     else
         return {[](const void* call) -> void* { return new Call(*static_cast<const Call*>(call)); },
