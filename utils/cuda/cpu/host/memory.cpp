@@ -275,6 +275,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
         memmove((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width);
         trace_moves((const char*)from + row * from_pitch, width, Access::load);
         trace_moves((char*)to + row * to_pitch, width, Access::store);
+        trace_objects_move((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width);
     }
     return cudaSuccess;
 }

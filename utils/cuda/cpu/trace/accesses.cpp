@@ -57,6 +57,8 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
         if (ignore) {
             if (op == Op::atomic && b.running->around(address)) updates_local(b, bytes, code);
             if (op == Op::load && !is_struct && may_be_unset(a, bytes)) reads_local(b, a, bytes, code);
+            if (op == Op::load && bytes == 8 && a >= module_begin && a < module_end) reads_table(b, a, t.last_read, code);
+            t.last_read = op == Op::load ? a : 0;
             return;
         }
         if (!region) region = nearest(a, place);
@@ -72,6 +74,7 @@ void Trace::access(const void* address, size_t bytes, Op op, const void* code, S
         }
         if (region->space != Space::shared) last.memory = region;
     }
+    t.last_read = op == Op::load ? a : 0;
     if (t.array_type && region->space == Space::shared) tell_array(b, region, a, bytes, op);
     if (region->space == Space::constant && op != Op::load) {
         not_meant_for(b, *region, "writes %s, which is `__constant__`: a kernel can only read it", code);

@@ -45,7 +45,7 @@ void __tsan_write_range(void* p, size_t bytes) {
 }
 void __tsan_init() {}
 void __tsan_vptr_read(void**) {}
-void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_update(void** p, void*) { object_is_made(p); }
 
 void __tsan_func_entry(void*) {
     if (tracing) tracing->call();

@@ -134,6 +134,18 @@ Region* Trace::find(Block& b, uintptr_t a, size_t bytes, bool& ignore) {
     return nullptr;
 }
 
+// The last of the module's variables that begins at `a` or before it; one that begins at 0 if there is none.
+const Symbol* Trace::symbol_at(uintptr_t a) {
+    if (symbols.empty()) {
+        Dl_info info;
+        if (!dladdr(reinterpret_cast<void*>(a), &info)) info = {};
+        symbols = variables_in_file(info.dli_fname ? info.dli_fname : "", reinterpret_cast<uintptr_t>(info.dli_fbase));
+        symbols.insert(symbols.begin(), Symbol{});  // it has been looked for
+    }
+    auto behind = std::upper_bound(symbols.begin(), symbols.end(), a, [](uintptr_t a, const Symbol& s) { return a < s.begin; });
+    return &behind[-1];
+}
+
 // A variable of the module: `__constant__`, or `__device__` and not constant.
 Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     bool constant = a >= constant_begin && a < constant_end;
@@ -142,23 +154,16 @@ Region* Trace::variable_at(uintptr_t a, size_t bytes) {
     if (!mine) return nullptr;
     for (auto& r : variables)
         if (a >= r->begin && a < r->end) return r.get();
-    if (symbols.empty()) {
-        Dl_info info;
-        if (!dladdr(reinterpret_cast<void*>(a), &info)) info = {};
-        symbols = variables_in_file(info.dli_fname ? info.dli_fname : "", reinterpret_cast<uintptr_t>(info.dli_fbase));
-        symbols.insert(symbols.begin(), Symbol{});  // it has been looked for
-    }
-    // The one that holds the address; what is between two was meant for the first.
-    auto behind = std::upper_bound(symbols.begin(), symbols.end(), a, [](uintptr_t a, const Symbol& s) { return a < s.begin; });
-    if (behind[-1].name.empty() && a - behind[-1].begin < behind[-1].bytes) return nullptr;
-    while (behind[-1].name.empty() && behind[-1].begin) behind--;
+    const Symbol* at = symbol_at(a);  // what is between two was meant for the first
+    if (at->name.empty() && a - at->begin < at->bytes) return nullptr;
+    while (at->name.empty() && at->begin) at--;
     const size_t element = bytes <= 16 ? bytes : 1;  // more is a memset or the like
     auto region = std::make_unique<Region>();
     region->space = constant ? Space::constant : Space::global;
     region->begin = a / 16 * 16;
     region->end = region->begin + 16;
     region->name = "a variable";
-    if (const Symbol& s = behind[-1]; s.begin) {
+    if (const Symbol& s = *at; s.begin) {
         region->name = s.name.starts_with("_Z") ? demangled(s.name.c_str()) : s.name;  // `b` is no bool
         region->begin = s.begin;
         region->end = s.begin + s.bytes;

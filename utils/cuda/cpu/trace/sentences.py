@@ -354,6 +354,10 @@ def _ended(p):
     elif "threads have come" in p.ended:
         hint = "A warp comes to a barrier as a whole, once in each phase, and counts as 32 threads: "
         hint += "let as many warps come as the instruction's count says."
+    elif "that the host has constructed" in p.ended:
+        hint = (
+            "It points to functions of the host, which a GPU cannot call: construct it in a kernel, `new (p) T(...)`."
+        )
     elif "but its cluster has" in p.ended:
         hint = "Ranks count from 0: for the next block, is it `(rank + 1) % cluster.num_blocks()`?"
     return f"{thread_of(p)} {p.ended}{at(p)}", hint

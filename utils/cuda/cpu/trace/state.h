@@ -142,6 +142,7 @@ struct TracedThread : Requests::Lane {
     uint32_t map_fence = 0;  // when it last executed one for tensor maps
     const CalledFrom* calls = nullptr;  // that it is in, the innermost first
     uintptr_t updated = 0;   // by its last atomic, until it asks what that returned
+    uintptr_t last_read = 0;  // 0 if its last access was no load
     unsigned char depth = 1;
     bool reads_again = false;  // since a check failed: what it had read
     uint16_t at[64] = {};  // the block where it is, by depth of calls
@@ -346,6 +347,8 @@ public:
     uint16_t keep(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, const void* code, const Region& region,
                   const Copy* copy);
     Region* variable_at(uintptr_t a, size_t bytes);
+    const Symbol* symbol_at(uintptr_t a);
+    void reads_table(Block& b, uintptr_t a, uintptr_t object, const void* code);
     Region* left_local(Block& b, uintptr_t a, size_t bytes);
     void local_ends(Block& b, const LocalArray& array, const void* code);
     void outside_object(const void* p, Op op, const void* code);
@@ -390,5 +393,6 @@ void divergence(Trace& t, const Block& b, const Fiber& waits, const Party& other
                 unsigned int line = 0);
 
 void place_in(Problem& p, const Region* r, uintptr_t address);  // where in the region, if in one
+void object_is_made(const void* object);                        // with virtual functions (objects.cpp)
 
 }  // namespace cuda_on_cpu

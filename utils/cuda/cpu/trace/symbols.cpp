@@ -60,9 +60,10 @@ std::vector<Symbol> variables_in_file(const char* path, uintptr_t loaded_at) {
             std::string name = texts + symbol.st_name;
             const bool of_system = name.starts_with("__") || name == "_IO_stdin_used" || name.starts_with("DW.ref.");
             if (name.find("cuda_on_cpu") != std::string::npos || of_system) continue;
+            std::string table_of = name.starts_with("_ZTV") ? "_Z" + name.substr(4) : "";
             if (name.starts_with("_ZT")) name.clear();           // the compiler's, of a class: a virtual call reads it
             name.resize(std::min(name.find('.'), name.size()));  // `count.0`, of a function
-            found.push_back({base + symbol.st_value, symbol.st_size, std::move(name)});
+            found.push_back({base + symbol.st_value, symbol.st_size, std::move(name), std::move(table_of)});
         }
     }
     std::sort(found.begin(), found.end(), [](const Symbol& a, const Symbol& b) { return a.begin < b.begin; });

@@ -12,6 +12,7 @@ struct Symbol {
     uintptr_t begin = 0;
     size_t bytes = 0;
     std::string name;
+    std::string table_of = "";  // the class, mangled, if it is its table of virtual functions
 };
 std::vector<Symbol> variables_in_file(const char* path, uintptr_t loaded_at);  // by address
 

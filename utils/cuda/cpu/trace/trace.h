@@ -139,6 +139,7 @@ void trace_read_later(const void* from, size_t bytes);  // the same, from there
 // (false); it reads or writes memory; it ends.
 bool trace_work_begins(StreamId, const std::string& name, const void* place = nullptr);
 void trace_moves(const void* p, size_t bytes, Access);
+void trace_objects_move(const void* to, const void* from, size_t bytes);
 void trace_work_ends();
 StreamTimes trace_times(StreamId);  // of the work that is in the stream now
 void trace_stream_waits(StreamId, const StreamTimes&);
