@@ -326,6 +326,13 @@ FREED = {
         "leave the line out",
     ),
     "__shared__ float t[4]; free(t);": ("frees shared memory, which is not from malloc", "leave the line out"),
+    "free(x + i);": ("frees x, which is not from malloc or new", "leave the line out"),
+    "memset(x, 0, i - 33);": ("calls memset for -33 bytes", "A size is never negative"),
+    "memcpy(x, x + 32, i - 64ll);": ("calls memcpy for -64 bytes", "A size is never negative"),
+    "float t[4] = {x[i], x[i]}; __shared__ float* s; if (i == 1) s = t; __syncthreads(); x[i] = s[i & 1];": (
+        "reads a local variable of another thread",
+        "share a `__shared__` one, or pass the value with a shuffle",
+    ),
 }
 LAUNCHES = """
 for line in LINES:

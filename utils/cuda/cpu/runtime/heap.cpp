@@ -121,6 +121,7 @@ static std::string what_is_freed(Block& b, const void* p) {
     const std::string no_malloc = ", which is not from malloc or new";
     if (is_local(p)) return "frees a local variable" + no_malloc;
     if (b.arena.around(p)) return "frees shared memory" + no_malloc;
+    if (const std::string name = tracing ? trace_name_of(*tracing, p) : ""; !name.empty()) return "frees " + name + no_malloc;
     if (!find_tensor(p, found) || !found.inside()) return "frees memory that is not from malloc or new, or was freed before";
     const std::string what = std::string(found.what) + " of " + std::to_string(found.bytes) + " bytes";
     if (found.freed) return "frees memory that was freed before: a " + what;

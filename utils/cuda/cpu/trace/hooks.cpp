@@ -63,14 +63,17 @@ void __sanitizer_cov_trace_pc() {
 // The functions are those by which clang++ copies structs (build.py), and those that a source calls (traced_copies.h).
 #define COPIES(prefix, parts, apart)                                                                        \
     void* prefix##memcpy(void* to, const void* from, size_t bytes) {                                        \
+        if (tracing && ptrdiff_t(bytes) < 0) tracing->negative_size("memcpy", bytes, CODE);                 \
         if (tracing && bytes) tracing->copies(to, from, bytes, parts, apart, CODE);                         \
         return memmove(to, from, bytes);                                                                    \
     }                                                                                                       \
     void* prefix##memmove(void* to, const void* from, size_t bytes) {                                       \
+        if (tracing && ptrdiff_t(bytes) < 0) tracing->negative_size("memmove", bytes, CODE);                \
         if (tracing && bytes) tracing->copies(to, from, bytes, parts, false, CODE);                         \
         return memmove(to, from, bytes);                                                                    \
     }                                                                                                       \
     void* prefix##memset(void* to, int value, size_t bytes) {                                               \
+        if (tracing && ptrdiff_t(bytes) < 0) tracing->negative_size("memset", bytes, CODE);                 \
         if (tracing && bytes) tracing->access(to, bytes, Op::store, CODE, Strength::weak, parts);           \
         return memset(to, value, bytes);                                                                    \
     }

@@ -77,6 +77,14 @@ static void through_unset(Problem& p) {
     p.ended += std::to_string(p.bytes) + (p.bytes == 1 ? " byte" : " bytes") + " through a pointer that was never set";
 }
 
+// Whether the address is on the stack of another thread of the block, which may have ended.
+static bool is_local_of_another(const Block& b, uintptr_t a) {
+    const auto& fibers = b.worker->fibers;
+    return std::any_of(fibers.begin(), fibers.end(), [&](const auto& fiber) {
+        return fiber.get() != b.running && fiber->holds(reinterpret_cast<void*>(a));
+    });
+}
+
 // Whether the access does no harm, so that the thread can go on.
 bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void* code, Region* region,
                           const char* text) {
@@ -87,6 +95,7 @@ bool Trace::out_of_bounds(Block& b, uintptr_t a, size_t bytes, Op op, const void
     p.bytes = bytes;
     std::string other = freed_memory(reinterpret_cast<void*>(a));
     if (other.empty()) other = host_memory(reinterpret_cast<void*>(a));
+    if (is_local_of_another(b, a)) other = "a local variable of another thread";
     if (!other.empty()) {
         p.ended = (op == Op::load ? "reads " : "writes ") + other;
         region = nullptr;
@@ -159,6 +168,17 @@ void Trace::undefined(std::string text, uint64_t bits, const void* code) {
     p.text = std::move(text);
     p.suspect = is_unset_number(bits);
     add(std::move(p));
+}
+
+// A copy of more bytes than there can be: they were computed as fewer than none.
+void Trace::negative_size(const char* function, size_t bytes, const void* code) {
+    if (!in_thread()) return;
+    Problem p;
+    p.kind = "out_of_bounds";
+    p.who = party(block(), *block().running, code, Op::store);
+    p.ended = std::string("calls ") + function + " for " + std::to_string(int64_t(bytes)) + " bytes";
+    add(std::move(p));
+    stop_thread(block());
 }
 
 // An atomic on a local variable, in place of which nvcc compiles a trap.

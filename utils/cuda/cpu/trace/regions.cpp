@@ -134,6 +134,12 @@ Region* Trace::find(Block& b, uintptr_t a, size_t bytes, bool& ignore) {
     return nullptr;
 }
 
+std::string trace_name_of(Trace& t, const void* p) {
+    for (auto& r : t.regions)
+        if (r->holds(reinterpret_cast<uintptr_t>(p), 1) && !r->name.starts_with("memory from")) return r->name;
+    return "";
+}
+
 // The last of the module's variables that begins at `a` or before it; one that begins at 0 if there is none.
 const Symbol* Trace::symbol_at(uintptr_t a) {
     if (symbols.empty()) {

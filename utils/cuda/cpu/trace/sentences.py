@@ -327,6 +327,12 @@ def _ended(p):
     elif "local variable atomically" in p.ended:
         hint = "A GPU stops here. Only its own thread uses a local variable, so `n += 1;` will do; what threads share "
         hint += "is a `__shared__` variable or an element of a tensor."
+    elif "local variable of another thread" in p.ended:
+        hint = (
+            "Only its own thread can use a local variable: share a `__shared__` one, or pass the value with a shuffle."
+        )
+    elif p.ended.endswith(" bytes") and " for -" in p.ended:
+        hint = "A size is never negative: what was it computed from?"
     elif "memory of the host" in p.ended:
         hint = "A kernel needs memory from cudaMalloc; this also holds for pointers in structs and arrays."
     elif "frees an address" in p.ended:

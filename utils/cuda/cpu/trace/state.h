@@ -332,6 +332,7 @@ public:
     void outside_array(const char* type, int64_t index, const void* code);
     void misaligned(const void* p, size_t needs, Op op, const void* code);
     void undefined(std::string text, uint64_t bits, const void* code);
+    void negative_size(const char* function, size_t bytes, const void* code);
     void through_ldg(uintptr_t a, size_t bytes, const void* code);
     [[noreturn]] void updates_local(Block& b, size_t bytes, const void* code);
     void not_meant_for(Block& b, const Region& region, const char* text, const void* code);

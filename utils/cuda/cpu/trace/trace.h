@@ -130,6 +130,7 @@ void trace_misaligned(Trace&, const void* address, size_t needs, Access, const v
 [[noreturn]] void trace_wrong_stride(Trace& t, const void* tile, std::string text, Access access, const void* code);
 void trace_arguments(Trace&, const void* arguments, size_t bytes);  // of the launch that begins
 cudaError_t trace_error(const Trace&);  // what a GPU would answer to the launch that has ended
+std::string trace_name_of(Trace&, const void* p);  // of the tensor that it is in; empty if it is in none
 void trace_before_free(Trace&);     // the running thread frees memory: what it has stored there is there still
 void trace_finished();              // the host has waited: what kernels have written is there
 extern std::atomic<uint64_t> waits_of_host;  // how often
