@@ -137,6 +137,8 @@ CALLS = {
                                         "Only kernels are launched: mark `h` with `__global__` instead of `__device__"),
     "the least of a list": (kernel("a[0] = std::min({a[0], a[1], a[2]});"), TO_DEVICE.format("min"),
                             "`min` takes two arguments: nest it without `std::`, `min(min(a, b), c)`."),
+    "a vector of one": ("float1 v; v.y = 1;", MEMBER.format("float1", "y"), "A `float1` has only the part `.x`."),
+    "a part of dim3": ("dim3 d; d.w = 1;", MEMBER.format("dim3", "w"), "The parts are `.x`, `.y` and `.z`."),
     "no fast root": (kernel("a[0] = __sqrtf(2);"), TO_DEVICE.format("__sqrtf"), "A kernel has no `__sqrtf`: write `sq"),
     "a long number's root": (kernel("unsigned long long n = 3; a[0] = sqrt(n);"), TO_DEVICE.format("sqrt"),
                              "`sqrt` takes floats or doubles, all of one type: write `(double)n` for a whole number "),

@@ -156,7 +156,7 @@ _CUDA = [
         "",
         "Write `memcpy` without `std::`, or include `<cstring>`.",
     ),
-    (r"uint3\W* has no member|no member named .* in .*uint3", "", "The parts are `.x`, `.y` and `.z`."),
+    (r"(?:uint3|dim3)\W* has no member|no member named .* in .*(?:uint3|dim3)", "", "The parts are `.x`, `.y` and `.z`."),
     (r"uint3|dim3|no operator|operator[+*\-/\[]|apparent call|used as a function", "", advice.part_of_index),
     (
         r"explicit type is missing",
@@ -382,7 +382,7 @@ _CPP = [
         "Is the name right? `-I FOLDER` names another place to look; a kernel needs no header of CUDA's or torch's.",
     ),
     ("break statement|continue statement", "", "To leave the kernel, write `return;`. A `case` ends with `break;`."),
-    (r"\b(?:float|int|double|char)[234]\b", "", values.vectors),
+    (r"\b(?:float|int|double|char)[1-4]\b", "", values.vectors),
     (f"expected|{_RETURNED}", "", missing.brackets),
     (f"{missing.NO_SEMICOLON.pattern}|{_RETURNED}", "", missing.semicolon),
 ]

@@ -305,11 +305,12 @@ def atomic(place, name):
 def vectors(place):
     """CUDA's small vectors: float4 and the like."""
     if re.search(r"has (?:no|a) member|no member named", place.message):
-        kind = re.search(r"""["'‘](?:const |struct )*(\w*[a-z]([2-4]))["'’]""", place.message)
+        kind = re.search(r"""["'‘](?:const |struct )*(\w*[a-z]([1-4]))["'’]""", place.message)
         if not kind:
             return "The parts of CUDA's vectors are `.x`, `.y` and so on."
         parts = ", ".join(f"`.{part}`" for part in "xyzw"[: int(kind[2])])
-        return f"{'An' if kind[1][0] == 'i' else 'A'} `{kind[1]}` has the parts {parts}."
+        which = "only the part" if kind[2] == "1" else "the parts"
+        return f"{'An' if kind[1][0] == 'i' else 'A'} `{kind[1]}` has {which} {parts}."
     if "operator" in place.message:
         return "CUDA's vectors have no operators: compute with their parts, `.x`, `.y`, `.z` and `.w`."
     if read := re.search(r"""["'](?:const )?(\w+[234])["'] (?:to|.*of type) ["'](\w+)["']""", place.message):
