@@ -37,7 +37,7 @@ _HERE = Path(__file__).parent
 _HEADERS_OF = [Path(preprocessor.__file__), Path(headers_of.__code__.co_filename)]  # which headers a source includes
 # nvcc judges every text, so here a compiler only has to accept what nvcc accepts. A function may end without its
 # `return`: what g++ and clang++ then make of it must not run on into the function behind it.
-_AS_NVCC = ["-Wno-narrowing"]
+_AS_NVCC = ["-Wno-narrowing", "-fno-finite-loops"]  # nor may a compiler leave out a loop because it might not end
 _AS_NVCC_GCC = ["-fpermissive", "-fsanitize=unreachable"]  # of the two, nothing but a `return` that is missing
 _AS_NVCC_GCC += ["-fno-builtin-malloc", "-fno-allocation-dce"]  # unused memory counts too, until there is none left
 # Otherwise a kernel of which nothing is left but an access through a null pointer would not be called at all.
@@ -49,7 +49,7 @@ _AS_NVCC_CLANG = ["-fno-strict-return", "-Wno-c++11-narrowing"]
 _CHECKED_STACK = ["-fstack-protector-strong", "-fstack-clash-protection", "-U_FORTIFY_SOURCE"]
 # For device code. A function that may be replaced when the library is loaded would not be inlined; CUDA's math
 # functions never set errno. What is used before it has a value becomes a CompileWarning (diagnostics.py).
-_DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno", "-fno-finite-loops"]
+_DEVICE_FLAGS = ["-O3", "-fno-semantic-interposition", "-fno-math-errno"]
 _DEVICE_FLAGS += ["-Wuninitialized", "-Wno-maybe-uninitialized"]  # the latter is often wrong
 # So does the use of a temporary, or a variable of an inner scope, that has ended. g++ 11 has no such warning.
 _DANGLING = '#if __GNUC__ >= 12 && !defined(__clang__)\n#pragma GCC diagnostic warning "-Wdangling-pointer"\n#endif'

@@ -19,6 +19,7 @@ from utils.cuda.cpu import (
     designators,
     device_addresses,
     extern_variables,
+    host_copies,
     instances,
     kernel_calls,
     launch_bounds,
@@ -52,7 +53,8 @@ _ON_CPU = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "printf": "::cuda_on_cpu::forma
 
 _NEEDS_GPU = {
     **dict.fromkeys(["tex1D", "tex2D", "tex3D", "tex1Dfetch", "tex2DLayered", "texCubemap"], "a texture"),
-    **dict.fromkeys(["cudaTextureObject_t", "cudaSurfaceObject_t"], "a texture"),
+    "cudaTextureObject_t": "a texture",
+    "cudaSurfaceObject_t": "a surface",
 }
 
 # Calls whose first argument is a kernel; a cast to void* would hide the kernel's type.
@@ -106,6 +108,7 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
     edits += spelled.edits(source, tokens)
     edits += extern_variables.edits(declared, host) if whole else []
     edits += device_addresses.edits(declared) if kernels and host else []
+    edits += host_copies.edits(declared) if host else []
     edits += torch_places.edits(declared) if host and cxx.uses_torch(source) else []
     edits += launch_bounds.edits(marked) + launch_bounds.uses(tokens, bounded)
     translated = edited(source, edits)

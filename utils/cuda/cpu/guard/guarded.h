@@ -92,8 +92,9 @@ public:
 
     // `reuses`: what was freed serves again, since new pages cost time when they are first touched. Otherwise it is
     // kept for a while as pages that no thread may touch, so that a use after the free is noticed.
-    explicit GuardedMemory(const char* what, bool reuses, size_t most_pieces = 16'000)
-        : what(what), reuses(reuses), most_pieces(most_pieces) {}
+    // `fresh` fills what it gives.
+    explicit GuardedMemory(const char* what, bool reuses, size_t most_pieces = 16'000, uint64_t fresh = poison)
+        : what(what), reuses(reuses), most_pieces(most_pieces), fresh(fresh) {}
 
     // Memory for `bytes` bytes; nullptr where none is left, or too many pieces are in use. `of`: what it is, if not what
     // all of this kind are.
@@ -110,7 +111,7 @@ public:
         r->marks.make(++taken, bytes);
         r->mark();
         used.add(r);
-        if (bytes <= most_poisoned_bytes) fill_with_poison(r->begin, bytes);
+        if (bytes <= most_poisoned_bytes) fill_with_poison(r->begin, bytes, fresh);
         return r->begin;
     }
 
@@ -175,6 +176,7 @@ private:
     const char* const what;
     const bool reuses;
     const size_t most_pieces;  // Linux allows a process 65,530 maps, and a piece takes two
+    const uint64_t fresh;
     uint64_t taken = 0;        // pieces so far
     const size_t page = page_bytes();
     // More than one page, so that a thread which is a few rows too far hits the guard too. It takes no memory.

@@ -34,7 +34,7 @@ static std::map<uintptr_t, Allocation> allocations;  // by address
 
 GuardedMemory& allocated() {
     static GuardedMemory* all = [] {
-        auto* made = new GuardedMemory("cudaMalloc allocation", false);
+        auto* made = new GuardedMemory("cudaMalloc allocation", false, 16'000, device_poison);
         pthread_atfork([] { allocated().mutex.lock(); }, [] { allocated().mutex.unlock(); },
                        [] { allocated().mutex.unlock(); });
         return made;

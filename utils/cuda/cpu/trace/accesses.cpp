@@ -98,18 +98,23 @@ void Trace::copies(void* to, const void* from, size_t bytes, Parts parts, bool a
     access(to, bytes, Op::store, code, Strength::weak, parts);
 }
 
-// Whether these bytes of a tensor hold what fresh memory is filled with: torch.empty's (guard/guard.cpp), or an
-// extension's (traced_allocator.h). Four bytes never do by chance; fewer may, so their neighbours have to as well.
-static bool is_poison(const Region& region, uintptr_t a, size_t bytes) {
+// Whether these bytes of a tensor hold what fresh memory is filled with: torch.empty's (guard/guard.cpp), an extension's
+// (traced_allocator.h), or cudaMalloc's. Four bytes never do by chance; fewer may, so their neighbours have to as well.
+// `written` tells whether the launch has written them: then they were computed.
+template <class Written>
+static bool is_fresh(const Region& region, uintptr_t a, size_t bytes, Written written) {
     uintptr_t begin = a / 4 * 4, end = (a + bytes + 3) / 4 * 4;
     if (bytes < 4) begin = std::max(a / 8 * 8, region.begin), end = std::min(a / 8 * 8 + 8, region.end);
     if (begin < region.begin || end > region.end || end < begin + 4) return false;
     auto same = [](uintptr_t from, size_t length) {
-        return memcmp(reinterpret_cast<const char*>(from), reinterpret_cast<const char*>(&poison) + from % 2, length) == 0;
+        const void* p = reinterpret_cast<const void*>(from);
+        for (const uint64_t& fresh : {poison, device_poison})
+            if (memcmp(p, reinterpret_cast<const char*>(&fresh) + from % 2, length) == 0) return true;
+        return false;
     };
-    if (bytes < 4) return same(begin, std::min<size_t>(end - begin, 7)) && same(end - 4, 4);
+    if (bytes < 4) return same(begin, std::min<size_t>(end - begin, 7)) && same(end - 4, 4) && !written(a, bytes);
     for (uintptr_t at = begin; at < end; at += 4)
-        if (same(at, 4)) return true;
+        if (same(at, 4) && !written(std::max(at, a), std::min(at + 4, a + bytes) - std::max(at, a))) return true;
     return false;
 }
 
@@ -154,9 +159,10 @@ void Trace::piece(Block& b, TracedThread& t, uintptr_t a, size_t bytes, Op op, c
     };
     // Of each part of a struct, the first 4 bytes belong to a member; what follows may be a gap, which nobody writes.
     const size_t looked_at = in_parts ? std::min<size_t>(bytes, 4) : bytes;
-    auto any = [](const Record&) { return true; };
-    const bool fresh = !shared && op != Op::store && is_poison(*region, a, looked_at) &&  // or it was computed
-                       (bytes > 4 || !memory.shadow.wrong_write(a - memory.begin, bytes, since, any).time);
+    auto written = [&](uintptr_t at, size_t size) {
+        return memory.shadow.wrong_write(at - memory.begin, size, since, [](const Record&) { return true; }).time != 0;
+    };
+    const bool fresh = !shared && op != Op::store && is_fresh(*region, a, looked_at, written);
     Record before = memory.shadow.note(a - memory.begin, bytes, me, op, as_atomic, since, shared, unwritten, is_ordered,
                                        together, after_all);
     if (op != Op::load && as_atomic) order.release(tb.order, b.number, number, a);

@@ -161,6 +161,13 @@ cudaError_t cudaGetSymbolSize(size_t* bytes, const T&) {
     return cudaSuccess;
 }
 namespace cuda_on_cpu {
+// What host code means by the name of a variable of the device (host_copies.py).
+template <auto& variable>
+auto& host_copy() {
+    using T = std::remove_reference_t<decltype(variable)>;
+    static void* const copy = calloc(1, sizeof(T));
+    return *static_cast<T*>(copy);
+}
 // A variable's name, "tile", was a symbol before CUDA 5.
 template <class T>
 constexpr bool is_string = std::is_same_v<T, const char[sizeof(T)]>;
