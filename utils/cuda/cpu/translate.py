@@ -83,7 +83,7 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
     edits = []  # (start, end, replacement), none inside another
     shared = []  # the declarations of shared variables
     plain, kernel_names = _non_kernel_functions(source, marked), {kernel.name for kernel in marked}
-    bounded, templates = launch_bounds.bounded(marked), {kernel.name for kernel in marked if kernel.template}
+    bounded, templates = launch_bounds.bounded(marked), {kernel.name: kernel.template for kernel in marked if kernel.template}
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -242,6 +242,8 @@ def _word(tokens, i, edits):
         if name in own_names.BUILT_IN and inside in (name, f"({name})"):  # here it is a function's result
             kind = f"const {'dim3' if name.endswith('Dim') else 'uint3'}{'&' * (inside != name)}"
             edits.append((token.start, tokens[cxx.matching(tokens, i + 1)].end, kind))
+    elif token.text == "extern" and _words(tokens, i + 1, 2) == ['"C"', "static"]:  # g++ refuses both together
+        edits.append((token.start, tokens[i + 1].end, ""))
     elif token.text == "__inline_hint__" or token.text.startswith("__restrict") and before == "[":
         edits.append((token.start, token.end, ""))
     elif token.text == "__noinline__" and before != "(":  # a macro of that name would break the standard library
@@ -302,7 +304,8 @@ def _launch(source, tokens, i, edits, plain, bounded, templates):
     kernel, lines = source[begins:ends], lines_of(source[ends : tokens[i].start], tokens[i])
     if launch.named:
         bounds = launch_bounds.argument(launch.kernel.strip("(&)"), bounded)
-        call = f"CUDA_ON_CPU_CALL({kernel}{lines})" + (f", {bounds}" if bounds else "")
+        deduced = "..." in templates.get(re.split(r"[<&()]|::", launch.kernel.partition("<")[0])[-1], "")
+        call = f"CUDA_ON_CPU_CALL{'_DEDUCED' * deduced}({kernel}{lines})" + (f", {bounds}" if bounds else "")
         mark = f"<struct {instances.MARK}{launch.kernel}>" if launch.kernel in templates else ""
         start = f'::cuda_on_cpu::start_kernel{mark}("{name}", {config}, {call})'
     else:

@@ -70,6 +70,33 @@ def test_a_kernel_s_name_may_be_shared_with_one_that_takes_nothing():
     assert x.tolist() == [7] * 4
 
 
+PACKS = """
+namespace my { template <int n, typename... A> __global__ void sum(int* x, A... a) { x[0] = n + (a + ... + 0); } }
+template <typename T, int n = 2, typename... A> __global__ void __launch_bounds__(64) count(T* x, A... a) {
+    x[0] = n + sizeof...(a);
+}
+extern "C" static __global__ void ten(int* x) { x[0] = 10; }
+void run(torch::Tensor x) {
+    int* p = x.data_ptr<int>();
+    my::sum<3><<<1, 1>>>(p, 1, 2);
+    my::sum<3, int><<<1, 1>>>(p + 1, 7);
+    my::sum<3><<<1, 1>>>(p + 2);
+    count<int, 3><<<1, 1>>>(p + 3, 1, 2);
+    count<int><<<1, 1>>>(p + 4);
+    count<<<1, 1>>>(p + 5, 2.0, 3);
+    count<<<1, 65>>>(p + 6, 2.0);
+    x[6] = int(cudaGetLastError());
+    ten<<<1, 1>>>(p + 7);
+}
+"""
+
+
+def test_a_launch_leaves_what_is_in_a_pack_to_the_compiler():
+    x = torch.zeros(8, dtype=torch.int32)
+    load_cuda(PACKS, "void run(torch::Tensor x);", ["run"]).run(x)
+    assert x.tolist() == [6, 10, 3, 5, 2, 4, 1, 10]
+
+
 MOVED = """
 struct Owner {
     float* x;

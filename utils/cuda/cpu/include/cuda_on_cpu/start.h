@@ -19,6 +19,8 @@ namespace cuda_on_cpu {
 #define CUDA_ON_CPU_CALL(...)                                  \
     [&](auto... cuda_on_cpu_a) { __VA_ARGS__(cuda_on_cpu_a...); }, \
         [&](auto cuda_on_cpu_a) -> decltype(cuda_on_cpu_a(__VA_ARGS__)) { return cuda_on_cpu_a(__VA_ARGS__); }
+// Of a template with a parameter pack: its address would be that of an instance with an empty one.
+#define CUDA_ON_CPU_CALL_DEDUCED(...) [&](auto... cuda_on_cpu_a) { __VA_ARGS__(cuda_on_cpu_a...); }, nullptr
 #define CUDA_ON_CPU_BOUNDS(...) \
     [](auto... cuda_on_cpu_a) -> decltype(__VA_ARGS__(cuda_on_cpu_a...)) { return {}; }
 struct Address {  // two templates: of overloads, of which one takes nothing, neither is the better one
