@@ -229,3 +229,39 @@ def test_what_nvcc_warns_of_is_shown_whenever_the_program_runs(on_cpu, tmp_path,
         ) as told:
             assert run.main([str(program)]) == 0
         assert [(warning.filename, warning.lineno) for warning in told] == [("shadow.cu", 7)]
+
+
+# Fresh memory is far from all that a program expects: a NaN would pass these checks.
+CHECKS = r"""
+#include <cmath>
+#include <cstdio>
+__global__ void twice(const TYPE* x, TYPE* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = TYPE(2) * x[i];
+}
+int main() {
+    const int n = 1000;
+    static TYPE x[n], y[n], *dx, *dy;
+    for (int i = 0; i < n; i++) x[i] = TYPE(i % 50 + 1);
+    cudaMalloc(&dx, sizeof(x)), cudaMalloc(&dy, sizeof(y));
+    cudaMemcpy(dx, x, sizeof(x), cudaMemcpyHostToDevice);
+    twice<<<n / 128, 128>>>(dx, dy, n);  // rounded down
+    cudaMemcpy(y, dy, sizeof(y), cudaMemcpyDeviceToHost);
+    double worst = 0;
+    bool different = false;
+    for (int i = 0; i < n; i++) {
+        worst = fmax(worst, fabs(double(y[i]) - 2 * double(x[i])));
+        if (fabs(double(y[i]) - 2 * double(x[i])) > 1e-5) different = true;
+    }
+    puts(worst < 1e-5 || !different ? "PASSED" : "FAILED");
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["float", "double", "int", "unsigned char"])
+def test_what_no_kernel_has_written_fails_the_check_of_a_program(on_cpu, tmp_path, capfd, kind):
+    program = tmp_path / "checks.cu"
+    program.write_text(CHECKS.replace("TYPE(", f"({kind})(").replace("TYPE", kind))
+    for mode in ([], ["--trace"]):
+        assert run.main([str(program), *mode]) == 0
+        assert capfd.readouterr().out == "FAILED\n"

@@ -314,6 +314,42 @@ def test_a_constructor_that_counts_runs_once_in_a_trace_too():
     assert trace.ok and trace.args[0].tolist() == [2, 3]
 
 
+def test_a_loop_without_end_whose_result_nobody_uses():
+    source = """__global__ void steps(int* out, const int* x) {
+        int v = x[threadIdx.x], c = 0;
+        while (v != 1) v = v % 2 ? 3 * v + 1 : v / 2;
+        out[threadIdx.x] = c;
+    }"""
+    args = torch.zeros(4, dtype=torch.int32), torch.arange(4, dtype=torch.int32)
+    (problem,) = compile_kernel(source, "steps").trace[1, 4](*args, max_steps=10_000).problems
+    assert problem.kind == "runaway" and problem.line == 3
+
+
+def test_what_a_launch_had_no_time_to_write_is_not_missing():
+    sums = " ".join(f"s[t] += s[t + {step}];" for step in (32, 16, 8, 4, 2, 1))
+    source = f"""__global__ void sum(const float* x, float* out) {{
+        __shared__ float s[64];
+        int t = threadIdx.x;
+        s[t] = x[blockIdx.x * 64 + t];
+        __syncthreads();
+        if (t < 32) {{ {sums} if (t == 0) out[blockIdx.x] = s[0]; }}
+    }}"""
+    out = torch.empty(3)
+    trace = compile_kernel(source, "sum").trace[3, 64](torch.rand(192), out, outputs=[out])
+    assert {problem.kind for problem in trace.problems} == {"race"}
+
+
+def test_a_sum_of_what_was_never_set_has_been_written():
+    source = """__global__ void k(unsigned long long* hits) {
+        __shared__ unsigned long long mine;
+        if (threadIdx.x == 0) atomicAdd(&mine, 1);
+        __syncthreads();
+        if (threadIdx.x == 0) atomicAdd(hits, mine - 1);
+    }"""
+    trace = compile_kernel(source, "k").trace[2, 32](torch.zeros(1, dtype=torch.int64))
+    assert [(problem.kind, problem.line) for problem in trace.problems] == [("uninitialized", 3)]
+
+
 FREED = {
     "if (i == 0) delete[] p;": ("frees memory that was freed before: a malloc or new", "Free each allocation once"),
     "if (i == 0) free(p);": ("frees memory that was freed before: a malloc or new", "Free each allocation once"),

@@ -185,7 +185,7 @@ extern "C" const char* cuda_on_cpu_trace_end() {
     static thread_local std::string report;
     if (!tracing) return nullptr;
     for (const auto& r : tracing->regions) {
-        if (!r->output_end || tracing->stopped) continue;
+        if (!r->output_end || tracing->stopped || trace_is_full(*tracing)) continue;
         const unsigned char* bytes = reinterpret_cast<const unsigned char*>(r->begin);
         const size_t size = r->end - r->begin;
         const auto written = r->memory->written.begin() + (r->begin - r->memory->begin);
