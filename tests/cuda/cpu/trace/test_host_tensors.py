@@ -1,6 +1,7 @@
 """Host code of an extension that touches a tensor which is in the GPU's memory."""
 
 import re
+import warnings
 
 import pytest
 import torch
@@ -60,3 +61,20 @@ def test_copies_and_tensors_that_no_kernel_uses_are(host):
     assert torch.equal(host(x.clone(), torch.tensor([5]), 5), 3 * x)
     assert torch.equal(host(x.clone(), torch.tensor([5]), 6), doubled)
     assert torch.equal(host(x.clone(), torch.tensor([5]), 7), 2 * x)
+
+
+def test_a_tensor_that_is_not_contiguous_is_noted_unless_the_source_asks():
+    source, declared = SOURCE[: SOURCE.index("torch::Tensor host")], "void launch(torch::Tensor x, float f);"
+    x = torch.ones(4, 3)
+    module = load_cuda(source, declared, ["launch"], trace=True)
+    said = (
+        r"argument 1 of launch is not contiguous: its shape is \(3, 4\), its strides are \(1, 3\)\. .*\.contiguous\(\)"
+    )
+    with pytest.warns(UserWarning, match=said) as noted:
+        module.launch(x.t(), 2)
+    assert noted[0].filename == __file__
+    asks = source.replace("{ scale<<<", "{ TORCH_CHECK(x.stride(0)); scale<<<")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.launch(x, 2)
+        load_cuda(asks, declared, ["launch"], trace=True).launch(x.t(), 2)

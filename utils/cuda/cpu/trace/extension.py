@@ -3,6 +3,8 @@
 import ctypes
 import functools
 import json
+import re
+import warnings
 import zlib
 from functools import partial
 
@@ -46,6 +48,7 @@ class TracedModule:
         @functools.wraps(function)
         def call(*args, **kwargs):
             __tracebackhide__ = True
+            _warn_of_strides(function.__name__, [*args, *kwargs.values()], self._source)
             copies = {}  # of a GPU's tensors, by the tensor's identity
 
             def over(value):
@@ -163,6 +166,18 @@ def _begin(library, name, args, kwargs):
         library.cuda_on_cpu_trace_allocation(address, reach, size, 0, False, offset, *whole[address])
     library.cuda_on_cpu_watch_allocations(1)
     return excess
+
+
+def _warn_of_strides(name, args, source):
+    """Warn of a tensor whose elements are not in order in memory, if the source never asks how they are."""
+    if re.search("stride|contiguous|accessor", cxx.code(source)):
+        return
+    for number, value in enumerate(args, 1):
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_contiguous():
+            what = f"argument {number} of {name} is not contiguous: its shape is {tuple(value.shape)}, its strides are "
+            what += f"{value.stride()}. `data_ptr` gives its memory, where the elements are in another order: pass "
+            what += "`.contiguous()`, or check it with `TORCH_CHECK(x.is_contiguous())`."
+            warnings.warn(what, stacklevel=3)
 
 
 def _is_around(tokens, line) -> bool:
