@@ -74,7 +74,7 @@ MISTAKES = {
     "print": (in_kernel('    print("i =", i);'), 3, 'C++ has no `print`: write `printf("i = %d\\n", i)'),
     "pass bare": (in_kernel("    if (i >= n) {\n        pass\n    }\n    x[i] = 1;"), 4, "C++ has no `pass"),
     "xor power": (in_kernel("    x[i] = y[i] ^ 2;"), 3, "`^` is the bitwise XOR: write `a * a` for a"),
-    "import": (in_kernel("    x[i] = 1;", before="import math\n"), 1, "C++ has no `import`. CUDA's own"),
+    "import": (in_kernel("    x[i] = 1;", before="import math\n"), 1, "nvcc has no `import`: remove it"),
     "math.": (in_kernel("    x[i] = math.sqrt(y[i]);"), 3, "A kernel has no `math`: CUDA's functions need"),
     "ternary": (in_kernel("    x[i] = 1 if i < n else 0;"), 3, "C++ writes that as `i < n ? 1 : 0`."),
     "is none": (in_kernel("    if (y is None) return;\n    x[i] = 1;"), 3, "C++ has no `is`: compare with"),
@@ -207,7 +207,7 @@ MISTAKES = {
     "max int": (
         in_kernel("    x[i] = max(y[i], 0);"),
         3,
-        "`max` must have the same type: beside a float write `0.0f`.",
+        "`max` must have the same type: write `0.0f`.",
     ),
     "return without its end": (
         in_kernel("    if (i >= n) return  // guard\n    x[i] = 1;"),
@@ -225,7 +225,7 @@ MISTAKES = {
         "`#pragma unroll 4` needs a line of its own.",
     ),
     "fmax3": (in_kernel("    x[i] = max(y[i], 0.0f, 1.0f);"), 3, "`max` takes two arguments: nest it, `max("),
-    "swap": (in_kernel("    std::swap(x[i], x[i + 1]);"), 3, "Swap by hand: `float t = a; a = b; b = t;`."),
+    "swap": (in_kernel("    std::swap(x[i], x[i + 1]);"), 3, "Swap by hand: `auto t = a; a = b; b = t;`."),
     "const store": (in_kernel("    y[i] = 1;"), 3, "`y` is declared `const`, for reading only: write to"),
     "missing star load": (
         in_kernel("    x[i] = y[i];", parameters="float* x, float y, int n"),
@@ -325,7 +325,7 @@ MISTAKES = {
     "while true": (in_kernel("    while (True) {\n        x[i] += 1;\n    }"), 3, "C++ has no `True"),
     "new array": (in_kernel("    float a[n];\n    x[i] = a[0];"), 3, "The compiler must know the size of"),
     "host var": (in_kernel("    x[i] = A[i];", before="float A[4] = {1, 2, 3, 4};\n"), 4, "`A` is in the host's"),
-    "throw": (in_kernel("    if (n < 0) throw 1;\n    x[i] = 1;"), 3, "A kernel cannot throw: leave with"),
+    "throw": (in_kernel("    if (n < 0) throw 1;\n    x[i] = 1;"), 3, "Device code cannot throw: leave w"),
     "nested function": (
         in_kernel("    float f(float a) { return a; }\n    x[i] = f(y[i]);"),
         3,
@@ -382,7 +382,7 @@ MISTAKES = {
         3,
         "`fma` takes floats or doubles, all of one type: write `fmaf`",
     ),
-    "sqrt int": (in_kernel("    x[i] = sqrt(n);"), 3, "write `sqrtf`, or `(float)n` for an int `n`."),
+    "sqrt int": (in_kernel("    x[i] = sqrt(n);"), 3, "write `sqrtf`, or `(float)n`."),
     "template type": (
         in_kernel("    x[i] = f(y[i], n);", before="template <class T>\n__device__ T f(T a, T b) { return a + b; }\n"),
         5,

@@ -141,7 +141,7 @@ CALLS = {
     "a part of dim3": ("dim3 d; d.w = 1;", MEMBER.format("dim3", "w"), "The parts are `.x`, `.y` and `.z`."),
     "no fast root": (kernel("a[0] = __sqrtf(2);"), TO_DEVICE.format("__sqrtf"), "A kernel has no `__sqrtf`: write `sq"),
     "a long number's root": (kernel("unsigned long long n = 3; a[0] = sqrt(n);"), TO_DEVICE.format("sqrt"),
-                             "`sqrt` takes floats or doubles, all of one type: write `(double)n` for a whole number "),
+                             "`sqrt` takes floats or doubles, all of one type: write `(double)n`."),
 }  # fmt: skip
 CASES = LANGUAGE | KINDS | CALLS
 

@@ -29,7 +29,7 @@ MISTAKES = {
                      "needs `if` instead"),
     "limit": ("", "float* x", "x[i] = FLT_MAX;", "`FLT_MAX` needs `#include <cfloat>`"),
     "min of long and int": ("", "long* x, long n", "x[i] = min(n, 0);",
-                            "Both arguments of `min` must have the same type: convert one, as in `min(a, (long)b)`."),
+                            "Both arguments of `min` must have the same type: write `0L`."),
     "min of two types": ("", "int* x", "x[i] = min(x[i] + 60, 255.0);",
                          "Both arguments of `min` must have the same type"),
     "shared number": ("", "float* x", "__shared__ float tile; tile[threadIdx.x] = x[0];",

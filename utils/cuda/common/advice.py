@@ -28,12 +28,19 @@ def same_name(place, **names):
     if "instance" not in place.message and (other := declared_line(place.source, name, place.line)):
         return f"The name `{name}` is already used in line {other}: give one of the two another name."
     own_type = any(name == declaration.name for declaration in cxx.declarations(place.source))
-    return f"CUDA has a `{name}` of its own: give yours another name." if there or own_type else ""
+    article = "an" if name[0] in "aeio" else "a"
+    return f"CUDA has {article} `{name}` of its own: give yours another name." if there or own_type else ""
 
 
 def _several(place, there):
     """Functions of the source that fit a call equally well."""
     kinds = [[re.sub(r"\bconst\b|&|\s", "", cxx.parameter_type(each)) for each in one.parameters] for one in there]
+    types = place.message.partition("argument types are: (")[2].rstrip(")")
+    given = len(cxx.at_commas(cxx.tokens(types))) if types else 0
+    longer = [one for one in there if len(one.parameters) > given and "=" in [t.text for t in one.parameters[given]]]
+    if longer and all(kind[:given] == kinds[0][:given] for kind in kinds):
+        which = f"the `{there[0].name}` of line {longer[0].line}"
+        return f"With its default argument, {which} fits this call, too: remove the default, or rename one of the two."
     if kinds.count(kinds[0]) < len(kinds):
         return f"Several fit equally well: convert the arguments to the types of one, as of `{there[0].signature}`."
     name, spaces = there[0].name, ["::".join(namespaces(tokens(place.source), one.tokens[0].start)) for one in there]

@@ -1,5 +1,6 @@
 """The kernel that a name means, as compile_kernel is given it: one of the source's, or the reason why none is."""
 
+import re
 from difflib import get_close_matches
 
 from utils.cuda.common import cxx
@@ -48,6 +49,10 @@ def chosen_kernel(source, name, options=()) -> cxx.SourceKernel:
         raise ValueError(f"the source has no kernel {base!r}.{meant}{have}")
     kernel = _of_that_form(source, name, arguments, there[base])
     if kernel.template and not arguments:
+        starts = [each.tokens[0].start for each in cxx.declared_kernels(source) if each.name == kernel.name]
+        if any(re.search(r'extern\s*"C"\s*\{?\s*$', source[:start]) for start in starts):
+            wrong = 'a template cannot be extern "C": leave that out'
+            raise ValueError(f"{base!r} is a template, and {wrong}. Then name an instance, as in '{base}<...>'")
         raise ValueError(
             f"{base!r} is a template ({kernel.template}): name an instance, its arguments in angle brackets, "
             f"as in '{base}<...>'"

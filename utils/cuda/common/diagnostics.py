@@ -7,6 +7,7 @@ import re
 import sys
 import sysconfig
 import warnings
+from itertools import groupby
 from pathlib import Path
 
 from utils.cuda.common import cxx, lineless
@@ -114,7 +115,9 @@ _SYNTAX = re.compile(r"^expected |^stray |not expected here|^missing ")
 _NO_SEMICOLON = re.compile(r"^expected (?:a )?[\"'‘];")
 _IN_DEVICE_CODE = "is undefined in device code"
 _OPEN_END = re.compile(r'^At end of source: (error: .*)\n(\S+\(\d+\)): note.*?: (to match this "."$)', re.MULTILINE)
-_ASSERTION = re.compile(r"^static assertion failed: |^static_assert failed due to requirement .* (?=\"[^\"]*\"$)")
+_ASSERTION = re.compile(
+    r"^static assertion failed(?:: | with (?=\"))|^static_assert failed due to requirement .* (?=\"[^\"]*\"$)"
+)
 _LACKS = re.compile(r"^call to \S*cuda_on_cpu_lacks\S* declared with (?:attribute error|'error' attribute): ")
 _NOT_CONSTANT = re.compile(r"variably modified|variable length array|constant value|constant expression")
 #: An error of ptxas; it names no line of the source.
@@ -128,11 +131,11 @@ def explained(log, sources, folder):
     errors = _errors(log, sources)
     own = _cause_first([e for e in errors if e[0] in sources and e[0] != "name"])
     own = own or _misnamed(errors, sources) or lineless.errors(log, sources)
-    parts = []
-    for which, line, text in _first(own):
-        short = _LONG_NAME.sub(r'\1..."', text)  # of the C++ library's templates
-        parts.append(f"{which}, line {line}: {short}\n{excerpt(sources[which], line)}")
-    if more := len(own) - len(parts):
+    parts, first = [], _first(own)
+    for (which, line), of_line in groupby(first, lambda error: error[:2]):
+        short = (_LONG_NAME.sub(r'\1..."', text) for _, _, text in of_line)  # of the C++ library's templates
+        parts += [*(f"{which}, line {line}: {text}" for text in short), excerpt(sources[which], line)]
+    if more := len(own) - len(first):
         parts.append(f"... and {more} more error{'s' * (more > 1)}.")
     parts = parts or lineless.sentences(log)
     if not parts:

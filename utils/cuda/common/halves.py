@@ -21,21 +21,29 @@ def halves(place):
     if "half" not in kinds and "bfloat16" not in kinds:
         return ""
     sides = re.split(r"\s(?:=|\S=?)\s", kinds, maxsplit=1)
-    left, right = (re.sub(r"\bconst\b|__nv_|__", "", sides[at]).strip() for at in (0, -1))
+    left, right = (re.sub(r"\b(?:const\b|__nv_|nv_|__)", "", sides[at]).strip() for at in (0, -1))
     kind, pair = ("bfloat16", "bfloat162") if "bfloat16" in kinds else ("half", "half2")
+    if {left, right} == {"half", "bfloat16"} and 'operator "="' in place.message:
+        return from_the_other(place, left)
     if left != right and pair in (left, right):
         if left == kind and re.search(r'operator "[-+*/]?="', place.message):
             return f"A `{pair}` has two numbers: take one, `__low2{kind}(v)` or `__high2{kind}(v)`."
         made = f"__{kind}2{pair}(v)" if kind in (left, right) else f"__float2{pair}_rn(v)"
         return f"`{made}` makes a `{pair}` whose numbers are both `v`."
     if 'operator "="' in place.message and left == kind:
-        value = "__bfloat162float(v)" if right == "bfloat16" else "__half2float(v)" if right == "half" else "(float)v"
-        return f"Convert it: `__float2{kind}({value})`."
+        return f"Convert it: `__float2{kind}((float)v)`."
     if compared := re.search(r'more than one operator "([<>]=?|[=!]=)"', place.message):
         return f"Both sides need one type: compare floats, `__{kind}2float(h) {compared[1]} f`."
     if "more than one" in place.message:
         return f"Both sides need one type: `__{kind}2float(h) * f` is a float, `h * __float2{kind}(f)` a {kind}."
     return "Without operators for half: compute with floats, `__half2float(x)`, or with `__hadd`, `__hmul`, `__hfma`."
+
+
+def from_the_other(place, wanted):
+    """A half of a bfloat16, or the other way round."""
+    value = re.search(r"(?<![=!<>])=\s*([\w.]+(?:\[[^\[\]]*\])?)\s*;", place.code)
+    to_float = "__half2float" if wanted == "bfloat16" else "__bfloat162float"
+    return f"Convert it: `__float2{wanted}({to_float}({value[1] if value else 'v'}))`."
 
 
 def to_number(place):
@@ -66,6 +74,12 @@ RULES = [
     ),
     (r"nvcc does not compile `(?P<name>\w+)`", "", of_16_bits),
     (r'no suitable .*conversion|no operator "="', "", pairs),
+    (
+        r'no suitable user-defined conversion from "(?:const )?(?:half|(?:__)?nv_bfloat16|__half)" .*'
+        r'to "(?:__)?(?:nv_)?(?P<wanted>half|bfloat16)"',
+        "",
+        from_the_other,
+    ),
     (r"more than one operator|no operator", "", halves),
     (
         r'overloaded function "(?P<name>sqrt|exp|log|sin|cos|floor|ceil)" .*\(.*half',

@@ -7,7 +7,7 @@ and of what was found. The first rule that gives words gives the hint.
 
 import re
 
-from utils.cuda.common import advice, halves, marks, missing, names, python_habits, standard, stricter, values
+from utils.cuda.common import advice, halves, marks, missing, mixed, names, python_habits, standard, stricter, values
 from utils.cuda.common.missing import Place
 from utils.cuda.common.python_habits import ANY, DEREFERENCED, EXPECTED
 
@@ -52,6 +52,7 @@ _NO_CONVERSION = 'no suitable conversion function from "(?:const )?'
 _RETURNED = r"return value type|return-statement with a value|should not return|in return$"
 _ARGUMENTS = r"(?:few|many) arguments (?:in|to) (?:function )?call|(?:few|many) arguments to function"
 _ANGLES = r"<\s*<\s*<?(?P<sizes>[^<>;]*)>\s*>(?:\s*>)?"  # `<<1, 32>>`, `< <<1, 32>>>`
+_OLD_SHUFFLES = r"""["'‘]__(?:ballot|any|all|shfl(?:_up|_down|_xor)?)["'’] (?:is undefined|was not declared)"""
 _TO_POINTER = r"value of type|cannot convert|incompatible with parameter of type|invalid conversion|cannot initialize"
 
 _CUDA = [
@@ -156,7 +157,11 @@ _CUDA = [
         "",
         "Write `memcpy` without `std::`, or include `<cstring>`.",
     ),
-    (r"(?:uint3|dim3)\W* has no member|no member named .* in .*(?:uint3|dim3)", "", "The parts are `.x`, `.y` and `.z`."),
+    (
+        r"(?:uint3|dim3)\W* has no member|no member named .* in .*(?:uint3|dim3)",
+        "",
+        "The parts are `.x`, `.y` and `.z`.",
+    ),
     (r"uint3|dim3|no operator|operator[+*\-/\[]|apparent call|used as a function", "", advice.part_of_index),
     (
         r"explicit type is missing",
@@ -187,7 +192,7 @@ _CUDA = [
         "`{name}` takes an address: `{name}(&x[i], ...)`.",
     ),
     (r'overloaded function "(?P<name>atomicM(?:ax|in))"', "", "`{name}` takes whole numbers only, no floats."),
-    (r'more than one instance of overloaded function "(?P<name>min|max)"', "", values.two_types),
+    (r'(?:more than one instance of .* "|no instance of .* "std::)(?P<name>min|max)"', "", mixed.two_types),
     (
         r'instance of overloaded function "(?:min|max)".*\([\w ]+ \*,',
         r"\b(?P<name>min|max)\((?P<array>\w+)",
@@ -220,8 +225,8 @@ _CUDA = [
         "`{name}` takes int and unsigned int only. For other types, use rounds of `__shfl_xor_sync`.",
     ),
     (
-        r"without '\.sync' is not supported",
-        r"\b(?P<name>__(?:ballot|any|all|shfl\w*))\s*\(",
+        rf"without '\.sync' is not supported|{_OLD_SHUFFLES}",
+        r"\b(?P<name>__(?:ballot|any|all|shfl(?:_up|_down|_xor)?))\s*\(",
         "Write `{name}_sync(0xffffffff, ...)`: its first argument is the mask of the lanes that take part.",
     ),
     *halves.RULES,
@@ -316,11 +321,6 @@ _CUDA = [
         "__global__|__device__",
         advice.same_name,
     ),
-    (
-        "exception handling",
-        "",
-        "A kernel cannot throw: leave with `return;`, or end the launch with `assert(condition);`.",
-    ),
 ]
 
 _CPP = [
@@ -376,11 +376,7 @@ _CPP = [
         r"\b(?:int|float|double|auto|size_t)\s+(?P<name>\w+)\s*[=;\[]",
         "The name `{name}` is taken: to change that variable, leave out the type; otherwise choose another name.",
     ),
-    (
-        r"No such file",
-        r"#\s*include",
-        "Is the name right? `-I FOLDER` names another place to look; a kernel needs no header of CUDA's or torch's.",
-    ),
+    ("No such file", r"#\s*include", "Is the name right? `-I FOLDER` names another place to look."),
     ("break statement|continue statement", "", "To leave the kernel, write `return;`. A `case` ends with `break;`."),
     (r"\b(?:float|int|double|char)[1-4]\b", "", values.vectors),
     (f"expected|{_RETURNED}", "", missing.brackets),

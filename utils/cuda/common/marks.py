@@ -3,7 +3,7 @@ way of advice.py."""
 
 import re
 
-from utils.cuda.common import cxx, standard
+from utils.cuda.common import cxx, mixed, standard
 from utils.cuda.common.missing import tokens
 from utils.cuda.common.names import CONTAINERS, NO_CONTAINERS, PRINTS
 
@@ -33,7 +33,7 @@ def host_function(place, name):
         return standard.for_host(newer["name"])
     if base == "__unspec":
         return standard.SPACESHIP
-    if base.startswith("__") and base.strip("_").removesuffix("f") in _OF_FLOATS:
+    if base.startswith("__") and base.strip("_").removesuffix("f") in mixed.OF_FLOATS:
         return f"A kernel has no `{base}`: write `{base.strip('_')}`."
     if any(word in name for word in CONTAINERS) and "std" in name:
         return NO_CONTAINERS
@@ -42,17 +42,15 @@ def host_function(place, name):
     if called.startswith("cuda"):
         return f"`{called}` is for the host, the code that launches kernels."
     if "swap" in name and "bswap" not in name:
-        return "Swap by hand: `float t = a; a = b; b = t;`."
+        return "Swap by hand: `auto t = a; a = b; b = t;`."
     if limit := re.search(rf"numeric_limits\s*<([^;]*)>\s*::\s*{re.escape(base)}\b", place.code):
         return _limit(" ".join(limit[1].split()), base)
     if base == "atomic_thread_fence":
         return "In a kernel, `__threadfence();` orders what a thread writes."
     if called in ("max", "min"):
         return f"CUDA has its own: write `{called}(a, b)` without `std::`."
-    if called in _OF_FLOATS:
-        large = re.search(r"\b(?:long|u?int64_t|size_t)\b", cxx.code(place.source))
-        write = "`(double)n` for a whole number `n`" if large else f"`{called}f`, or `(float)n` for an int `n`"
-        return f"`{called}` takes floats or doubles, all of one type: write {write}."
+    if called in mixed.OF_FLOATS:
+        return mixed.all_of_one_type(place, called)
     return "A kernel can call CUDA's own functions and those that are marked `__device__`."
 
 
@@ -156,21 +154,26 @@ def _own_line(place, name):
     if parts[0] in ("std", "cuda", "cooperative_groups", "nvcuda", "__gnu_cxx"):
         return None
     own = next((function.line for function in cxx.functions(place.source) if function.name == parts[-1]), None)
-    return own or _line_of_method(place.source, parts)
+    return own or _line_of_method(place.source, parts) or _line_of_constexpr(place, parts[-1])
+
+
+def _line_of_constexpr(place, name):
+    """The line of a `constexpr` method that the line calls: nvcc leaves out the class of these."""
+    heads = re.finditer(rf"[^;{{}}()]*\bconstexpr\b[^;{{}}()]*\b{re.escape(name)}(?=\s*\()", cxx.code(place.source))
+    head = next((head for head in heads if "__device__" not in head[0]), None)
+    called = re.search(rf"(?:::|\.|->)\s*{re.escape(name)}\b", place.code)
+    return place.source.count("\n", 0, head.end()) + 1 if head and called else None
 
 
 def _line_of_method(source, parts):
     """The line of a method `P::twice`, of a constructor or of an operator that the source defines; None otherwise."""
     code, name = cxx.code(source), parts[-1]
-    of_class = re.search(rf"\b(?:struct|class)\s+{parts[-2]}\b", code) if parts[1:] else None
+    head = r"\b(?:struct|class)\s+(?:(?:alignas|__align__)\s*\([^()]*\)\s*)?"
+    of_class = re.search(rf"{head}{parts[-2]}\b", code) if parts[1:] else None
     written = r"\s*".join(re.escape(piece) for piece in re.findall(r"~?\w+|[^\w\s]", name))
     method = re.compile(rf"(?<![\w.>]){written}\s*\(").search(code, of_class.end() if of_class else 0)
     own = method and (of_class or name.startswith("operator"))
     return source.count("\n", 0, method.start()) + 1 if own else None
-
-
-_OF_FLOATS = """acos asin atan atan2 cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
-fmod hypot log log10 log1p log2 lround nextafter pow remainder rint round sin sinh sqrt tan tanh trunc""".split()
 
 
 def type_for_a_kernel(place, kind):
@@ -211,6 +214,22 @@ def launched(place, name):
     return f"Only kernels are launched: mark `{name}` with `__global__` instead of `__device__`."
 
 
+def exceptions(place):
+    """`throw`, `try` and `catch` in device code."""
+    if re.search(r"\b(?:try|catch)\b", place.code):
+        return "Device code has no exceptions: check before, as in `if (b != 0)`, and remove `try` and `catch`."
+    kinds = {"void" in function.words and "*" not in function.returns for function in place.functions}
+    leave = {(True,): "leave with `return;`", (False,): "return a value that says so"}.get((*kinds,), "return instead")
+    return f"Device code cannot throw: {leave}, or end the launch with `assert(condition);` of `<cassert>`."
+
+
+def constexpr_for_the_host(place, name):
+    """`__popc` in a `constexpr` function."""
+    if not any("constexpr" in function.words for function in place.functions):
+        return ""
+    return f"A `constexpr` function is compiled for the host, too, which has no `{name}`: leave out `constexpr`."
+
+
 _TO_WHOLE = "__(?:float|double|half)2u?(?:int|ll)"
 _OF_FILES = "v?fprintf|vprintf|fputs|fputc|puts|putchar|fwrite|fflush"
 # What the compilers say of the host's functions in a kernel, in the way of hints.py.
@@ -225,6 +244,9 @@ RULES = [
         "",
         "Call `{name}` on the host, in the code that launches the kernels.",
     ),
+    ("exception handling", "", exceptions),
+    ('extern "C" linkage|with C linkage', r"\btemplate\b", 'A template cannot be `extern "C"`: leave that out.'),
+    (r"^['‘](?P<name>__\w+)['’] was not declared", "", constexpr_for_the_host),
     ("kernel launch from|function call cannot be configured", r"\b(?P<name>\w+)\s*<<<", launched),
     ("undefined|not declared|undeclared", rf"\b(?P<name>atomic(?:Mul|Div|Mod)|{_TO_WHOLE})\s*\(", lacking),
 ]

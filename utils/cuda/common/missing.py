@@ -45,15 +45,16 @@ class Place(NamedTuple):
     @property
     def in_device_code(self) -> bool:
         """Whether the line is in a kernel or in a function for kernels."""
-        return any({"__global__", "__device__"} & {*function.words} for function in self._functions)
+        return any({"__global__", "__device__"} & {*function.words} for function in self.functions)
 
     @property
     def in_host_code(self) -> bool:
         """Whether the line is in a function that only the host has."""
-        return any(not {"__global__", "__device__"} & {*function.words} for function in self._functions)
+        return any(not {"__global__", "__device__"} & {*function.words} for function in self.functions)
 
     @property
-    def _functions(self) -> list[cxx.Declaration]:
+    def functions(self) -> list[cxx.Declaration]:
+        """The functions that the line is in."""
         return [f for f in cxx.functions(self.source) if f.line <= self.line <= f.tokens[-1].line]
 
 

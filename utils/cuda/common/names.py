@@ -142,7 +142,26 @@ def unknown(place, nvidia, member, gcc, clang):
     full = re.search(rf"(?:\w+\s*::\s*)+{name}\b", cxx.code(place.source))
     if full and re.search(rf"(?<![:\s])\s*\b{name}\s*[(<]", place.code):
         return f"Did you mean `{full[0]}`?"
-    return _declared_elsewhere(place, name) or similar(place, name) or _not_passed(place, name)
+    if elsewhere := _declared_elsewhere(place, name):
+        return elsewhere
+    if _is_in_constant(place, name):
+        return similar(place, name, ()) or (
+            f"Only a number that the compiler knows can be here: is `constexpr int {name} = 256;` or a macro missing?"
+        )
+    return similar(place, name) or _not_passed(place, name)
+
+
+def _is_in_constant(place, name):
+    """Whether a name is in the size of an array, or where else only constants can be."""
+    size, no_type = r"\[[^\[\]]*\]\s*", "return|else|case|throw|delete|do|goto"
+    declares = rf"(?:^|[;{{}}])\s*(?!(?:{no_type})\b)(?:[\w:]+\s+)*[\w:]+(?:<[^<>]*>)?[\s*]+\w+\s*"
+    places = [
+        rf"{declares}(?:{size})*\[[^\[\]]*\b{name}\b[^\[\]]*\]\s*(?:{size})*[;,={{]",
+        rf"__launch_bounds__\s*\([^;{{}}]*?\b{name}\b",
+        rf"\bcase\s+{name}\s*:",
+        rf"\bconstexpr\b[^;()]*=[^;()]*\b{name}\b",
+    ]
+    return any(re.search(each, place.code) for each in places)
 
 
 def _enumeration(place, name):
@@ -206,8 +225,6 @@ def _not_passed(place, name):
     """What may be a variable of Python's."""
     if re.search(r"\*\s*restrict\b", place.code):
         return "C++ and CUDA spell it `__restrict__`."
-    if re.search(r"\busing\s+enum\b", place.source):
-        return f"`using enum` is C++20, and {standard.ADD_THE_FLAG}"
     is_value = not name.isupper() and re.search(rf"\b{name}\b(?!\s*(?:[(\w]|::|<[^<>;]*>\s*\())", place.code)
     heads = (parameter[:-1] for function in cxx.functions(place.source) for parameter in function.parameters)
     is_value = is_value and not any(token.text == name for head in heads for token in head)
@@ -240,7 +257,8 @@ def _declared_elsewhere(place, name):
             hint = f"`{name}` of line {line} is known only in `{owner.name}`: pass it on as an argument."
             others[abs(line - place.line)] = hint
             continue
-        if line > place.line and behind in ("(", "=", ";", "["):
+        is_type = before in ("struct", "class", "union", "enum") and behind in ("{", ":")
+        if line > place.line and (is_type or behind in ("(", "=", ";", "[")):
             return f"`{name}` is declared only in line {line}: declare it before its use."
         again = any(token.text == name and token.line == line for token in part[k + 1 :])
         if behind in ("=", ";", "[") and (line < place.line or line == place.line and again):

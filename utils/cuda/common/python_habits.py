@@ -14,6 +14,10 @@ __all__ = ["ANY", "DEREFERENCED", "EXPECTED", "RULES"]
 ANY = ""
 EXPECTED = r"expected|stray|invalid preprocessing|undefined|not declared|does not name|undeclared|unknown type"
 DEREFERENCED = r"""operand of "\*"|unary ['‘]\*|indirection requires"""
+_NO_PROSE = (
+    "if|while|else|return|for|const|unsigned|static|inline|extern|int|float|double|void|struct|class|typename|template|"
+    "using|namespace|auto|long|raise|import|from|lambda|del|assert|yield|global|nonlocal"
+)
 _INTEGERS_ONLY = r"must have integral or (?:unscoped )?enum|invalid operands"
 
 
@@ -183,11 +187,20 @@ RULES = [
         "C++ has no `{word}`: remove this line. A function can use `{name}` without it.",
     ),
     ("recognized token|stray|expected", r"^\s*@\s*\w", "C++ has no decorators: `__global__ void` makes a kernel."),
-    (EXPECTED, r"^\s*(?:from\s+\w+\s+)?import\b", "C++ has no `import`. CUDA's own functions need no header."),
+    (
+        EXPECTED,
+        r"^\s*(?:from\s+\w+\s+)?import\b",
+        "nvcc has no `import`: remove it, or include a header of C++, `#include <cstdio>`.",
+    ),
     (
         ANY,
         r"(?:=|\breturn|\()\s*(?P<a>[^=;()]+?)\s+if\s+(?P<c>[^;]+?)\s+else\s+(?P<b>[^;]+?)\s*;",
         choice,
+    ),
+    (
+        EXPECTED,
+        rf"^\s*(?!.*\b(?:{_NO_PROSE})\b)[a-zA-Z]+(?:,?\s+[a-z]+){{3,}}[.!?]?\s*$",
+        "Is this line a comment? Then it begins with `//`.",
     ),
     (EXPECTED, r"[\w\])]\s+is\s+(?:not\s+)?\w+", "C++ has no `is`: compare with `==`, a pointer with `nullptr`."),
     (EXPECTED, r"\b\w+\s+(?:not\s+)?in\s+[\w(\[{]", "C++ has no `in`: compare with each element in a loop."),

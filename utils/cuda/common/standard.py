@@ -2,6 +2,7 @@
 
 import re
 from difflib import get_close_matches
+from itertools import pairwise
 
 from utils.cuda.common import cxx
 
@@ -128,7 +129,22 @@ def word_of_cpp20(place, word):
         return SPACESHIP
     if word.startswith("co_") and place.in_device_code:
         return "Device code has no coroutines."
+    if word == "char8_t" and re.search(r"__global__[^{;]*\bchar8_t\s*(?:const\s*)?[*&]", place.code):
+        return "nvcc compiles no kernel with a `char8_t*`, not even as C++20: use `unsigned char*`."
     return f"`{word}` is C++20, and {ADD_THE_FLAG}"
+
+
+def parentheses(place, kind, name, values):
+    """`A a(1, 2);` of a struct without a constructor."""
+    part = next((each.tokens for each in cxx.declarations(place.source) if each.name == kind), ())
+    texts = [token.text for token in part]
+    body = " ".join(texts[texts.index("{") + 1 : -1]) if "{" in texts else ""
+    while (without := re.sub(r"\([^()]*\)|\{[^{}]*\}", "", body)) != body:
+        body = without
+    members = len(re.findall("[;,]", body))
+    if texts[:1] != ["struct"] or (kind, "(") in pairwise(texts) or len(cxx.at_commas(cxx.tokens(values))) > members:
+        return ""
+    return f"Without a constructor, that takes braces: `{kind} {name}{{{values}}};`. With parentheses, it is C++20."
 
 
 SPACESHIP = (
@@ -160,6 +176,17 @@ def header(name):
 
 # What the compilers say of it, in the way of hints.py.
 RULES = [
+    ("expected an identifier|only available with", r"\busing\s+enum\b", f"`using enum` is C++20, and {ADD_THE_FLAG}"),
+    (
+        '"= default" can only appear on|cannot be defaulted|only available with',
+        r"\boperator\s*(?:==|!=|<=?|>=?)\s*\(",
+        f"A comparison by `= default` is C++20, and {ADD_THE_FLAG}",
+    ),
+    (
+        "too many initializer values|no instance of constructor|no matching function for call to",
+        r"\b(?P<kind>\w+)\s+(?P<name>\w+)\s*\((?P<values>[^();]+)\)\s*;",
+        parentheses,
+    ),
     (
         "expected",
         r"\bif\s+(?:!\s*)?consteval\b",

@@ -158,7 +158,7 @@ def _fits(function, given):
 def pointer_or_value(place):
     """A pointer where a number is needed, or the other way round; a pointer to const; a pointer to another type."""
     if "const char" in place.message:
-        if re.search(r"\bprintf\s*\(", place.code):
+        if re.search(r"const char ?\*['\"’][^'\"‘]*$", place.message) and re.search(r"\bprintf\s*\(", place.code):
             return 'The first argument of `printf` is a text: `printf("i = %d\\n", i)`.'
         sized = re.search(r"\bchar\s+\w+\s*\[\s*\d+\s*\]\s*=", place.code)
         return "The array is too short for the text and the 0 at its end." if sized else "A text is not a number."
@@ -272,23 +272,6 @@ def _float_index(place):
     if number := re.search(r"\[[^\[\]]*(?<![\w.])(\d+\.\d*|\d*\.\d+)f?(?![\w.])[^\[\]]*\]", place.code):
         return f"An index is a whole number: `{number[1]}` in it makes it a `float` or `double`."
     return ""
-
-
-def two_types(place, name):
-    """`min(x[i] + 60, 255.0)`, and `max` of two halves."""
-    given = place.message.partition("argument types are: (")[2].rstrip(")")
-    if "__int128" in given:
-        return f"There is no `{name}` for `__int128`: write `a {'<' if name == 'min' else '>'} b ? a : b`."
-    if "half" in given or "bfloat16" in given:
-        to_float = "__bfloat162float" if "bfloat16" in given else "__half2float"
-        return f"For these there is `__h{name}`; or compute with floats, `{name}({to_float}(a), {to_float}(b))`."
-    if re.search(r"float|double", given) and not re.search(r"long|unsigned|size_t|int64", given):
-        number = re.search(rf"\b{name}\s*\([^;]*?(?<![\w.])(\d+)(?![\w.])", place.code)
-        write = f"beside a float write `{number[1]}.0f`" if number and "int" in given else ""
-        write = write or "beside a float write `255.0f`, beside an int `255`"
-        return f"Both arguments of `{name}` must have the same type: {write}."
-    first = given.partition(",")[0].strip() or "int"
-    return f"Both arguments of `{name}` must have the same type: convert one, as in `{name}(a, ({first})b)`."
 
 
 def atomic(place, name):
