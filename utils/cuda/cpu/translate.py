@@ -83,7 +83,8 @@ def translate(source: str, kernels: bool = True, host: bool = True, whole: bool 
     edits = []  # (start, end, replacement), none inside another
     shared = []  # the declarations of shared variables
     plain, kernel_names = _non_kernel_functions(source, marked), {kernel.name for kernel in marked}
-    bounded, templates = launch_bounds.bounded(marked), {kernel.name: kernel.template for kernel in marked if kernel.template}
+    bounded = launch_bounds.bounded(marked)
+    templates = {kernel.name: kernel.template for kernel in marked if kernel.template}
     i = 0
     while i < len(tokens):
         token = tokens[i]

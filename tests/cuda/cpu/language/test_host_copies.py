@@ -1,4 +1,4 @@
-"""What host code gets that copies to the name of a variable of the device: an error, and the variable stays as it is."""
+"""What host code gets that copies to the name of a variable of the device: an error; the variable keeps its value."""
 
 import pytest
 import torch
