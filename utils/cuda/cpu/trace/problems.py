@@ -61,13 +61,18 @@ class KernelProblem(CourseError):
 def problems_of(records) -> list[Problem]:
     """The problems in a list of `Record`; those of one kind at one place in the source are merged."""
     together = {}
-    for record in records:
+    # The first barrier that not all threads reach comes first: it separates nothing, so that races follow.
+    skipped = {record.line for record in records if record.kind == "divergent_barrier"}
+    uneven = next((record for record in records if record.uneven), None)
+    for record in sorted(records, key=lambda record: record is not uneven):
         other = record.other
         if record.kind == "divergent_barrier" and record.line == other.line is not None:
             if not (other.left or record.stuck or record.apart) and other.text == record.text:
                 continue  # one barrier in the source, which the compiler has duplicated
         if record.signal or record.checked:
             continue  # a race that is meant, a failure that is expected
+        if record.skipped_wait and record.skipped_wait[0] in skipped:
+            record = replace(record, waits_between="")
         together.setdefault((record.kind, record.region, frozenset([record.where, other.where])), []).append(record)
     # A race is between the threads of one block, or of one warp, if no record of it says otherwise.
     firsts = [min(same, key=lambda record: (record.one_block, record.one_warp)) for same in together.values()]

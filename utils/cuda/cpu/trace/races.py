@@ -61,6 +61,16 @@ def about_race(p):
         begin, step = ("threadIdx.x", "blockDim.x") if p.space == "shared" else (_NUMBER, "gridDim.x * blockDim.x")
         hint = f"In the loop of line {p.loop.line}, every thread writes every element: the index of {p.region} does "
         hint += f"not depend on the thread. Let each thread write its own, or begin at `{begin}` and step by `{step}`."
+    elif p.returned:
+        hint = "Another thread may count in between: use what the atomic returns, the number before, as in "
+        hint += f"`int at = {p.returned};`."
+    elif p.space == "global" and not p.one_block and p.polled:
+        hint = f"Does one thread wait here for the other? Then declare it {p.polled}."
+    elif p.space == "global" and not p.one_block and _in_place(p):
+        hint = "Each thread reads elements that others write: write the results to a second array"
+        hint += f", with one launch for each round of the loop of line {p.loop.line}." if p.loop else "."
+    elif p.space == "global" and (of_lock := _of_lock(p)):
+        hint = of_lock
     elif not p.one_block and p.space == "global":
         hint = "Are both meant to touch this element? If not, check the index; otherwise use an atomic such as "
         hint += f"`{_atomic(p)}`, give each block its own elements, or make two launches."
@@ -71,14 +81,15 @@ def about_race(p):
         elif "load" in ops and p.block_fence:
             hint = "`__threadfence_block();` is for the threads of one block: in front of a flag that another block "
             hint += "reads, put `__threadfence();`."
-        elif p.bare_lock:
-            hint = "Does the lock that `atomicCAS` takes protect it? Then put `__threadfence();` after the line that "
-            hint += "takes it, and before the line that releases it."
         elif "load" in ops and p.fence_of_one:
             hint = "The counter that announces it is raised too early: `__threadfence();` is only for what its own "
             hint += "thread writes. Put `__syncthreads();` in front of the line where one thread counts."
         elif "load" in ops and not one_line:
-            hint += " Does a flag or counter say that it is written? Then put `__threadfence();` in front of that."
+            hint += " Does a flag or counter say that it is written? Then "
+            fence = (
+                "make that `volatile` or use atomics, with `__threadfence();` before it is set and after it is read."
+            )
+            hint += fence if p.fenced else "put `__threadfence();` in front of that."
         elif same_number:
             hint = f"All write the same, so a GPU stores it, but C++ promises nothing. {hint}"
     elif ops == ["store", "store"]:
@@ -88,9 +99,11 @@ def about_race(p):
             hint += "`atomicOr` or `atomicExch`."
         if p.coordinates and other.coordinates:
             hint = f"Are both meant to have the same index? {hint}"
-        if p.space == "shared" and p.loop:
+        if not (one_line or p.loop or p.parts or p.parted or None in (p.line, other.line)):
+            hint = f"{_between(p, also)} Or is only one of the lines meant to write it?"
+        if p.loop:
             hint += f" Are these two rounds of the loop of line {p.loop.line}? Then put `__syncthreads();` at its end."
-    elif one_line and p.loop and p.space == "shared" and _neighbours(p, p.region):
+    elif one_line and p.loop and _neighbours(p, p.region):
         hint = _of_neighbours(p)
     elif not (_neighbours(p, p.region) or _neighbours(other, p.region)) and (
         (one_line and _updates(p)) or _atomic(p) != "atomicAdd"
@@ -101,15 +114,8 @@ def about_race(p):
         hint += f" {p.where_to_wait}" if p.where_to_wait else ""
     elif p.space == "global" and _updates(p):
         hint = _in_one_step(p)
-    elif p.waits_between and (p.one_warp or p.waits_between != "__syncwarp"):
-        hint = _wait_again(p)
-    elif p.skipped_wait:
-        hint = _skipped(*p.skipped_wait)
-    elif p.where_to_wait:
-        hint = p.where_to_wait
     else:
-        first, last = sorted((p.line, other.line))
-        hint = f"Put `__syncthreads();` between lines {first} and {last}{also}."
+        hint = _between(p, also)
     if p.parts:
         names = _listed([f"`{name}`" for name in p.parts])
         hint = f"{names} overlap in {p.region}: is that intended? If not, check where each begins and ends. {hint}"
@@ -168,7 +174,54 @@ def _of_neighbours(p):
     if p.skipped_wait:
         return _skipped(*p.skipped_wait)
     hint = f"Is one of them already in the next round of the loop of line {p.loop.line}? Then put `__syncthreads();` "
-    return f"{hint}at the end of its body, where every thread of the block reaches it."
+    hint += "at the end of its body, where every thread of the block reaches it."
+    named, written = _elements(p.source, p.region)
+    return hint if named <= written else f"{hint} Otherwise read into a variable, `__syncthreads();`, then write."
+
+
+def _elements(line, region):
+    """The indexes of `region[...]` in a line: all of them, and those of the elements that it sets."""
+    name = rf"\b{re.escape(region or '')}((?:\s*\[[^\[\]]*\])+)"
+    set_here = rf"{name}(?:\s*\.\s*\w+)*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)"
+    return {*re.findall(name, line)}, {*re.findall(set_here, line)}
+
+
+def _in_place(p):
+    """Whether threads compute elements from those that others write: `u[i] = u[i - 1] + u[i + 1];`"""
+    sides = {side.op: side for side in (p, p.other)}
+    if sides.keys() != {"load", "store"} or p.fenced or p.cooperative or _atomic(p) != "atomicAdd":
+        return False
+    read, written = _elements(sides["load"].source, p.region)[0], _elements(sides["store"].source, p.region)[1]
+    after = 0 <= (sides["store"].line or -1) - (sides["load"].line or 0)
+    return after and p.writes_own and not read <= written
+
+
+def _of_lock(p):
+    """A hint, if a lock protects the two accesses, or is what they touch, but lacks a fence or a release."""
+    if not p.lock:
+        return ""
+    if p.lock.name.lstrip("&*").partition("[")[0] == p.region:
+        release = f"Release the lock with an atomic, as it is taken: `atomicExch({p.lock.name}, {p.lock.free});`."
+        return release if p.lock.stored else ""
+    missing = [] if p.lock.behind else ["after the line that takes it"]
+    missing += [] if p.lock.before else ["before the line that releases it"]
+    then = [f"put `__threadfence();` {', and '.join(missing)}"] if missing else []
+    then += [f"release it with `atomicExch({p.lock.name}, {p.lock.free});`"] if p.lock.stored else []
+    return f"Does the lock that `atomicCAS` takes protect it? Then {', and '.join(then)}." if then else ""
+
+
+def _between(p, also):
+    """A hint: a barrier between two lines, or what is the matter with the one that is there."""
+    if p.called:
+        called = [f"the call that comes to line {line}" for line in p.called]
+        called += [f"line {line}" for line in p.lines if line not in p.called]
+        return f"Put `__syncthreads();` between {_listed(called)}{also or '; in a loop, also one at its end'}."
+    if p.waits_between and (p.one_warp or p.waits_between != "__syncwarp"):
+        return _wait_again(p)
+    if p.skipped_wait:
+        return _skipped(*p.skipped_wait)
+    first, last = p.lines
+    return p.where_to_wait or f"Put `__syncthreads();` between lines {first} and {last}{also}."
 
 
 def _skipped(line, branch):
@@ -179,6 +232,7 @@ def _skipped(line, branch):
 
 _NUMBER = "blockIdx.x * blockDim.x + threadIdx.x"
 _ATOMICS = {"|": "atomicOr", "&": "atomicAnd", "^": "atomicXor", "max": "atomicMax", "min": "atomicMin"}
+_MEMBERS = r"(?:\w+(?:\[[^\[\]]*\])*(?:->|\.))*\w+\[[^\[\]]*\](?:\.\w+)*"  # 'node->child[c]', 'table[s].key'
 _DOES = {"atomicAdd": "reads and adds", "atomicCAS": "compares and writes"}
 
 
@@ -199,6 +253,9 @@ def _atomic(p):
                 return "atomicMax" if found[1] == "<" else "atomicMin"
         if re.search(rf"\bif\s*\(.*(?:!\s*{name}\b|{changed}(?:[<>]|==|!=))", asked.source or ""):
             return "atomicCAS"
+        for element in map(re.escape, re.findall(rf"({_MEMBERS})\s*=(?!=)", line)):
+            if re.search(rf"\b(?:if|while)\s*\(.*(?:{element}\s*[!=]=|!\s*{element})", asked.source):
+                return "atomicCAS"
     return "atomicAdd"
 
 
@@ -222,7 +279,7 @@ def _updates(p):
 
 def _wait_again(p):
     """A hint, if the threads wait between the two lines, but not before the first of them comes again."""
-    first, last = sorted((p.line, p.other.line))
+    first, last = p.lines
     barrier = "a `__syncwarp();`" if p.waits_between == "__syncwarp" else "a barrier"
     there_is = f"There is {barrier} between lines {first} and {last}."
     again, there = "In a loop", "in the next round"
@@ -236,6 +293,9 @@ def _missing_coordinate(p):
     other, used = p.other, {*p.coordinates, *p.other.coordinates}
     if not (p.coordinates and other.coordinates and p.thread and other.thread and p.block and other.block):
         return ""
+    inside = p.space == "shared" or p.one_block
+    if inside and p.line != other.line:
+        return ""  # a barrier lets one of the lines wait for the other
     which, one, two = ("threadIdx", p.thread, other.thread)
     if p.block != other.block:
         which, one, two = ("blockIdx", p.block, other.block)
@@ -245,6 +305,8 @@ def _missing_coordinate(p):
     what = f"The index of {p.region} does not depend on `{differ[0]}`, in which the two threads differ"
     axis = differ[0][-1]
     like = f"is it meant to be `blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis}`?"
+    if p.space == "shared":
+        like = f"is it meant to be `{differ[0]}`, or to use both?"
     if axis != "x" and not any(name.endswith(f".{axis}") for name in used):
         like += f" Or should the launch have no {axis}?"
     return f"{what}: {like} If they should share elements, use an atomic such as `atomicAdd`."

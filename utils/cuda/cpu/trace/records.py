@@ -6,11 +6,15 @@ from dataclasses import dataclass, field, fields, replace
 
 from utils.cuda.common.lexer import lines_of
 from utils.cuda.cpu.trace.allocations import counts_elements
+from utils.cuda.cpu.trace.causes import is_fenced, polled, returned, set_by_one, uneven, where_they_meet, writes_own
+from utils.cuda.cpu.trace.locks import Lock, lock_around, never_met
 from utils.cuda.cpu.trace.loops import never_changes
+from utils.cuda.cpu.trace.members import kind_of, members
 from utils.cuda.cpu.trace.pointers import follows_list, overlapping_parts, own_pointer
 from utils.cuda.cpu.trace.signals import is_signal
 from utils.cuda.cpu.trace.source import (
     Branch,
+    alternatives,
     array_dimensions,
     array_of_line,
     calls_itself,
@@ -114,22 +118,33 @@ class Record(Side):
     unset: bool = False  # the value is that of a variable which was never set,
     depends: bool = False  # what the launch does depends on one,
     name: str = ""  # its name; it is declared in the line of `other`
+    set_by_one: bool = False  # the variable, in an `if` that one thread takes
     as_group: bool = False  # the asynchronous copies of the source are those of cooperative groups
     all_elements: bool = False  # the loop counts the index, alike in all threads
     remainder: bool = False  # the index is computed with `%`
     cooperative: bool = False  # the source has a barrier of the whole grid
     block_fence: bool = False  # the function that writes has a `__threadfence_block`
     fence_of_one: bool = False  # one thread counts for its block, behind a fence, but not behind a barrier
-    bare_lock: bool = False  # it asks for a lock, and has no fence
+    fenced: bool = False  # there is a `__threadfence` behind the line that writes
+    lock: Lock | None = None  # which the thread has there
+    returned: str = ""  # the atomic of which a race reads the result from memory: 'atomicAdd(count, 1)'
+    polled: str = ""  # how the flag is to be read that a line of a race waits for
+    writes_own: bool = False  # each thread its own element
+    lines: list = field(default_factory=list)  # of a race, in order; of the call, if one is in a function of its own
+    called: list = field(default_factory=list)  # those of them of which the call is not known
+    parted: bool = False  # the two lines of a race are in an `if` and its `else`
     recursive: bool = False  # the function that the line is in calls itself
     waits_between: str = ""  # '__syncthreads' or '__syncwarp', if the source has one between the two lines of a race,
     waits_in_loop: str = ""  # or in the loop around its one line
+    members: dict = field(default_factory=dict)  # of the struct that an element is: (offset, bytes) to '.value'
     skipped_wait: tuple | None = None  # the line of one that an `if` may skip, and that `if`
     where_to_wait: str = ""  # where one would be reached by every thread, if not simply between them
     guard: Branch | None = None  # the condition or the loop that the line depends on
     loop: Branch | None = None  # the innermost one around the line, or around both lines
     may_come_again: bool = False  # a thread, to the two lines of a race
     loop_of_some: bool = False  # it is in an `if` or `else` that not all threads may enter
+    uneven: Branch | None = None  # where a block's threads part in front of a barrier
+    never_met: str = ""  # a question, if the loop of a thread that does not end has `atomicCAS`
     loop_left: bool = False  # by `break`, and nothing in the kernel returns
     unchanging: bool = False  # nothing in the loop changes what its condition reads
 
@@ -229,6 +244,9 @@ def read(report, source, lines, headers=None) -> Recorded:
     elsewhere = dict(zip(others, headers(others), strict=True)) if others else {}
     texts = dict(enumerate((text.strip() for text in lines_of(source)), 1))
     shapes = {shared["name"]: array_dimensions(shared.get("type") or "") for shared in report.get("shared", ())}
+    kinds = {
+        shared["name"]: (shared.get("type") or "").partition("[")[0].strip() for shared in report.get("shared", ())
+    }
 
     def place(record):
         line = record.get("line") or line_at.get(_position(record))
@@ -247,6 +265,7 @@ def read(report, source, lines, headers=None) -> Recorded:
             line, more["name"] = unset_variable(source, declared)
             if line:
                 other = Side(line=line, source=texts[line])
+                more["set_by_one"] = set_by_one(source, line, more["name"])
                 more["line"], more["source"] = more["line"] or line, more["source"] or texts[line]
         if record.get("allocated"):
             more["allocated"] = _made(Place, {}, **place(record["allocated"]))
@@ -263,13 +282,18 @@ def read(report, source, lines, headers=None) -> Recorded:
             more["recursive"] = calls_itself(source, more["line"])
             more["loop"] = loop_around(source, *sorted((more["line"], other.line or more["line"])))
             more["loop_left"] = breaks_out(source, more["loop"])
-            more["unchanging"] = record["kind"] == "runaway" and more["loop"] and never_changes(source, more["loop"])
+            if record["kind"] == "divergent_barrier" and not record.get("ended"):
+                more["uneven"] = uneven(source, more["line"])
+            if record["kind"] == "runaway" and more["loop"]:
+                more["unchanging"] = never_changes(source, more["loop"])
+                more["never_met"] = never_met(source, more["loop"])
         if more["line"] and other.line:
             more["signal"] = record["kind"] == "race" and is_signal(source, array, record, more["line"], other)
             more["coordinates"] = coordinates(source, more["line"], array)
             more["all_elements"] = runs_over_all(source, more["line"], array, more["loop"])
             other = replace(other, coordinates=coordinates(source, other.line, array))
-            both = sorted((more["line"], other.line))
+            both, more["called"] = where_they_meet(source, *sorted((more["line"], other.line)))
+            more["loop"], more["lines"] = loop_around(source, *both), both
             if array and record.get("space") == "shared":
                 more["parts"] = overlapping_parts(source, array, more["line"], other.line)
             more["cooperative"] = is_cooperative(source, more["line"])
@@ -277,13 +301,23 @@ def read(report, source, lines, headers=None) -> Recorded:
             around = code_around(source, writes)
             more["block_fence"] = "__threadfence_block" in around
             more["fence_of_one"] = counts_early(source, writes)
-            more["bare_lock"] = "atomicCAS" in around and "while" in around and "__threadfence" not in around
+            more["fenced"] = is_fenced(source, writes)
+            more["lock"] = lock_around(source, writes, array)
+            more["writes_own"] = writes_own(source, writes, array)
+            more["parted"] = alternatives(source, *both) is not None
+            if array and {record["op"], other.op} == {"load", "atomic"}:
+                more["returned"] = returned(source, array, more["line"], other.line)
+            if array and "load" in (record["op"], other.op):
+                reads = more["line"] if record["op"] == "load" else other.line
+                more["polled"] = polled(source, array, reads)
             more["where_to_wait"] = where_to_wait(source, *both, record.get("one_warp", False))
             more["waits_between"] = waits_between(source, *both)
             more["waits_in_loop"] = waits_in_loop(source, both[0]) if both[0] == both[1] else ""
             more["may_come_again"] = may_come_again(source, *both)
             more["loop_of_some"] = bool(more["loop"]) and is_of_some(source, more["loop"])
             more["skipped_wait"] = skipped_wait(source, *both, record.get("one_warp", False))
+        kind = kinds.get(array) or (kind_of(source, array, more["line"]) if array and more["line"] else "")
+        more["members"] = members(source, kind, record.get("element")) if kind else {}
         shape = shapes.get(array, ())
         if record.get("space") == "local" and record.get("element"):
             shape = declared_shape(source, array, record["region_bytes"] // record["element"])

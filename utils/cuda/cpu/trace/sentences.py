@@ -12,7 +12,7 @@ from utils.cuda.cpu.trace.clusters import about_cluster
 from utils.cuda.cpu.trace.host import HOST, about_host
 from utils.cuda.cpu.trace.loops import reads_memory
 from utils.cuda.cpu.trace.races import about_race
-from utils.cuda.cpu.trace.source import array_dimensions
+from utils.cuda.cpu.trace.source import LOOPS, array_dimensions
 from utils.cuda.cpu.trace.unset import about_unset
 from utils.cuda.cpu.trace.warpgroups import about_warpgroup
 from utils.cuda.cpu.trace.words import (
@@ -199,8 +199,8 @@ def _divergent_barrier(p):
     everyone += " of every block of the cluster" if of_cluster else ""
     leave = "break out of the loop" if p.loop_left else "return"
     hint = f"{everyone} must reach the same `{barrier}`: move it out of the `if`, and let no thread {leave} before it."
-    if p.guard and p.guard.divergent and p.guard.word in ("for", "while", "do"):
-        loop = f"the loop of line {p.guard.line}"
+    if p.uneven and p.uneven.word in LOOPS:
+        loop = f"the loop of line {p.uneven.line}"
         hint = f"{everyone} must reach the same `{barrier}`: let all of them run {loop} equally often."
     if plain and p.text.startswith(("bar.sync", "bar.arrive", "bar.red", "bar.cta")):
         hint = f"All lanes of a warp must reach the same `{barrier}`, and of all warps as many as its count says."
@@ -313,7 +313,10 @@ def _runaway(p):
         long += "blocks at once."
     if p.text == "together":
         together = f"the threads of block {triple(p.block)} have run {p.index:,} steps between them"
-        hint = hint if p.unchanging else "Does each thread do the work of all? Its share may be one element."
+        if p.never_met:
+            hint = f"Can the condition to leave the loop ever be met: {p.never_met}"
+        elif not p.unchanging:
+            hint = "Does each thread do the work of all? Its share may be one element."
         return f"{together}{loop and f', one of them in {loop}'}: is that intended?", hint + long
     return f"{thread_of(p)} has run {p.index:,} steps{loop and f' in {loop}'}: does it ever end?", hint + long
 

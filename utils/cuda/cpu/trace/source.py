@@ -359,7 +359,8 @@ def computed_from(source, line, expression):
     while todo:
         part = todo.pop()
         yield part
-        for name in {token.text for token in part} & given.keys() - seen:
+        names = {token.text for k, token in enumerate(part) if cxx.text_at(part, k - 1) not in (".", "->")}
+        for name in names & given.keys() - seen:
             seen.add(name)
             todo += given[name]
 
@@ -370,8 +371,10 @@ def assigned(source, line) -> dict[str, list]:
     for k, token in enumerate(body):
         texts = cxx.text_at(body, k - 1), cxx.text_at(body, k + 1)
         if token.text == "=" and texts[1] != "=" and texts[0] not in ("=", "!", "<", ">"):
-            name = cxx.text_at(body, k - 2) if texts[0] in tuple("+-*/%&|^") else texts[0]
-            given.setdefault(name, []).append(body[k + 1 : _expression_ends(body, k + 1, (*";,)]}",))])
+            at = k - 2 if texts[0] in tuple("+-*/%&|^") else k - 1
+            while cxx.text_at(body, at - 1) == ".":  # `p.x = 1` changes `p`
+                at -= 2
+            given.setdefault(cxx.text_at(body, at), []).append(body[k + 1 : _expression_ends(body, k + 1, (*";,)]}",))])
     return given
 
 

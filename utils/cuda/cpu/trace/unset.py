@@ -28,6 +28,8 @@ def about_unset(p):
     name = f"`{p.name}`" if p.name else "a local variable"
     hint = f"Give it a value where it is declared, in line {p.other.line}{_with_a_value(p)}." if p.name else _ALL
     never_set = f"{name}, which was never set"
+    if p.name and p.set_by_one:
+        hint = f"Does one thread set it for all? Then declare it `__shared__`. Otherwise g{hint[1:]}"
     if p.name and re.search(rf"\b{p.name}\s*[({{]\s*[^\s)}}]", p.other.source):  # `Sum s(3);`
         never_set, hint = f"a member of {name} that was never set", "Let the constructor give each member a value."
     if p.name == "asm":

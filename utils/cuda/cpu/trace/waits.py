@@ -45,8 +45,8 @@ def skipped_wait(source, first, last, one_warp=False) -> tuple[int, Branch] | No
     """
     loop = loop_around(source, first, last) if first == last else None
     between = (loop.line, loop.last) if loop else (first + 1, last - 1)
-    called = (line for line, name in _called(source, *between) if one_warp or name != "__syncwarp")
-    skipped = ((line, _skips(source, line, (first, last))) for line in called)
+    called = ((line, name) for line, name in _called(source, *between) if one_warp or name != "__syncwarp")
+    skipped = ((line, _skips(source, line, name, (first, last))) for line, name in called)
     return next((found for found in skipped if found[1]), None)
 
 
@@ -56,7 +56,7 @@ def _first(called):
 
 def _calls(source, first, last, ends):
     """The barriers that the lines from `first` to `last` call whenever a thread comes from or to the lines `ends`."""
-    return {name for line, name in _called(source, first, last) if not _skips(source, line, ends)}
+    return {name for line, name in _called(source, first, last) if not _skips(source, line, name, ends)}
 
 
 def _called(source, first, last):
@@ -68,10 +68,14 @@ def _called(source, first, last):
     ]
 
 
-def _skips(source, line, ends) -> Branch | None:
-    """The outermost `if` or `else` that holds a line, and none of the lines `ends`."""
-    around = (b for b in branches(source) if b.word not in LOOPS and b.holds(line))
-    return next((b for b in around if not any(b.holds(end) for end in ends)), None)
+def _skips(source, line, barrier, ends) -> Branch | None:
+    """The outermost `if` or `else` that holds a line with a barrier, and none of the lines `ends`. `__syncthreads` is
+    skipped, too, if threads come to one of `ends` without it."""
+    for branch in (b for b in branches(source) if b.word not in LOOPS and b.holds(line)):
+        held = [branch.holds(end) for end in ends]
+        if not any(held) or (not all(held) and branch.divergent and barrier == "__syncthreads"):
+            return branch
+    return None
 
 
 def is_cooperative(source, line) -> bool:
@@ -96,8 +100,10 @@ def where_to_wait(source, first, last, one_warp=False) -> str:
     inside = [b for b in branches(source) if b.holds(first) and b.holds(last)]
     both = [b for b in inside if b.divergent and (one_warp or b.word not in LOOPS)]
     of_loop = [f"the `{b.word}` of line {b.line}" for b in both if loop and loop.line < b.line]
-    if of_loop and any(b.line == first and b.holds(last) and not b.holds(first) for b in branches(source)):
-        return f"{put} behind {of_loop[0]}, at the end of the loop of line {loop.line}: every thread must reach it."
+    asks = next((b for b in branches(source) if b.line == first and b.holds(last) and not b.holds(first)), None)
+    if asks and loop and (of_loop or (asks.word == "if" and _swaps(source, asks))):
+        behind = of_loop[0] if of_loop else f"the `if` of line {first}"
+        return f"{put} behind {behind}, at the end of the loop of line {loop.line}: every thread must reach it."
     parted = alternatives(source, first, last)
     parts = _PARTED.search(code_around(source, first))
     if parted and not parts:
@@ -170,7 +176,7 @@ def _around_alternatives(source, parted, last, both, loop, one_warp):
             f"Line {waiting.line} waits for a flag from the other branch: read and set the flag with atomics or as "
             "`volatile`, and call `__threadfence_block();` before it is set and after the wait."
         )
-    if loop and not parted[0].divergent:
+    if loop and (not parted[0].divergent or _sets(source, parted[0]) & _sets(source, parted[1])):
         return f"Put `__syncthreads();` at the end of the loop of line {loop.line}: every thread must reach it."
     begins = parted[0].begins if one_warp or not both else both[0].begins
     barrier, reach = "__syncthreads", "every thread must reach it"
@@ -178,6 +184,31 @@ def _around_alternatives(source, parted, last, both, loop, one_warp):
         barrier, reach = "__syncwarp", "both threads are of one warp, and every lane of its mask must reach it"
     also = f". Put another at the end of the loop of line {loop.line}" if loop else ""
     return f"Put `{barrier}();` after the whole `if` of line {begins}, and move line {last} behind it: {reach}{also}."
+
+
+def _sets(source, branch):
+    """The arrays of which a branch writes elements."""
+    return {element.partition("[")[0] for element in _set_elements(source, branch)}
+
+
+def _swaps(source, branch):
+    """Whether a branch writes every element that its condition reads, as in `if (x[i] > x[j]) swap`."""
+    read = set(re.findall(_ELEMENT, _dense(branch.condition)))
+    return len(read) > 1 and read <= _set_elements(source, branch)
+
+
+_ELEMENT = r"\w+(?:\[[^\[\]]*\])+"
+
+
+def _set_elements(source, branch):
+    """{'x[i]', 'x[i+1]'}: the elements that a branch writes."""
+    part = [token for token in cxx.tokens(source) if branch.first <= token.line <= branch.last]
+    return set(re.findall(rf"({_ELEMENT})(?:[-+*/%&|^]|<<|>>)?=(?!=)", _dense(part)))
+
+
+def _dense(part):
+    """Tokens as text, with a space only between two words."""
+    return re.sub(r" ?([^\w ]) ?", r"\1", " ".join(token.text for token in part))
 
 
 def _waiting(source, parted) -> Branch | None:

@@ -52,6 +52,8 @@ def _element(p, offset=None, size=None):
     if region == "a variable of the source":
         return region
     start = offset % width if width else offset
+    if member := p.members.get((start, size)):
+        return _element(p, offset - start, width) + member
     if width and 0 < start <= width - size:  # a member of a struct
         return f"{counted(size, 'byte')} at byte {start} of {_element(p, offset - start, width)}"
     if start or not width:
