@@ -101,7 +101,7 @@ def about_race(p):
             hint = f"Are both meant to have the same index? {hint}"
         if not (one_line or p.loop or p.parts or p.parted or None in (p.line, other.line)):
             hint = f"{_between(p, also)} Or is only one of the lines meant to write it?"
-        if p.loop:
+        if p.loop and not p.loop_of_some:
             hint += f" Are these two rounds of the loop of line {p.loop.line}? Then put `__syncthreads();` at its end."
     elif one_line and p.loop and _neighbours(p, p.region):
         hint = _of_neighbours(p)
