@@ -380,3 +380,56 @@ def test_what_is_read_in_the_line_of_the_loop_that_waits_is_no_flag(fenced):
     source = POLLS if fenced else POLLS.replace("    __threadfence();\n    flag", "    flag")
     trace = Tracer(source, "k")[4, 1](*(torch.zeros(4, dtype=torch.int32) for _ in range(3)))
     assert trace.ok == fenced and all("sum[0]" in problem.message for problem in trace.problems[:1])
+
+
+# Each block publishes its own sum, flag 1, and later that of all up to it, flag 2.
+LOOK_BACK = r"""
+__global__ void scan(const int* x, int* y, volatile int* flags, volatile int* sums, volatile int* prefixes, int n) {
+    if (threadIdx.x) return;
+    const int b = blockIdx.x;
+    int before = 0;
+    if (b) {
+        sums[b] = x[b];
+        __threadfence();
+        flags[b] = 1;
+        for (int p = b - 1;;) {
+            const int flag = flags[p];
+            if (flag == 0) continue;
+            __threadfence();
+            if (flag == 2) { before += prefixes[p]; break; }
+            before += sums[p];
+            p--;
+        }
+    }
+    prefixes[b] = before + x[b];
+    __threadfence();
+    flags[b] = 2;
+    y[b] = before + x[b];
+}
+"""
+SUM, SET = "sums[b] = x[b];", "flags[b] = 1;"
+FENCED = f"{SUM}\n        __threadfence();\n        {SET}"
+# What is wrong, instead of what, and the line that a race names: 0 if the numbers are wrong.
+BROKEN = {
+    "no fence": (FENCED, f"{SUM}\n\n        {SET}", 15),
+    "a fence of the block": (FENCED, FENCED.replace("fence", "fence_block"), 15),
+    "the flag first": (FENCED, f"{SET}\n        __threadfence();\n        {SUM}", 15),
+    "the same block again": ("            p--;\n", "\n", 0),
+    "no fence for the prefix": ("__threadfence();\n    flags", "\n    flags", 14),
+}
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5, 17])
+def test_blocks_that_look_back_find_each_other_in_all_states(blocks):
+    def trace(source):
+        x, y = torch.randint(1, 9, (blocks,), dtype=torch.int32), torch.zeros(blocks, dtype=torch.int32)
+        others = [torch.zeros(blocks, dtype=torch.int32) for _ in range(3)]
+        done = compile_kernel(source, "scan").trace[blocks, 32](x, y, *others, blocks, outputs=[y])
+        return done, torch.equal(y if done.args[1] is y else done.args[1], x.cumsum(0).int())
+
+    right, equal = trace(LOOK_BACK)
+    assert right.ok and equal
+    for correct, broken, line in BROKEN.values() if blocks > 2 else ():
+        assert correct in LOOK_BACK
+        wrong, equal = trace(LOOK_BACK.replace(correct, broken))
+        assert line in [problem.line for problem in wrong.problems] if line else not equal, broken

@@ -224,7 +224,11 @@ void nothing_changed() {
 
 void fence(bool of_block) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (here && block().worker->trace) trace_fence(*block().worker->trace, block(), of_block);
+    if (!here || !block().worker->trace) return;
+    trace_fence(*block().worker->trace, block(), of_block);
+    Block& b = block();
+    constexpr unsigned int most_turns = 16;  // a lock's fences would take a turn of all blocks for each thread
+    if (!of_block && b.turns && !b.cluster && !b.worker->cooperative && b.fences++ < most_turns) step_aside();
 }
 
 }  // namespace cuda_on_cpu

@@ -335,7 +335,7 @@ void set_up_block(Worker& w, Block& b, uint64_t number, const Launch& launch) {
     b.rank = 0;
     b.its_turn = b.waits_for_grid = false;
     b.sum = 0;
-    b.unchanged = 0;
+    b.unchanged = b.fences = 0;
     b.in_step = 0;
     b.phase_barriers.clear();
     b.named_barriers.clear();

@@ -51,7 +51,7 @@ struct Grid {
     void serve(uint64_t index, std::barrier<>* meeting);
     void give_up(const std::exception& error);
     void run_in_turn(Worker& w);
-    void run_clusters(Worker& w);
+    void run_groups(Worker& w, size_t together);
     void prepare(Worker& w, Block& b) const { prepare_shared(w, b, launch.shared_bytes, run_threads); }
     const Block* run_in_turns(Worker& w, const std::vector<Block*>& side_by_side);
     void set_up_cluster(Worker& w, Cluster& cluster, uint64_t i) const;
@@ -114,6 +114,7 @@ void Grid::run_in_turn(Worker& w) {
             if (trace_is_full(*trace)) over = true;
         }
         collect(w, b);
+        if (trace && trace_meets_blocks(*trace)) return run_groups(w, 4);
     }
 }
 
@@ -148,24 +149,32 @@ const Block* Grid::run_in_turns(Worker& w, const std::vector<Block*>& side_by_si
     });
 }
 
-void Grid::run_clusters(Worker& w) {
+// Runs so many blocks together, which take turns: those of each cluster. In a trace, too, those of a kernel that has fences
+// for other blocks: there the others have their turn (barriers.cpp), and a block finds them in states before their end.
+void Grid::run_groups(Worker& w, size_t together) {
     Cluster cluster;
-    while (w.blocks.size() < blocks / clusters) w.blocks.push_back(std::make_unique<Block>());
-    for (uint64_t rank = 0; rank < blocks / clusters; rank++) {
-        cluster.blocks.push_back(w.blocks[rank].get());
-        prepare(w, *w.blocks[rank]);
-    }
+    while (w.blocks.size() < together) w.blocks.push_back(std::make_unique<Block>());
+    for (size_t k = 0; k < together; k++) prepare(w, *w.blocks[k]);
     for (uint64_t i; !interrupted && !over && next_cluster(i);) {
-        set_up_cluster(w, cluster, i);
-        const Block* left = run_in_turns(w, cluster.blocks);
+        std::vector<Block*> group;
+        do {
+            group.push_back(w.blocks[group.size()].get());
+            if (!launch.cluster.x) set_up_block(w, *group.back(), trace_block(*trace, i, blocks), launch);
+        } while (group.size() < together && (launch.cluster.x || next_cluster(i)));
+        if (launch.cluster.x) {
+            cluster.blocks = group;
+            set_up_cluster(w, cluster, i);
+        }
+        const Block* left = run_in_turns(w, group);
         if (trace && left && w.fault && !interrupted) {
             trace_fault(*trace, w);
             w.fault = no_fault;
         }
-        for (Block* b : cluster.blocks)
+        for (Block* b : group)
             if (trace) trace_block_ends(*trace, *b);
         if (trace && trace_is_full(*trace)) over = true;
-        collect(w, *cluster.blocks[0]);
+        for (Block* b : group)
+            if (!b->cluster || !b->rank) collect(w, *b);
     }
 }
 
@@ -272,7 +281,7 @@ void Grid::serve(uint64_t index, std::barrier<>* meeting) {
         if (meeting)
             run_together(*w, index, *meeting);
         else if (launch.cluster.x)
-            run_clusters(*w);
+            run_groups(*w, blocks / clusters);
         else
             run_in_turn(*w);
         if (interrupted) stopped = true;

@@ -49,6 +49,7 @@ struct Block : Position {
     Queue ready, aside, at_barrier, at_grid, at_trace, at_cluster;  // aside: go on when no other can
     unsigned int alive = 0;           // threads that have not ended, begun or not
     unsigned char unchanged = 0;      // by atomics of its threads, how often, modulo 256
+    unsigned int fences = 0;          // for other blocks, where they take turns
     unsigned int in_step = 0;         // threads that wait for their warp to make an access in step
     std::map<const void*, PhaseBarrier> phase_barriers;  // by address
     std::vector<NamedBarrier> named_barriers;            // PTX's 16 and the tiles', once a thread has come to one

@@ -14,6 +14,7 @@ void trace_launch_begins(Trace& t, const char* kernel, const Launch& launch, voi
     if (t.recorder) t.recorder->launch_begins(kernel, launch);
     t.look_at_module(reinterpret_cast<const void*>(code));
     t.grid = launch.grid;
+    t.meets_blocks = false;
     t.clock_begins = t.pulse;
     if (!t.again) t.launch_error = cudaSuccess;
     if (!t.again) t.work_begun = trace_work_begins(stream_id(launch.stream), std::string("`") + kernel + "`", launch.launched_at);
@@ -246,7 +247,11 @@ void trace_grid_barrier_opens(Trace& t) {
     }
 }
 
-void trace_fence(Trace& t, Block& b, bool of_block) { t.order.fence(b.traced->order, b.running->number, of_block); }
+void trace_fence(Trace& t, Block& b, bool of_block) {
+    t.order.fence(b.traced->order, b.running->number, of_block);
+    t.meets_blocks |= !of_block;
+}
+bool trace_meets_blocks(const Trace& t) { return t.meets_blocks && !t.recorder; }
 
 void trace_phase_arrives(Trace& t, Block& b, const void* barrier) {
     Block& mine = block();

@@ -255,6 +255,7 @@ public:
     Requests requests;
     std::unique_ptr<StreamOrder> streams;  // if there are any
     bool work_begun = false;               // by the launch, in one of them
+    bool meets_blocks = false;             // a fence of the launch was for other blocks
     Tiles tiles;
     Units units;
     Order order;

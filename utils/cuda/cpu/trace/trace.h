@@ -54,6 +54,7 @@ void trace_grid_is_stuck(Trace&, Block& waits, Block& ended);
 void trace_grid_barrier_opens(Trace&);
 void trace_stuck(Trace&, Block&);  // no thread of the block can go on
 void trace_fence(Trace&, Block&, bool of_block);
+bool trace_meets_blocks(const Trace&);  // whether a fence of this launch was for other blocks
 // Of barriers in memory: the running thread arrives, a phase ends, and the running thread knows that it has ended.
 void trace_phase_arrives(Trace&, Block&, const void* barrier);
 void trace_phase_ends(Trace&, Block&, const void* barrier, const PhaseBarrier&);
