@@ -265,3 +265,10 @@ def test_what_no_kernel_has_written_fails_the_check_of_a_program(on_cpu, tmp_pat
     for mode in ([], ["--trace"]):
         assert run.main([str(program), *mode]) == 0
         assert capfd.readouterr().out == "FAILED\n"
+
+
+def test_a_program_that_fails_by_itself_is_told_that_the_trace_found_nothing(on_cpu, tmp_path, capfd):
+    program = tmp_path / "fails.cu"
+    program.write_text("__global__ void k() {}\nint main() { k<<<1, 1>>>(); cudaDeviceSynchronize(); return 3; }\n")
+    assert run.main([str(program), "--trace"]) == 3
+    assert capfd.readouterr().err.endswith("fails.cu: the trace has found no problem\n")

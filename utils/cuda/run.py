@@ -176,9 +176,10 @@ def _run(command, folder, whole) -> int:
         report.touch()
         code = _finished(command, folder, environment(report, command.max_steps))
         found = problems(report, str(folder / "program"), whole.sources | whole.headers)
+        is_whole = report.stat().st_size > 0  # the program has not died in between
     for path, problem in found:
         print(f"{os.path.basename(path)}: {problem!r}", file=sys.stderr)
-    if not found and code == 0:
+    if not found and is_whole:
         print(f"{os.path.basename(command.files[0])}: the trace has found no problem", file=sys.stderr)
     return code or int(bool(found))
 

@@ -171,3 +171,19 @@ def test_a_header_s_assertion_keeps_its_words():
     with pytest.raises(CompileError) as raised:
         compile_kernel("#include <cooperative_groups.h>\n" + source, "k")
     assert raised.value.errors[0] == ("cuda_src", 2, "Size must be one of 1/2/4/8/16/32")
+
+
+PYTHONS = {
+    "if r >= h or c >= w: return": "In C++, write `if (r >= h or c >= w)` and the statement with its `;`, without the",
+    "while i < k: o += x[i]": "In C++, write `while (i < k)` and the statement with its `;`, without the `:`.",
+    "if i < n:": "In C++, write `if (i < n) {` and close the body with `}`: indentation means nothing.",
+}
+
+
+@pytest.mark.parametrize("line", PYTHONS)
+def test_a_statement_of_python_s(line):
+    assert hint(line, 1, 'expected a "("').startswith(PYTHONS[line])
+
+
+def test_none_is_a_pointer_or_a_number():
+    assert hint("float o = None;", 1, 'identifier "None" is undefined').endswith("for a pointer, `0` for a number.")

@@ -22,7 +22,7 @@ cudaMemcpyHostToDevice cudaMemcpyDeviceToHost cudaMemcpyDeviceToDevice""".split(
 _CALLED = {
     "True": "`true`",
     "False": "`false`",
-    "None": "`nullptr`",
+    "None": "`nullptr` for a pointer, `0` for a number",
     "null": "`nullptr`",
     "print": '`printf("i = %d\\n", i)`; `%d` shows an int, `%f` a float',
     "range": "a `for` with three parts, `for (int i = 0; i < n; i++)`",

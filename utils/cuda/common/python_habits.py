@@ -148,13 +148,13 @@ RULES = [
     (ANY, r"^\s*(?P<word>if|while)\b(?P<condition>[^{;]*):\s*$", statement),
     (
         EXPECTED,
-        r"^\s*\}?\s*(?:else\s+)?(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^{;]*?)\s*\{?\s*$",
-        statement,
+        r"^\s*(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^:{;?]+):(?!:)\s*\w",
+        "In C++, write `{word} ({condition})` and the statement with its `;`, without the `:`.",
     ),
     (
         EXPECTED,
-        r"^\s*(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^:{;?]+):(?!:)\s*\w",
-        "In C++, write `{word} ({condition})` and the statement, without the `:`.",
+        r"^\s*\}?\s*(?:else\s+)?(?P<word>if|while)\s+(?!\(|constexpr)(?P<condition>[^{;]*?)\s*\{?\s*$",
+        statement,
     ),
     (
         "expected",
