@@ -191,3 +191,23 @@ def test_a_constexpr_function_is_compiled_for_the_host_too():
     line = "constexpr __device__ float g(float x) { return __fdividef(x, 2); }"
     said = "'__fdividef' was not declared in this scope; did you mean '__finitef'?"  # by g++, where nvcc calls it
     assert hint(line, 1, said) == HOST.format("__fdividef")
+
+
+STARS = """
+__global__ void add(const float* a, const float* b, int n) {}
+int main() {
+    float* da, db; float* other, x = 1;
+    USE
+}
+"""
+NO_MALLOC = (
+    'no instance of overloaded function "cudaMalloc" matches the argument list: argument types are: (float *, int)'
+)
+NO_POINTER = 'argument of type "float" is incompatible with parameter of type "const float *"'
+
+
+def test_each_pointer_has_a_star_of_its_own():
+    words = "In `float* da, db;` only `da` is a pointer: write `float *da, *db;`."
+    assert hint(STARS.replace("USE", "cudaMalloc(&db, 4);"), 5, NO_MALLOC) == words
+    assert hint(STARS.replace("USE", "add<<<1, 1>>>(da, db, 1);"), 5, NO_POINTER) == words
+    assert "only" not in hint(STARS.replace("USE", "add<<<1, 1>>>(da, x, 1);"), 5, NO_POINTER)

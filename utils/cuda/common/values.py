@@ -155,6 +155,21 @@ def _fits(function, given):
     return least <= given <= len(function.parameters)
 
 
+def star_of_each(place):
+    """`float* a, b;`, where a pointer `b` is needed: the line passes `b`, or `&b` to cudaMalloc."""
+    given = re.search(
+        r"""["'‘](?P<value>\w+)["'’].*\*\s*["'’]|argument types are: \((?P<address>\w+) \*,""", place.message
+    )
+    kind = given and (given["value"] or given["address"])
+    declared = rf"\b{kind}\s*\*\s*(\w+(?:\s*,\s*\w+)+)\s*;"
+    for names in re.findall(declared, cxx.code(place.source)) if kind else ():
+        names = re.findall(r"\w+", names)
+        if any(re.search(rf"\b{name}\b", place.code) for name in names[1:]):
+            each = ", ".join(f"*{name}" for name in names)
+            return f"In `{kind}* {', '.join(names)};` only `{names[0]}` is a pointer: write `{kind} {each};`."
+    return ""
+
+
 def pointer_or_value(place):
     """A pointer where a number is needed, or the other way round; a pointer to const; a pointer to another type."""
     if "const char" in place.message:
@@ -357,6 +372,7 @@ def whole_array(place, name):
 
 # What the compilers say of vectors, in the way of hints.py.
 RULES = [
+    ("cudaMalloc|is incompatible with parameter|cannot convert", "", star_of_each),
     (
         r'no operator "=" .*types are: volatile (?P<kind>\w+[1-4]) = ',
         "",

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.cuda.cpu.trace.reports import at, message, problem, shared, traced
+from utils.cuda.cpu.trace.allocations import counts_elements
 from utils.cuda.cpu.trace.source import guard
 from utils.cuda.kernel import Tracer
 
@@ -439,3 +440,9 @@ def test_what_a_line_depends_on_may_be_an_if_constexpr():
 }"""
     found = {line: guard(source, line) for line in (4, 5, 6)}
     assert [(branch.word, branch.line) for branch in found.values()] == [("if", 3), ("if", 2), ("else", 6)]
+
+
+def test_which_line_allocates_elements_where_bytes_are_meant():
+    source = "cudaMalloc(&a, n * sizeof(float)); cudaMalloc(&b, n);\ncudaMalloc(&c, bytes); cudaMalloc(&d, 4 * n);\n"
+    source = f"int main() {{\n{source}}}\n"
+    assert (counts_elements(source, 2), counts_elements(source, 3)) == (True, False)

@@ -10,7 +10,7 @@ _FUNCTIONS = ("cudaMalloc", "cudaMallocManaged", "cudaMallocHost", "cudaHostAllo
 
 
 def counts_elements(source, line) -> bool:
-    """Whether a line allocates memory of a size that does not look like bytes.
+    """Whether a line allocates memory of a size that does not look like bytes, in one of its calls.
 
     Bytes show by a `sizeof`, a product with a number, or a name with "byte" or "size", wherever the source sets what
     the size is computed from.
@@ -21,10 +21,11 @@ def counts_elements(source, line) -> bool:
             continue
         arguments = cxx.at_commas(part[k + 2 : cxx.matching(part, k + 1)])
         if len(arguments) < 2:
-            return False
+            continue
         given = [*computed_from(source, 0, arguments[1])]
         given += [macros[token.text].body for one in given for token in one if token.text in macros]
-        return not any(map(_looks_like_bytes, given))
+        if not any(map(_looks_like_bytes, given)):
+            return True
     return False
 
 
