@@ -74,7 +74,7 @@ MISTAKES = {
     "print": (in_kernel('    print("i =", i);'), 3, 'C++ has no `print`: write `printf("i = %d\\n", i)'),
     "pass bare": (in_kernel("    if (i >= n) {\n        pass\n    }\n    x[i] = 1;"), 4, "C++ has no `pass"),
     "xor power": (in_kernel("    x[i] = y[i] ^ 2;"), 3, "`^` is the bitwise XOR: write `a * a` for a"),
-    "import": (in_kernel("    x[i] = 1;", before="import math\n"), 1, "nvcc has no `import`: remove it"),
+    "import": (in_kernel("    x[i] = 1;", before="import math\n"), 1, "CUDA C++ has no `import`: remove it"),
     "math.": (in_kernel("    x[i] = math.sqrt(y[i]);"), 3, "A kernel has no `math`: CUDA's functions need"),
     "ternary": (in_kernel("    x[i] = 1 if i < n else 0;"), 3, "C++ writes that as `i < n ? 1 : 0`."),
     "is none": (in_kernel("    if (y is None) return;\n    x[i] = 1;"), 3, "C++ has no `is`: compare with"),

@@ -102,22 +102,27 @@ def test_a_build_that_is_interrupted_leaves_nothing(folder):
     assert names(folder) == []
 
 
-def test_a_compiler_that_outlives_its_killed_process_disturbs_no_later_build(folder):
-    writes_late = f"""
+def killed_build(folder, compiler):
+    """Kill the process of a build whose compiler, a line of sh, has begun, and goes on. PLACE is where it builds."""
+    script = """
 import subprocess, sys, time
 from utils.cuda.common import cache
 def fill(place):
-    wait = "while [ ! -e {folder}/go ]; do sleep 0.05; done"
-    late = f"echo began > {folder}/began; {{wait}}; echo half > {{place}}/kernel.so; echo ended > {folder}/ended"
-    subprocess.Popen(["sh", "-c", late])
+    command = f"touch {sys.argv[1]}/began; {sys.argv[2]}".replace("PLACE", str(place))
+    subprocess.Popen(["sh", "-c", command], stderr=subprocess.DEVNULL)
     time.sleep(900)
-cache.build_once(cache.cache_folder() / "cpu" / "a", fill, "compiling", {{}}, 1)
+cache.build_once(cache.cache_folder() / "cpu" / "a", fill, "compiling", {}, 1)
 """
-    process = subprocess.Popen([sys.executable, "-c", writes_late], cwd=ROOT)
+    process = subprocess.Popen([sys.executable, "-c", script, folder, compiler], cwd=ROOT)
     while not (folder / "began").exists():
         time.sleep(0.01)
     process.kill()
     process.wait()
+
+
+def test_a_compiler_that_outlives_its_killed_process_disturbs_no_later_build(folder):
+    wait = f"while [ ! -e {folder}/go ]; do sleep 0.05; done"
+    killed_build(folder, f"{wait}; echo half > PLACE/kernel.so; echo ended > {folder}/ended")
     assert build("a") == 1
     (folder / "go").touch()
     while not (folder / "ended").exists():
@@ -127,20 +132,7 @@ cache.build_once(cache.cache_folder() / "cpu" / "a", fill, "compiling", {{}}, 1)
 
 
 def test_a_compiler_that_goes_on_writing_does_not_keep_its_half_build(folder):
-    writes_on = f"""
-import subprocess, sys, time
-from utils.cuda.common import cache
-def fill(place):
-    writes = f"touch {folder}/began; i=0; while echo half > {{place}}/$i.o; do i=$((i + 1)); done"
-    subprocess.Popen(["sh", "-c", writes], stderr=subprocess.DEVNULL)
-    time.sleep(900)
-cache.build_once(cache.cache_folder() / "cpu" / "a", fill, "compiling", {{}}, 1)
-"""
-    process = subprocess.Popen([sys.executable, "-c", writes_on], cwd=ROOT)
-    while not (folder / "began").exists():
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    killed_build(folder, "i=0; while echo half > PLACE/$i.o; do i=$((i + 1)); done")
     assert build("a") == 1
     assert names(folder) == ["cpu/a"]
 

@@ -92,7 +92,7 @@ CASES = {
     "a header": (kernel("x[0] = 1;", before="#include <myheader.h>\n"),
                  "Is the name right? `-I FOLDER` names another place to look."),
     "import": ("import torch\n" + kernel("x[0] = 1;"),
-               "nvcc has no `import`: remove it, or include a header of C++, `#include <cstdio>`."),
+               "CUDA C++ has no `import`: remove it, or include a header, `#include <cstdio>`."),
     "prose": ("this is not code\n" + kernel("x[0] = 1;"), "Is this line a comment? Then it begins with `//`."),
     "using enum": ("using enum cudaError;\n" + kernel("x[0] = cudaSuccess;"), f"`using enum` is C++20, {NEWER}"),
     "a comparison": (EQUAL + kernel("x[0] = A{1} == A{1};"), f"A comparison by `= default` is C++20, {NEWER}"),

@@ -190,7 +190,7 @@ RULES = [
     (
         EXPECTED,
         r"^\s*(?:from\s+\w+\s+)?import\b",
-        "nvcc has no `import`: remove it, or include a header of C++, `#include <cstdio>`.",
+        "CUDA C++ has no `import`: remove it, or include a header, `#include <cstdio>`.",
     ),
     (
         ANY,

@@ -73,6 +73,9 @@ def test_a_tensor_that_is_not_contiguous_is_noted_unless_the_source_asks():
     with pytest.warns(UserWarning, match=said) as noted:
         module.launch(x.t(), 2)
     assert noted[0].filename == __file__
+    loops = source.replace("{ scale<<<", "{ int stride = 2; scale<<<")
+    with pytest.warns(UserWarning, match=said):
+        load_cuda(loops, declared, ["launch"], trace=True).launch(x.t(), 2)
     asks = source.replace("{ scale<<<", "{ TORCH_CHECK(x.stride(0)); scale<<<")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -170,7 +170,7 @@ def _begin(library, name, args, kwargs):
 
 def _warn_of_strides(name, args, source):
     """Warn of a tensor whose elements are not in order in memory, if the source never asks how they are."""
-    if re.search("stride|contiguous|accessor", cxx.code(source)):
+    if re.search(r"(?:\.|->)\s*strides?\s*\(|contiguous|accessor", cxx.code(source)):
         return
     for number, value in enumerate(args, 1):
         if isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_contiguous():
